@@ -37,18 +37,12 @@ fn main() {
                 .stderr(Stdio::null())
                 .status()
                 .expect("GNU time");
-            assert!(
-                status.code().is_some_and(|code| code != 2),
-                "gdr fleet report failed"
-            );
+            assert!(status.code().is_some_and(|code| code != 2), "gdr fleet report failed");
             fastest = fastest.min(started.elapsed().as_secs_f64());
             let text = std::fs::read_to_string(costs.path()).expect("what it took");
             mib = mib.max(text.trim().parse::<f64>().expect("KiB") / 1024.0);
         }
-        let line = format!(
-            "{nodes:>6} {:>9.1} {fastest:>9.2} {mib:>9.1}",
-            size as f64 / 1e6
-        );
+        let line = format!("{nodes:>6} {:>9.1} {fastest:>9.2} {mib:>9.1}", size as f64 / 1e6);
         writeln!(out, "{line}").expect("standard output");
         assert!(
             nodes != 1000 || (fastest <= MAX_SECONDS && mib <= MAX_MIB),

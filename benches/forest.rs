@@ -23,10 +23,7 @@ const MOST_KIB: usize = 64 * 1024;
 fn main() {
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| writeln!(out, "{line}").expect("standard output");
-    say(format!(
-        "{:>8} {:>12} {:>12} {:>14}",
-        "devices", "median ms", "fastest ms", "µs a device"
-    ));
+    say(format!("{:>8} {:>12} {:>12} {:>14}", "devices", "median ms", "fastest ms", "µs a device"));
     for size in SIZES {
         let root = tempfile::tempdir().expect("a temporary directory");
         lay_out(root.path(), size);
@@ -35,11 +32,7 @@ fn main() {
         let (median, fastest) = (times[RUNS / 2], times[0]);
         let each = median.as_secs_f64() * 1e6 / size as f64;
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        say(format!(
-            "{size:>8} {:>12.1} {:>12.1} {each:>14.1}",
-            ms(median),
-            ms(fastest)
-        ));
+        say(format!("{size:>8} {:>12.1} {:>12.1} {each:>14.1}", ms(median), ms(fastest)));
         if size == 4096 {
             let fits = within(root.path(), MOST_KIB);
             say(format!(
@@ -52,10 +45,7 @@ fn main() {
 
 fn gdr(root: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gdr"));
-    command
-        .args(["topo", "--format", "json", "--sysroot"])
-        .arg(root)
-        .stdout(Stdio::null());
+    command.args(["topo", "--format", "json", "--sysroot"]).arg(root).stdout(Stdio::null());
     command
 }
 
@@ -91,18 +81,11 @@ fn lay_out(root: &Path, size: usize) {
     }
     for node in 0..2 {
         let cpus = format!("{}-{}\n", node * 64, node * 64 + 63);
-        fs::write(
-            root.join(format!("sys/devices/system/node/node{node}/cpulist")),
-            cpus,
-        )
-        .expect("a file");
+        fs::write(root.join(format!("sys/devices/system/node/node{node}/cpulist")), cpus)
+            .expect("a file");
     }
     for number in 0..size / DOMAIN {
-        let domain = Domain {
-            root,
-            links: &links,
-            number,
-        };
+        let domain = Domain { root, links: &links, number };
         let port = domain.function(&domain.top(), 0, 0, Part::Port(4));
         let switch = domain.function(&port, 1, 0, Part::Port(5));
         let mut endpoints = 0;
@@ -148,8 +131,7 @@ struct Domain<'a> {
 
 impl Domain<'_> {
     fn top(&self) -> PathBuf {
-        self.root
-            .join(format!("sys/devices/pci{:04x}:00", self.number))
+        self.root.join(format!("sys/devices/pci{:04x}:00", self.number))
     }
 
     fn function(&self, above: &Path, bus: usize, slot: usize, part: Part) -> PathBuf {
@@ -169,14 +151,8 @@ impl Domain<'_> {
 
 /// The target of a link in `sys/X/Y/Z` to a place below the root.
 fn relative(root: &Path, place: &Path) -> PathBuf {
-    let inner = place
-        .strip_prefix(root.join("sys"))
-        .expect("below the root");
-    let up = if inner.to_string_lossy().contains("infiniband") {
-        "../.."
-    } else {
-        "../../.."
-    };
+    let inner = place.strip_prefix(root.join("sys")).expect("below the root");
+    let up = if inner.to_string_lossy().contains("infiniband") { "../.." } else { "../../.." };
     Path::new(up).join(inner)
 }
 

@@ -27,15 +27,7 @@ const UNPACKED_TO_MUCH: (f64, f64) = (10.0, 512.0);
 const FEW_COMMANDS: [&[&str]; 5] = [
     &["topo"],
     &["topo", "--nvme", "--format", "json"],
-    &[
-        "doctor",
-        "--profile",
-        "all",
-        "--platform",
-        "bare-metal",
-        "--format",
-        "json",
-    ],
+    &["doctor", "--profile", "all", "--platform", "bare-metal", "--format", "json"],
     &["snapshot", "--mask", "-o", "-"],
     &["fix", "--profile", "all", "--dry-run"],
 ];
@@ -61,18 +53,10 @@ struct Worst {
 impl Worst {
     fn add(&mut self, cost: Cost, at: &str) {
         self.runs += 1;
-        if self
-            .time
-            .as_ref()
-            .is_none_or(|(worst, _)| cost.wall > worst.wall)
-        {
+        if self.time.as_ref().is_none_or(|(worst, _)| cost.wall > worst.wall) {
             self.time = Some((cost, at.to_owned()));
         }
-        if self
-            .memory
-            .as_ref()
-            .is_none_or(|(worst, _)| cost.mib > worst.mib)
-        {
+        if self.memory.as_ref().is_none_or(|(worst, _)| cost.mib > worst.mib) {
             self.memory = Some((cost, at.to_owned()));
         }
     }
@@ -87,39 +71,21 @@ struct Table {
 
 impl Table {
     fn new(limits: (f64, f64)) -> Self {
-        Self {
-            by_command: BTreeMap::new(),
-            by_input: BTreeMap::new(),
-            over: Vec::new(),
-            limits,
-        }
+        Self { by_command: BTreeMap::new(), by_input: BTreeMap::new(), over: Vec::new(), limits }
     }
 
     fn measure(&mut self, input: &str, command: &str, args: &[String], stdin: Option<&Path>) {
         let mut cost = run(args, stdin);
         // Others share the machine: what seems slow is run again, and its fastest run counts.
         let (seconds, mib) = self.limits;
-        for _ in 0..if cost.wall > seconds / 2.0 && cost.cpu <= seconds {
-            2
-        } else {
-            0
-        } {
+        for _ in 0..if cost.wall > seconds / 2.0 && cost.cpu <= seconds { 2 } else { 0 } {
             let again = run(args, stdin);
             if again.wall < cost.wall {
-                cost = Cost {
-                    mib: again.mib.max(cost.mib),
-                    ..again
-                };
+                cost = Cost { mib: again.mib.max(cost.mib), ..again };
             }
         }
-        self.by_command
-            .entry(command.to_owned())
-            .or_default()
-            .add(cost, input);
-        self.by_input
-            .entry(input.to_owned())
-            .or_default()
-            .add(cost, command);
+        self.by_command.entry(command.to_owned()).or_default().add(cost, input);
+        self.by_input.entry(input.to_owned()).or_default().add(cost, command);
         if cost.wall > seconds || cost.mib > mib || cost.failed {
             let failed = if cost.failed { ", and failed" } else { "" };
             self.over.push(format!(
@@ -142,11 +108,7 @@ impl Table {
         let mut few = None;
         for (by, input) in reports(size) {
             let name = input.name.clone();
-            let input = if size > LARGEST {
-                input.packed()
-            } else {
-                input
-            };
+            let input = if size > LARGEST { input.packed() } else { input };
             let file = input.written(directory);
             for format in ["table", "json", "html", "junit"] {
                 self.files(&name, &["fleet", "report", "--format", format], &[&file]);
@@ -174,9 +136,8 @@ impl Table {
     fn machine(&mut self, name: &str, source: &str, path: &Path) {
         for command in COMMANDS {
             let args = command.iter().map(|arg| (*arg).to_owned());
-            let args: Vec<String> = args
-                .chain([source.to_owned(), path.display().to_string()])
-                .collect();
+            let args: Vec<String> =
+                args.chain([source.to_owned(), path.display().to_string()]).collect();
             self.measure(name, &command.join(" "), &args, None);
         }
     }
@@ -185,9 +146,7 @@ impl Table {
 fn run(args: &[String], stdin: Option<&Path>) -> Cost {
     let gdr = std::env::var_os("GDR").unwrap_or_else(|| env!("CARGO_BIN_EXE_gdr").into());
     let costs = tempfile::NamedTempFile::new().expect("a temporary file");
-    let stdin = stdin.map_or(Stdio::null(), |path| {
-        fs::File::open(path).expect("a file").into()
-    });
+    let stdin = stdin.map_or(Stdio::null(), |path| fs::File::open(path).expect("a file").into());
     let started = Instant::now();
     let status = Command::new("time")
         .args(["-q", "-f", "%U %S %M", "-o"])
@@ -202,9 +161,8 @@ fn run(args: &[String], stdin: Option<&Path>) -> Cost {
         .expect("GNU time starts");
     let wall = started.elapsed().as_secs_f64();
     let text = fs::read_to_string(costs.path()).expect("the costs");
-    let mut numbers = text
-        .split_ascii_whitespace()
-        .map(|word| word.parse::<f64>().expect("a number"));
+    let mut numbers =
+        text.split_ascii_whitespace().map(|word| word.parse::<f64>().expect("a number"));
     let mut next = || numbers.next().expect("three numbers");
     let (user, system, kib) = (next(), next(), next());
     Cost {
@@ -232,10 +190,7 @@ fn scaled_up() -> Vec<Input> {
             .expect("gdr starts");
         let text = String::from_utf8(output.stdout).expect("a snapshot");
         let path = Path::new(&name);
-        let short = path
-            .file_stem()
-            .unwrap_or(path.as_os_str())
-            .to_string_lossy();
+        let short = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
         inputs.push(scaled(&short, &text, MAX_ROWS));
         if path.extension().is_some() {
             inputs.push(scaled(&short, &text, usize::MAX));
@@ -247,10 +202,7 @@ fn scaled_up() -> Vec<Input> {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |part: &str| {
-        let mut wanted = wanted
-            .iter()
-            .filter(|word| !word.starts_with('-'))
-            .peekable();
+        let mut wanted = wanted.iter().filter(|word| !word.starts_with('-')).peekable();
         wanted.peek().is_none() || wanted.any(|word| word == part)
     };
     let directory = scratch();
@@ -274,10 +226,9 @@ fn main() {
         unpacked(&mut large, directory);
     }
     let mut over = Vec::new();
-    for (title, table) in [
-        ("Inputs of at most 8 MiB", small),
-        ("Inputs that unpack to at most 64 MiB", large),
-    ] {
+    for (title, table) in
+        [("Inputs of at most 8 MiB", small), ("Inputs that unpack to at most 64 MiB", large)]
+    {
         print(title, &table).expect("standard output");
         over.extend(table.over);
     }
@@ -316,11 +267,7 @@ fn unpacked(table: &mut Table, directory: &Path) {
 fn machines(table: &mut Table, directory: &Path) {
     let few = gpus(8).written(directory);
     let thousands = [gpus(4_000), gpus(8_000), gpus(8_000).packed()];
-    for input in scaled_up()
-        .iter()
-        .chain(&thousands)
-        .chain(&many_devices())
-        .chain(&long_answers())
+    for input in scaled_up().iter().chain(&thousands).chain(&many_devices()).chain(&long_answers())
     {
         let path = input.written(directory);
         table.machine(&input.name, "--from", &path);
@@ -358,26 +305,17 @@ fn texts(table: &mut Table, directory: &Path) {
         let path = directory.join("profile.toml");
         fs::write(&path, &input.bytes).expect("a file");
         let args = ["doctor", "--profile", &text(&path), "--from", &text(&few)].map(str::to_owned);
-        table.measure(
-            &format!("profile: {}", input.name),
-            "doctor --profile FILE",
-            &args,
-            None,
-        );
+        table.measure(&format!("profile: {}", input.name), "doctor --profile FILE", &args, None);
     }
 }
 
 fn print(title: &str, table: &Table) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "## {title}\n")?;
-    for (what, at, rows) in [
-        ("command", "input", &table.by_command),
-        ("input", "command", &table.by_input),
-    ] {
-        writeln!(
-            out,
-            "| {what} | runs | longest s | its CPU s | {at} | largest MiB | {at} |"
-        )?;
+    for (what, at, rows) in
+        [("command", "input", &table.by_command), ("input", "command", &table.by_input)]
+    {
+        writeln!(out, "| {what} | runs | longest s | its CPU s | {at} | largest MiB | {at} |")?;
         writeln!(out, "|---|---|---|---|---|---|---|")?;
         for (name, worst) in rows {
             if let (Some((time, slow)), Some((memory, large))) = (&worst.time, &worst.memory) {

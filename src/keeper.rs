@@ -41,11 +41,7 @@ const BY_SIGNAL: u8 = 128;
 /// A command that runs this program with more arguments below a keeper, in a process group of its own.
 pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
-    command
-        .arg0(ARGUMENT_0)
-        .arg(KEEPER)
-        .arg(std::process::id().to_string())
-        .process_group(0);
+    command.arg0(ARGUMENT_0).arg(KEEPER).arg(std::process::id().to_string()).process_group(0);
     command
 }
 
@@ -125,10 +121,7 @@ fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<Exi
     }
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut command = Command::new(PROGRAM);
-    command
-        .arg0(ARGUMENT_0)
-        .args(arguments)
-        .env(KEPT_BY, std::process::id().to_string());
+    command.arg0(ARGUMENT_0).args(arguments).env(KEPT_BY, std::process::id().to_string());
     let child = Pid::from_child(&command.spawn()?);
     // Only the child's copies are left, so that both ends see when it closes them.
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
@@ -181,9 +174,7 @@ fn children(child: Option<Pid>) -> Vec<Pid> {
     let Ok(list) = std::fs::read_to_string("/proc/thread-self/children") else {
         return child.into_iter().collect();
     };
-    list.split_whitespace()
-        .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
-        .collect()
+    list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 /// Ends as the child did, so that gdr sees the same status.
@@ -195,10 +186,5 @@ fn repeat(status: ExitStatus) -> ExitCode {
         let _ = low_level::emulate_default_handler(signal);
         return ExitCode::from(u8::try_from(signal).map_or(BY_SIGNAL, |signal| BY_SIGNAL + signal));
     }
-    ExitCode::from(
-        status
-            .code()
-            .and_then(|code| u8::try_from(code).ok())
-            .unwrap_or(1),
-    )
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

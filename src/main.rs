@@ -50,11 +50,7 @@ fn main() -> ExitCode {
         probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
     });
     if let Some(answered) = answered {
-        return if answered.is_ok() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
+        return if answered.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,

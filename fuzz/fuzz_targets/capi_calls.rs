@@ -22,82 +22,22 @@ const LARGEST: usize = 512 << 10;
 
 #[derive(Debug, Arbitrary)]
 enum Call {
-    Allocate {
-        kilobytes: u16,
-        whole: bool,
-    },
-    Free {
-        which: u8,
-    },
+    Allocate { kilobytes: u16, whole: bool },
+    Free { which: u8 },
     Open,
-    Close {
-        session: Session,
-    },
-    Pin {
-        session: Session,
-        memory: u8,
-        offset: Offset,
-        bytes: Size,
-        flags: u8,
-        v2: bool,
-    },
-    PinAnywhere {
-        session: Session,
-        address: u64,
-        bytes: u64,
-    },
-    Unpin {
-        session: Session,
-        handle: Which,
-    },
-    Map {
-        session: Session,
-        handle: Which,
-        bytes: Size,
-        flags: i8,
-    },
-    Unmap {
-        session: Session,
-        handle: Which,
-        bytes: Size,
-        shift: u8,
-    },
-    CopyTo {
-        handle: Which,
-        offset: Offset,
-        bytes: Size,
-        skew: u8,
-    },
-    CopyFrom {
-        handle: Which,
-        offset: Offset,
-        bytes: Size,
-        skew: u8,
-    },
-    CopyAnywhere {
-        handle: Which,
-        address: usize,
-        bytes: usize,
-        null: bool,
-    },
-    Info {
-        session: Session,
-        handle: Which,
-        nowhere: bool,
-    },
-    Flag {
-        session: Session,
-        handle: Which,
-    },
-    Ask {
-        session: Session,
-        attribute: u32,
-        mapping_type: u32,
-    },
-    Race {
-        session: Session,
-        handle: Which,
-    },
+    Close { session: Session },
+    Pin { session: Session, memory: u8, offset: Offset, bytes: Size, flags: u8, v2: bool },
+    PinAnywhere { session: Session, address: u64, bytes: u64 },
+    Unpin { session: Session, handle: Which },
+    Map { session: Session, handle: Which, bytes: Size, flags: i8 },
+    Unmap { session: Session, handle: Which, bytes: Size, shift: u8 },
+    CopyTo { handle: Which, offset: Offset, bytes: Size, skew: u8 },
+    CopyFrom { handle: Which, offset: Offset, bytes: Size, skew: u8 },
+    CopyAnywhere { handle: Which, address: usize, bytes: usize, null: bool },
+    Info { session: Session, handle: Which, nowhere: bool },
+    Flag { session: Session, handle: Which },
+    Ask { session: Session, attribute: u32, mapping_type: u32 },
+    Race { session: Session, handle: Which },
 }
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -226,10 +166,7 @@ impl World {
             Call::Allocate { kilobytes, whole } if self.memory.len() < 8 => {
                 let bytes = (usize::from(kilobytes) << 10).clamp(1, LARGEST);
                 let kind = match whole {
-                    true => Allocation::Create {
-                        exportable: false,
-                        rdma: true,
-                    },
+                    true => Allocation::Create { exportable: false, rdma: true },
                     false => Allocation::Malloc,
                 };
                 self.memory.extend(self.gpu.allocate(kind, bytes));
@@ -237,8 +174,7 @@ impl World {
             Call::Allocate { .. } => {}
             Call::Free { which } => {
                 if !self.memory.is_empty() {
-                    self.memory
-                        .swap_remove(usize::from(which) % self.memory.len());
+                    self.memory.swap_remove(usize::from(which) % self.memory.len());
                 }
             }
             Call::Open if self.sessions.len() < 6 => {
@@ -248,14 +184,7 @@ impl World {
             }
             Call::Open => {}
             Call::Close { session } => self.close(session),
-            Call::Pin {
-                session,
-                memory,
-                offset,
-                bytes,
-                flags,
-                v2,
-            } => {
+            Call::Pin { session, memory, offset, bytes, flags, v2 } => {
                 let start = match self.memory.len() {
                     0 => 0,
                     count => self.memory[usize::from(memory) % count].address().get(),
@@ -265,20 +194,11 @@ impl World {
                     _ => start,
                 };
                 let flags = if v2 { u32::from(flags) } else { 0 };
-                unsafe {
-                    self.pin(
-                        session,
-                        address + offset.bytes() as u64,
-                        bytes.bytes(),
-                        flags,
-                    )
-                };
+                unsafe { self.pin(session, address + offset.bytes() as u64, bytes.bytes(), flags) };
             }
-            Call::PinAnywhere {
-                session,
-                address,
-                bytes,
-            } => unsafe { self.pin(session, address, bytes as usize, 0) },
+            Call::PinAnywhere { session, address, bytes } => unsafe {
+                self.pin(session, address, bytes as usize, 0)
+            },
             Call::Unpin { session, handle } => {
                 let (session, at) = self.session(session);
                 let (handle, which) = self.handle(handle);
@@ -291,23 +211,12 @@ impl World {
                     self.pinned[which.unwrap()].live = false;
                 }
             }
-            Call::Map {
-                session,
-                handle,
-                bytes,
-                flags,
-            } => {
+            Call::Map { session, handle, bytes, flags } => {
                 let (session, _) = self.session(session);
                 let (handle, which) = self.handle(handle);
                 let mut va = null_mut();
                 let answer = unsafe {
-                    fine(gdr_map_v2(
-                        session,
-                        handle,
-                        &raw mut va,
-                        bytes.bytes(),
-                        flags.into(),
-                    ))
+                    fine(gdr_map_v2(session, handle, &raw mut va, bytes.bytes(), flags.into()))
                 };
                 assert_eq!(answer == 0, !va.is_null());
                 if answer == 0 {
@@ -316,12 +225,7 @@ impl World {
                     pinned.mapped = va;
                 }
             }
-            Call::Unmap {
-                session,
-                handle,
-                bytes,
-                shift,
-            } => {
+            Call::Unmap { session, handle, bytes, shift } => {
                 let (session, _) = self.session(session);
                 let (handle, which) = self.handle(handle);
                 let va = which.map_or(null_mut(), |which| self.pinned[which].mapped);
@@ -332,86 +236,49 @@ impl World {
                     pinned.mapped = null_mut();
                 }
             }
-            Call::CopyTo {
-                handle,
-                offset,
-                bytes,
-                skew,
-            } => {
+            Call::CopyTo { handle, offset, bytes, skew } => {
                 let (handle, which) = self.handle(handle);
                 let at = self.mapped(which).wrapping_byte_add(offset.bytes());
-                let (out, back) = (
-                    self.out[usize::from(skew)..].as_ptr(),
-                    self.back.as_mut_ptr(),
-                );
+                let (out, back) = (self.out[usize::from(skew)..].as_ptr(), self.back.as_mut_ptr());
                 let bytes = sane(bytes.bytes());
                 let answer = unsafe { fine(gdr_copy_to_mapping(handle, at, out.cast(), bytes)) };
                 assert!(answer == 0 || answer == libc::EINVAL);
                 if answer == 0 {
                     self.expect_mapped(which);
-                    assert_eq!(
-                        unsafe { gdr_copy_from_mapping(handle, back.cast(), at, bytes) },
-                        0
-                    );
+                    assert_eq!(unsafe { gdr_copy_from_mapping(handle, back.cast(), at, bytes) }, 0);
                     assert!(self.back[..bytes] == self.out[usize::from(skew)..][..bytes]);
                 }
             }
-            Call::CopyFrom {
-                handle,
-                offset,
-                bytes,
-                skew,
-            } => {
+            Call::CopyFrom { handle, offset, bytes, skew } => {
                 let (handle, which) = self.handle(handle);
                 let at = self.mapped(which).wrapping_byte_add(offset.bytes());
                 let back = self.back[usize::from(skew)..].as_mut_ptr();
                 let answer = unsafe {
-                    fine(gdr_copy_from_mapping(
-                        handle,
-                        back.cast(),
-                        at,
-                        sane(bytes.bytes()),
-                    ))
+                    fine(gdr_copy_from_mapping(handle, back.cast(), at, sane(bytes.bytes())))
                 };
                 assert!(answer == 0 || answer == libc::EINVAL);
                 if answer == 0 {
                     self.expect_mapped(which);
                 }
             }
-            Call::CopyAnywhere {
-                handle,
-                address,
-                bytes,
-                null: nowhere,
-            } => {
+            Call::CopyAnywhere { handle, address, bytes, null: nowhere } => {
                 let (handle, _) = self.handle(handle);
                 let at = std::ptr::without_provenance_mut(address);
-                let host = if nowhere {
-                    null_mut()
-                } else {
-                    self.back.as_mut_ptr()
-                };
+                let host = if nowhere { null_mut() } else { self.back.as_mut_ptr() };
                 let bytes = sane(bytes);
                 let there = unsafe { fine(gdr_copy_to_mapping(handle, at, host.cast(), bytes)) };
                 let back = unsafe { fine(gdr_copy_from_mapping(handle, host.cast(), at, bytes)) };
                 assert_eq!(there, back);
                 assert!(!nowhere || bytes == 0 || there == libc::EINVAL);
             }
-            Call::Info {
-                session,
-                handle,
-                nowhere,
-            } => {
+            Call::Info { session, handle, nowhere } => {
                 let (session, _) = self.session(session);
                 let (handle, _) = self.handle(handle);
                 let (mut v1, mut v2) = (InfoV1::default(), InfoV2::default());
                 let old = if nowhere { null_mut() } else { &raw mut v1 };
                 let new = if nowhere { null_mut() } else { &raw mut v2 };
                 let answers = unsafe {
-                    [
-                        gdr_get_info(session, handle, old),
-                        gdr_get_info_v2(session, handle, new),
-                    ]
+                    [gdr_get_info(session, handle, old), gdr_get_info_v2(session, handle, new)]
                 };
                 assert_eq!(fine(answers[0]), fine(answers[1]));
                 assert_eq!(v1, v2.v1);
@@ -424,21 +291,13 @@ impl World {
                 let answer = unsafe { fine(gdr_get_callback_flag(session, handle, &raw mut flag)) };
                 assert_eq!(flag, if answer == 0 { 0 } else { -1 });
             }
-            Call::Ask {
-                session,
-                attribute,
-                mapping_type,
-            } => {
+            Call::Ask { session, attribute, mapping_type } => {
                 let (session, at) = self.session(session);
                 let (mut value, mut minor, mut name) = (-1, -1, null());
                 let answer = unsafe { fine(gdr_get_attribute(session, attribute, &raw mut value)) };
                 assert_eq!(answer == 0, at.is_some() && (1..=3).contains(&attribute));
                 let answer = unsafe {
-                    fine(gdr_driver_get_version(
-                        session,
-                        &raw mut value,
-                        &raw mut minor,
-                    ))
+                    fine(gdr_driver_get_version(session, &raw mut value, &raw mut minor))
                 };
                 assert_eq!(answer == 0, at.is_some());
                 let answer =
@@ -453,10 +312,7 @@ impl World {
 
     fn close(&mut self, session: Session) {
         let (session, at) = self.session(session);
-        assert_eq!(
-            fine(gdr_close(session)),
-            if at.is_some() { 0 } else { libc::EINVAL }
-        );
+        assert_eq!(fine(gdr_close(session)), if at.is_some() { 0 } else { libc::EINVAL });
         let Some(at) = at else { return };
         self.sessions[at].1 = false;
         for pinned in self.pinned.iter_mut().filter(|pinned| pinned.session == at) {
@@ -470,15 +326,8 @@ impl World {
         }
         let (session, at) = self.session(session);
         let mut handle = Handle::default();
-        let answer = unsafe {
-            fine(gdr_pin_buffer_v2(
-                session,
-                address,
-                bytes,
-                flags,
-                &raw mut handle,
-            ))
-        };
+        let answer =
+            unsafe { fine(gdr_pin_buffer_v2(session, address, bytes, flags, &raw mut handle)) };
         assert_eq!(answer == 0, handle.h != 0);
         if answer == 0 {
             assert!(self.pinned.iter().all(|pinned| pinned.handle != handle));
@@ -518,10 +367,7 @@ impl World {
                     })
                 })
                 .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         let expected = which
             .is_some_and(|which| self.pinned[which].live && at == Some(self.pinned[which].session));
@@ -559,17 +405,10 @@ impl World {
         };
         let handle = match which {
             Which::One(which) => given(which),
-            Which::Near(which, bits) => Handle {
-                h: given(which).h ^ bits,
-            },
+            Which::Near(which, bits) => Handle { h: given(which).h ^ bits },
             Which::Raw(h) => Handle { h },
         };
-        (
-            handle,
-            self.pinned
-                .iter()
-                .position(|pinned| pinned.handle == handle),
-        )
+        (handle, self.pinned.iter().position(|pinned| pinned.handle == handle))
     }
 
     fn mapped(&self, which: Option<usize>) -> *mut c_void {
@@ -590,9 +429,5 @@ fn fine(answer: c_int) -> c_int {
 
 /// A size that fits the host's buffers, or none that any mapping has.
 fn sane(bytes: usize) -> usize {
-    if bytes > LARGEST + (2 << 16) {
-        usize::MAX - bytes % 4096
-    } else {
-        bytes
-    }
+    if bytes > LARGEST + (2 << 16) { usize::MAX - bytes % 4096 } else { bytes }
 }

@@ -22,8 +22,5 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let found = initramfs::read(&mut &*bytes, &reading);
     let text = serde_json::to_string(&found).expect("plain data");
-    assert_eq!(
-        serde_json::from_str::<Initramfs>(&text).expect("as it was written"),
-        found
-    );
+    assert_eq!(serde_json::from_str::<Initramfs>(&text).expect("as it was written"), found);
 });

@@ -27,15 +27,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(found.line.text.chars().all(|c| !c.is_control()));
         assert!((1..=100).contains(&found.score));
     }
-    let checks: HashSet<&str> = reading
-        .matches
-        .iter()
-        .map(|found| found.check.as_str())
-        .collect();
+    let checks: HashSet<&str> = reading.matches.iter().map(|found| found.check.as_str()).collect();
     assert_eq!(checks.len(), reading.matches.len(), "each check once");
-    assert!(
-        reading
-            .matches
-            .is_sorted_by_key(|found| std::cmp::Reverse(found.score))
-    );
+    assert!(reading.matches.is_sorted_by_key(|found| std::cmp::Reverse(found.score)));
 });

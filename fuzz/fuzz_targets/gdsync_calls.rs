@@ -131,11 +131,7 @@ impl World<'_> {
                 wanted.cap.max_send_sge = u32::from(pieces % 70);
                 wanted.cap.max_recv_sge = u32::from(pieces % 9);
                 wanted.cap.max_inline_data = u32::from(inline) * 4;
-                let flags = if flags < 200 {
-                    0
-                } else {
-                    c_int::from(flags % 64)
-                };
+                let flags = if flags < 200 { 0 } else { c_int::from(flags % 64) };
                 let domain = if other_domain {
                     self.machine.nics[1 - at].domains[0]
                 } else {
@@ -149,11 +145,7 @@ impl World<'_> {
                 assert!(
                     !other_domain && gpu == 0 && flags == 0 && (2..=3).contains(&wanted.qp_type)
                 );
-                let known = Known {
-                    qp,
-                    nic: at,
-                    live: true,
-                };
+                let known = Known { qp, nic: at, live: true };
                 match self.pairs.get_mut(place) {
                     Some(old) => *old = known,
                     None => self.pairs.push(known),
@@ -179,27 +171,13 @@ impl World<'_> {
             Call::Modify { pair, state, mask } => {
                 let mut attributes = raw::ibv_qp_attr::default();
                 attributes.qp_state = u32::from(state % 9);
-                let attributes = if state == 255 {
-                    null_mut()
-                } else {
-                    &raw mut attributes
-                };
+                let attributes = if state == 255 { null_mut() } else { &raw mut attributes };
                 fine(gds_modify_qp(self.qp(pair), attributes, c_int::from(mask)));
             }
-            Call::Send {
-                pair,
-                how,
-                request,
-                stream,
-                works,
-            } => self.send(pair, how, request, stream, works),
-            Call::Receive {
-                pair,
-                offset,
-                length,
-                pieces,
-                key,
-            } => {
+            Call::Send { pair, how, request, stream, works } => {
+                self.send(pair, how, request, stream, works)
+            }
+            Call::Receive { pair, offset, length, pieces, key } => {
                 let mut pieces_of = self.pieces(pair, offset, length, key);
                 let mut wr = raw::ibv_recv_wr {
                     wr_id: 1,
@@ -210,73 +188,35 @@ impl World<'_> {
                 let mut bad = null_mut();
                 fine(gds_post_recv(self.qp(pair), &raw mut wr, &raw mut bad));
             }
-            Call::Poll {
-                pair,
-                sent,
-                count,
-                nowhere,
-            } => {
+            Call::Poll { pair, sent, count, nowhere } => {
                 let mut taken = [WorkCompletion::default(); 128];
-                let to = if nowhere {
-                    null_mut()
-                } else {
-                    taken.as_mut_ptr()
-                };
+                let to = if nowhere { null_mut() } else { taken.as_mut_ptr() };
                 let answer = gds_poll_cq(self.cq(pair, sent), count.into(), to);
-                assert!(
-                    (-4095..=c_int::from(count).max(0)).contains(&answer),
-                    "{answer}"
-                );
+                assert!((-4095..=c_int::from(count).max(0)).contains(&answer), "{answer}");
             }
-            Call::PrepareWait {
-                pair,
-                sent,
-                request,
-                flags,
-            } => {
+            Call::PrepareWait { pair, sent, request, flags } => {
                 let cq = self.cq(pair, sent);
                 let place = &raw mut self.waits[usize::from(request) % REQUESTS];
                 fine(gds_prepare_wait_cq(cq, place, flags.into()));
             }
-            Call::Append {
-                request,
-                nowhere,
-                value,
-            } => {
+            Call::Append { request, nowhere, value } => {
                 let word = if nowhere {
                     0x1000
                 } else {
                     self.machine.words.d_ptr + u64::from(value % 1024) * 4
                 };
                 let request = &raw mut self.waits[usize::from(request) % REQUESTS];
-                fine(gds_append_wait_cq(
-                    request,
-                    without_provenance_mut(word as usize),
-                    value,
-                ));
+                fine(gds_append_wait_cq(request, without_provenance_mut(word as usize), value));
             }
-            Call::Abort {
-                pair,
-                sent,
-                request,
-                flags,
-            } => {
+            Call::Abort { pair, sent, request, flags } => {
                 let cq = self.cq(pair, sent);
                 let request = &raw mut self.waits[usize::from(request) % REQUESTS];
                 fine(gds_post_wait_cq(cq, request, flags.into()));
             }
             Call::Wait { pair, sent, stream } => {
-                fine(gds_stream_wait_cq(
-                    self.stream(stream),
-                    self.cq(pair, sent),
-                    0,
-                ));
+                fine(gds_stream_wait_cq(self.stream(stream), self.cq(pair, sent), 0));
             }
-            Call::PostSends {
-                stream,
-                first,
-                count,
-            } => {
+            Call::PostSends { stream, first, count } => {
                 let (first, count) = few(first, count);
                 fine(gds_stream_post_send_all(
                     self.stream(stream),
@@ -284,11 +224,7 @@ impl World<'_> {
                     &raw mut self.sends[first],
                 ));
             }
-            Call::PostWaits {
-                stream,
-                first,
-                count,
-            } => {
+            Call::PostWaits { stream, first, count } => {
                 let (first, count) = few(first, count);
                 fine(gds_stream_post_wait_cq_all(
                     self.stream(stream),
@@ -296,11 +232,7 @@ impl World<'_> {
                     &raw mut self.waits[first],
                 ));
             }
-            Call::List {
-                stream,
-                by_cpu,
-                parts,
-            } => self.list(stream, by_cpu, parts),
+            Call::List { stream, by_cpu, parts } => self.list(stream, by_cpu, parts),
             Call::Ask { first, count } => {
                 let (first, count) = few(first, count);
                 let mut sends: [SendInfo; REQUESTS] = std::mem::zeroed();
@@ -316,17 +248,8 @@ impl World<'_> {
                     waits.as_mut_ptr(),
                 ));
             }
-            Call::Change {
-                wait,
-                request,
-                byte,
-                bits,
-            } => {
-                let requests = if wait {
-                    &mut self.waits
-                } else {
-                    &mut self.sends
-                };
+            Call::Change { wait, request, byte, bits } => {
+                let requests = if wait { &mut self.waits } else { &mut self.sends };
                 requests[usize::from(request) % REQUESTS].words[usize::from(byte / 8) % 5] ^=
                     u64::from(bits) << (byte % 8 * 8);
             }
@@ -347,10 +270,7 @@ impl World<'_> {
         let mut pieces: Vec<Vec<raw::ibv_sge>> = Vec::new();
         let mut list: Vec<raw::ibv_send_wr> = Vec::new();
         for work in works.into_iter().take(12) {
-            let mut wr = raw::ibv_send_wr {
-                wr_id: list.len() as u64,
-                ..Default::default()
-            };
+            let mut wr = raw::ibv_send_wr { wr_id: list.len() as u64, ..Default::default() };
             wr.opcode = u32::from(work.opcode % 13);
             wr.send_flags = u32::from(work.flags % 20);
             wr.num_sge = work.pieces.clamp(-1, 8).into();
@@ -363,17 +283,10 @@ impl World<'_> {
             let remote = peer.memory.expose_provenance() as u64
                 + u64::from(work.peer_offset % (BYTES as u16 + 8)) / 8 * 8;
             let rkey = if work.peer_key { peer.keys.1 } else { 0x7777 };
-            wr.wr.atomic = raw::ibv_send_wr_atomic {
-                remote_addr: remote,
-                compare_add: 1,
-                swap: 2,
-                rkey,
-            };
+            wr.wr.atomic =
+                raw::ibv_send_wr_atomic { remote_addr: remote, compare_add: 1, swap: 2, rkey };
             if matches!(wr.opcode, 0 | 1 | 4) {
-                wr.wr.rdma = raw::ibv_send_wr_rdma {
-                    remote_addr: remote,
-                    rkey,
-                };
+                wr.wr.rdma = raw::ibv_send_wr_rdma { remote_addr: remote, rkey };
             }
             list.push(wr);
         }
@@ -384,11 +297,7 @@ impl World<'_> {
             let next = &raw mut list[at];
             list[at - 1].next = next;
         }
-        let first = if list.is_empty() {
-            null_mut()
-        } else {
-            list.as_mut_ptr()
-        };
+        let first = if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
         let (qp, stream) = (self.qp(pair), self.stream(stream));
         let mut bad = null_mut();
         let answer = unsafe {
@@ -428,11 +337,8 @@ impl World<'_> {
                 Part::Write(which, value) => {
                     let word = without_provenance_mut(words + usize::from(which) * 4);
                     made.tag = abi::TAG_WRITE_VALUE32;
-                    made.what.write32 = abi::WriteValue32 {
-                        ptr: word,
-                        value,
-                        flags: abi::MEMORY_HOST,
-                    };
+                    made.what.write32 =
+                        abi::WriteValue32 { ptr: word, value, flags: abi::MEMORY_HOST };
                 }
                 // All zeroes of another sort: refused.
                 Part::Tag(tag, _) => made.tag = tag.into(),
@@ -462,9 +368,7 @@ impl World<'_> {
                     context,
                 );
                 fine(gds_post_descriptors(list.len(), list.as_mut_ptr(), 0));
-                drop(Box::from_raw(std::ptr::with_exposed_provenance_mut::<
-                    Vec<Request>,
-                >(kept)));
+                drop(Box::from_raw(std::ptr::with_exposed_provenance_mut::<Vec<Request>>(kept)));
             }
         }));
     }
@@ -488,10 +392,7 @@ impl World<'_> {
             // IBV_QP_…, of a reliable connection's three steps.
             for (state, mask) in [
                 (1, 1 | 1 << 4 | 1 << 5 | 1 << 3),
-                (
-                    2,
-                    1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15,
-                ),
+                (2, 1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15),
                 (3, 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13),
             ] {
                 attributes.qp_state = state;
@@ -514,14 +415,8 @@ impl World<'_> {
             assert_ne!(self.machine.cuda.context, 0);
             let stream = self.stream(0);
             for at in 0..REQUESTS {
-                assert_eq!(
-                    gds_stream_post_send(stream, &raw mut self.sends[at]),
-                    libc::EINVAL
-                );
-                assert_eq!(
-                    gds_stream_post_wait_cq(stream, &raw mut self.waits[at]),
-                    libc::EINVAL
-                );
+                assert_eq!(gds_stream_post_send(stream, &raw mut self.sends[at]), libc::EINVAL);
+                assert_eq!(gds_stream_post_wait_cq(stream, &raw mut self.waits[at]), libc::EINVAL);
             }
         }
     }
@@ -529,10 +424,7 @@ impl World<'_> {
 
 fn few(first: u8, count: i8) -> (usize, c_int) {
     let first = usize::from(first) % REQUESTS;
-    (
-        first,
-        c_int::from(count).clamp(-2, (REQUESTS - first) as c_int),
-    )
+    (first, c_int::from(count).clamp(-2, (REQUESTS - first) as c_int))
 }
 
 /// 0 or a positive errno.

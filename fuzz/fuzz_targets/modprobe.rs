@@ -35,8 +35,5 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    config.load_for_device(
-        "pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00",
-        "nvidia",
-    );
+    config.load_for_device("pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00", "nvidia");
 });

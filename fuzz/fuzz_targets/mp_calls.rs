@@ -80,11 +80,7 @@ impl Machine {
             // SAFETY: not of size 0; never freed.
             unsafe { std::alloc::alloc_zeroed(layout) }
         };
-        Self {
-            cuda,
-            memory: pages(BYTES),
-            words: pages(4096).cast(),
-        }
+        Self { cuda, memory: pages(BYTES), words: pages(4096).cast() }
     }
 }
 
@@ -162,12 +158,7 @@ impl World<'_> {
 
     unsafe fn call(&mut self, call: Call) {
         match call {
-            Call::Register {
-                region,
-                offset,
-                bytes,
-                comm,
-            } => {
+            Call::Register { region, offset, bytes, comm } => {
                 let at = self.at(offset);
                 let bytes = usize::from(bytes).min(BYTES - usize::from(offset).min(BYTES));
                 let reg = place(&mut self.regions, region);
@@ -178,35 +169,16 @@ impl World<'_> {
             }
             Call::Deregister { region, comm } => {
                 let reg = place(&mut self.regions, region);
-                fine(if comm {
-                    comm_deregister(reg)
-                } else {
-                    mp_deregister(reg)
-                });
+                fine(if comm { comm_deregister(reg) } else { mp_deregister(reg) });
             }
             Call::Message { how, message } => self.message(how, message),
-            Call::Vector {
-                how,
-                message,
-                count,
-                blocks,
-            } => {
+            Call::Vector { how, message, count, blocks } => {
                 self.vector(how, message, count, &blocks);
             }
-            Call::OneSided {
-                how,
-                message,
-                window,
-                place,
-                flags,
-            } => {
+            Call::OneSided { how, message, window, place, flags } => {
                 self.one_sided(how, message, window, place as usize, flags.into());
             }
-            Call::CreateWindow {
-                window,
-                offset,
-                bytes,
-            } if self.may_wait() => {
+            Call::CreateWindow { window, offset, bytes } if self.may_wait() => {
                 let at = self.at(offset);
                 let bytes = usize::from(bytes).min(BYTES - usize::from(offset).min(BYTES));
                 let window = place(&mut self.windows, window);
@@ -217,23 +189,10 @@ impl World<'_> {
             Call::DestroyWindow { window } => {
                 fine(mp_window_destroy(place(&mut self.windows, window)));
             }
-            Call::Requests {
-                how,
-                request,
-                count,
-                stream,
-            } => {
+            Call::Requests { how, request, count, stream } => {
                 self.several(how, request, count, stream);
             }
-            Call::Queue {
-                how,
-                queue,
-                request,
-                word,
-                value,
-                flags,
-                stream,
-            } => {
+            Call::Queue { how, queue, request, word, value, flags, stream } => {
                 let stream = self.machine.cuda.stream(stream);
                 let (word, flags) = (self.word(word), flags.into());
                 let dq = place(&mut self.queues, queue);
@@ -249,13 +208,7 @@ impl World<'_> {
                     _ => mp_desc_queue_post_on_stream(stream, dq, flags),
                 });
             }
-            Call::Word {
-                how,
-                word,
-                value,
-                flags,
-                stream,
-            } => {
+            Call::Word { how, word, value, flags, stream } => {
                 let stream = self.machine.cuda.stream(stream);
                 let word = self.word(word);
                 match how % 3 {
@@ -272,12 +225,7 @@ impl World<'_> {
                     _ => {}
                 }
             }
-            Call::Describe {
-                how,
-                request,
-                word,
-                nowhere,
-            } => {
+            Call::Describe { how, request, word, nowhere } => {
                 let (mut send, mut wait) = (SendDesc::default(), WaitDesc::default());
                 let mut sem = Sem32::default();
                 let req = place(&mut self.requests, request);
@@ -289,21 +237,13 @@ impl World<'_> {
                     _ => get_word_descriptor(&raw mut sem, self.word(word), 1),
                 });
             }
-            Call::Credit {
-                how,
-                rank,
-                request,
-                stream,
-            } => self.credit(how, rank, request, stream),
+            Call::Credit { how, rank, request, stream } => self.credit(how, rank, request, stream),
             Call::Initialize { peers, flags, gpu } => {
                 // It is initialized, and there is no MPI.
                 let mut peers: Vec<c_int> = peers.into_iter().map(c_int::from).collect();
                 let (count, flags, gpu) = (peers.len() as c_int, flags.into(), gpu.into());
                 let comm = without_provenance_mut(0x4400_0000);
-                assert_ne!(
-                    fine(mp_init(comm, peers.as_mut_ptr(), count, flags, gpu)),
-                    0
-                );
+                assert_ne!(fine(mp_init(comm, peers.as_mut_ptr(), count, flags, gpu)), 0);
                 assert_ne!(fine(comm_init(comm, gpu)), 0);
             }
             Call::Query { parameter, nowhere } => {
@@ -319,19 +259,12 @@ impl World<'_> {
     }
 
     unsafe fn message(&mut self, how: u8, message: Message) {
-        let (buffer, size, peer) = (
-            self.at(message.offset),
-            message.size.into(),
-            message.peer.into(),
-        );
+        let (buffer, size, peer) =
+            (self.at(message.offset), message.size.into(), message.peer.into());
         let stream = self.machine.cuda.stream(message.stream);
         let reg = place(&mut self.regions, message.region);
         let mut handle = null_mut();
-        let req = if message.request == 255 {
-            null_mut()
-        } else {
-            &raw mut handle
-        };
+        let req = if message.request == 255 { null_mut() } else { &raw mut handle };
         let answer = fine(match how % 6 {
             0 => mp_irecv(buffer, size, peer, reg, req),
             1 => mp_irecv_on_stream(buffer, size, peer, reg, req, stream),
@@ -346,21 +279,14 @@ impl World<'_> {
     unsafe fn vector(&mut self, how: u8, message: Message, count: i8, blocks: &[(u16, u8)]) {
         let mut blocks: Vec<iovec> = blocks
             .iter()
-            .map(|&(offset, length)| iovec {
-                iov_base: self.at(offset),
-                iov_len: length.into(),
-            })
+            .map(|&(offset, length)| iovec { iov_base: self.at(offset), iov_len: length.into() })
             .collect();
         // More than there are only if that is too many for any vector.
         let count = match c_int::from(count) {
             count if count > 30 => count,
             count => count.min(blocks.len() as c_int),
         };
-        let v = if message.offset == u16::MAX {
-            null_mut()
-        } else {
-            blocks.as_mut_ptr()
-        };
+        let v = if message.offset == u16::MAX { null_mut() } else { blocks.as_mut_ptr() };
         let peer = message.peer.into();
         let stream = self.machine.cuda.stream(message.stream);
         let reg = place(&mut self.regions, message.region);
@@ -383,22 +309,15 @@ impl World<'_> {
         displ: usize,
         flags: c_int,
     ) {
-        let (buffer, size, peer) = (
-            self.at(message.offset),
-            message.size.into(),
-            message.peer.into(),
-        );
+        let (buffer, size, peer) =
+            (self.at(message.offset), message.size.into(), message.peer.into());
         let stream = self.machine.cuda.stream(message.stream);
         let reg = place(&mut self.regions, message.region);
         let window = place(&mut self.windows, window);
         // Mostly within a window.
         let displ = if how < 250 { displ % BYTES } else { displ };
         let mut handle = null_mut();
-        let req = if message.request == 255 {
-            null_mut()
-        } else {
-            &raw mut handle
-        };
+        let req = if message.request == 255 { null_mut() } else { &raw mut handle };
         let answer = fine(match how % 5 {
             0 => mp_iput(buffer, size, reg, peer, displ, window, req, flags),
             1 => mp_iput_on_stream(buffer, size, reg, peer, displ, window, req, flags, stream),

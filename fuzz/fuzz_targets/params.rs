@@ -16,10 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    let file = |text: &str| Recorded {
-        text: Some(text.to_owned()),
-        ..Recorded::default()
-    };
+    let file = |text: &str| Recorded { text: Some(text.to_owned()), ..Recorded::default() };
     let directory = |names: &[&str]| Recorded {
         names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
         ..Recorded::default()

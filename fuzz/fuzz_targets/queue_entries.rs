@@ -32,15 +32,9 @@ fn nic() -> &'static Nic {
     CARD.get_or_init(|| {
         let allocator = Allocator::new(Gpu::sim(), None);
         let hca = SimHca::new(allocator.clone()).expect("a thread");
-        let memory = allocator
-            .place(MemoryLocation::Host, 1 << 16)
-            .expect("memory");
+        let memory = allocator.place(MemoryLocation::Host, 1 << 16).expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
-        Nic {
-            hca,
-            memory,
-            region,
-        }
+        Nic { hca, memory, region }
     })
 }
 
@@ -51,10 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let mut again = [0; MOST_BLOCKS * BLOCK];
         if let Ok(blocks) = decoded.entry.encode(decoded.qpn, decoded.index, &mut again) {
-            assert_eq!(
-                Wqe::decode(&again[..blocks * BLOCK], transport),
-                Ok(decoded)
-            );
+            assert_eq!(Wqe::decode(&again[..blocks * BLOCK], transport), Ok(decoded));
         }
     }
     if let Some(block) = bytes.first_chunk::<BLOCK>()
@@ -68,24 +59,14 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Has the NIC execute them, each block behind the other.
 fn execute(bytes: &[u8]) {
-    let Nic {
-        hca,
-        memory,
-        region,
-    } = nic();
-    let Ok(mut pair) = hca.create(&Request {
-        send_blocks: BLOCKS as u32,
-        ..Request::default()
-    }) else {
+    let Nic { hca, memory, region } = nic();
+    let Ok(mut pair) = hca.create(&Request { send_blocks: BLOCKS as u32, ..Request::default() })
+    else {
         return;
     };
     // What meets nothing posted is given up at once.
-    let timeout = RetryPolicy {
-        retries: Some(0),
-        pause: Duration::ZERO,
-    };
-    hca.connect(pair.endpoint, pair.endpoint, timeout)
-        .expect("it reaches itself");
+    let timeout = RetryPolicy { retries: Some(0), pause: Duration::ZERO };
+    hca.connect(pair.endpoint, pair.endpoint, timeout).expect("it reaches itself");
     let _ = pair.receive.post(&[region.segment(0, 4096)]);
     let ring = &bytes[..bytes.len().min(BLOCKS * BLOCK)];
     let blocks = ring.len().div_ceil(BLOCK) as u16;
@@ -97,14 +78,8 @@ fn execute(bytes: &[u8]) {
     // Whose number it has is not what is tried here.
     let mut rung = *first;
     rung[4..7].copy_from_slice(&pair.endpoint.qpn.to_be_bytes()[1..]);
-    parts
-        .record
-        .store_u32(0, queue_record(blocks))
-        .expect("its record");
-    parts
-        .register
-        .store_u64(0, Control::doorbell(&rung))
-        .expect("its register");
+    parts.record.store_u32(0, queue_record(blocks)).expect("its record");
+    parts.register.store_u64(0, Control::doorbell(&rung)).expect("its register");
     let begun = Instant::now();
     while matches!(pair.send_completions.poll(), Ok(None))
         && begun.elapsed() < Duration::from_millis(2)

@@ -65,9 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(shortened(why, 100).chars().count() <= 101);
         }
         assert!(
-            envelope
-                .payload()
-                .is_ok_and(|payload| payload.len() <= LONGEST)
+            envelope.payload().is_ok_and(|payload| payload.len() <= LONGEST)
                 || rest.len() > LONGEST / 8
         );
     }
@@ -75,11 +73,7 @@ fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(rest);
     if let Ok(names) = expand(&text) {
         assert!(names.len() <= 65_536);
-        assert!(
-            names
-                .iter()
-                .all(|name| !name.is_empty() && !name.contains(['[', ']', ',', ' ']))
-        );
+        assert!(names.iter().all(|name| !name.is_empty() && !name.contains(['[', ']', ',', ' '])));
     }
     if let Some(meeting) = RendezvousFile::parse(&text) {
         assert_eq!(RendezvousFile::parse(&meeting.text()), Some(meeting));
@@ -87,8 +81,7 @@ fuzz_target!(|bytes: &[u8]| {
     // `NAME=value`, a line each.
     let place = from_environment(&|name| {
         let mut said = text.lines().filter_map(|line| line.split_once('='));
-        said.find(|(known, _)| *known == name)
-            .map(|(_, value)| value.to_owned())
+        said.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
     });
     if let Ok(Some(place)) = place {
         assert!(place.size.is_none_or(|size| place.rank < size));

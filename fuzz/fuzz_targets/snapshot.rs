@@ -23,8 +23,5 @@ fuzz_target!(|bytes: &[u8]| {
     let findings = check::run(&Ctx::new(&facts, &topology, &expectations));
     assert!(!findings.is_empty());
     let again = World::snapshot(record.finish(String::new()));
-    assert_eq!(
-        collect::facts(&again, CollectOptions::everything(true)),
-        facts
-    );
+    assert_eq!(collect::facts(&again, CollectOptions::everything(true)), facts);
 });

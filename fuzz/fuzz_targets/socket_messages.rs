@@ -32,16 +32,9 @@ fn local() -> &'static LocalEnd {
     LOCAL.get_or_init(|| {
         let allocator = Allocator::new(Gpu::sim(), None);
         let hca = SimHca::with_lid(allocator.clone(), 1).expect("a thread");
-        let memory = allocator
-            .place(MemoryLocation::Host, 1 << 16)
-            .expect("memory");
+        let memory = allocator.place(MemoryLocation::Host, 1 << 16).expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
-        LocalEnd {
-            allocator,
-            memory,
-            region,
-            hca,
-        }
+        LocalEnd { allocator, memory, region, hca }
     })
 }
 
@@ -81,31 +74,19 @@ fn read(bytes: &[u8]) {
 
 /// Has an HCA hear them: its queue pair asks for something, and has something posted.
 fn hear(bytes: &[u8]) {
-    let LocalEnd {
-        allocator,
-        memory,
-        region,
-        hca,
-    } = local();
+    let LocalEnd { allocator, memory, region, hca } = local();
     let (ours, mut peer) = UnixStream::pair().expect("a pair");
     peer.write_all(&socket::hello(2)).expect("room for a hello");
-    let options = Options {
-        timeout: Duration::from_secs(20),
-        ..Options::default()
-    };
+    let options = Options { timeout: Duration::from_secs(20), ..Options::default() };
     let connection = socket::join(hca, ours, options).expect("it is joined");
     let mut pair = hca.create(&Request::default()).expect("a pair");
     // What the input says is for 0x100 is for this one, whatever its number is.
     let qpn = pair.endpoint.qpn;
     let there = Endpoint::new(2, 0x77);
-    hca.connect(pair.endpoint, there, RetryPolicy::default())
-        .expect("a way");
+    hca.connect(pair.endpoint, there, RetryPolicy::default()).expect("a way");
     pair.receive.post(&[region.segment(0, 4096)]).expect("room");
     let read = Wqe::read(region.remote(0), &[region.segment(64, 8)]).signalled();
-    let rung = pair
-        .send
-        .prepare(&read)
-        .and_then(gdsync::queue::Prepared::ring);
+    let rung = pair.send.prepare(&read).and_then(gdsync::queue::Prepared::ring);
     rung.expect("room");
     let mut said = bytes.to_vec();
     for head in said.chunks_exact_mut(HEAD) {
@@ -128,8 +109,7 @@ fn hear(bytes: &[u8]) {
 }
 
 fn itself(hca: &SimHca, own: &mut QueuePair) {
-    hca.connect(own.endpoint, own.endpoint, RetryPolicy::default())
-        .expect("it reaches itself");
+    hca.connect(own.endpoint, own.endpoint, RetryPolicy::default()).expect("it reaches itself");
     let rung = own.send.prepare(&Wqe::nop().signalled());
     rung.and_then(gdsync::queue::Prepared::ring).expect("room");
     wait(|| matches!(own.send_completions.poll(), Ok(Some(_))));

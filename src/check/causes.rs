@@ -10,10 +10,8 @@ const MAX_STEPS: usize = 6;
 
 /// For each finding, the index of the failure or warning at its root; `None` for a finding that nothing explains.
 pub fn causes(findings: &[Finding]) -> Vec<Option<usize>> {
-    let direct: Vec<Option<usize>> = findings
-        .iter()
-        .map(|finding| direct(findings, finding))
-        .collect();
+    let direct: Vec<Option<usize>> =
+        findings.iter().map(|finding| direct(findings, finding)).collect();
     let root = |cause: usize| {
         let mut at = cause;
         // The relation of checks has no cycle.
@@ -27,10 +25,7 @@ pub fn causes(findings: &[Finding]) -> Vec<Option<usize>> {
 
 /// The first finding that explains this one itself.
 fn direct(findings: &[Finding], finding: &Finding) -> Option<usize> {
-    let is_problem = matches!(
-        finding.outcome,
-        Outcome::Fail | Outcome::Warn | Outcome::Unknown
-    );
+    let is_problem = matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Unknown);
     let explained_by = find(&finding.id).filter(|_| is_problem)?.explained_by;
     findings.iter().position(|other| {
         is_wrong(other)
@@ -111,11 +106,8 @@ pub fn steps(
                 && finding.outcome == root.outcome
                 && root.subjects.contains(&finding.subject)
         };
-        let remedies: Vec<&Remedy> = findings
-            .iter()
-            .filter(its)
-            .filter_map(|finding| finding.fix.as_ref())
-            .collect();
+        let remedies: Vec<&Remedy> =
+            findings.iter().filter(its).filter_map(|finding| finding.fix.as_ref()).collect();
         let Some(remedy) = remedies.first() else {
             continue;
         };
@@ -156,9 +148,7 @@ fn proof(findings: &[Finding], readiness: &[Readiness]) -> Option<NextStep> {
     let needs_root = |finding: &Finding| {
         finding.outcome == Outcome::Unknown && finding.needs.as_deref() == Some("root")
     };
-    let is_open = readiness
-        .iter()
-        .any(|one| one.state == ReadyState::Undetermined);
+    let is_open = readiness.iter().any(|one| one.state == ReadyState::Undetermined);
     if is_open {
         let checks = findings.iter().filter(|finding| needs_root(finding));
         let checks: Vec<String> = checks.map(|finding| finding.id.clone()).collect();
@@ -168,9 +158,8 @@ fn proof(findings: &[Finding], readiness: &[Readiness]) -> Option<NextStep> {
             advice: None,
         });
     }
-    let ready = readiness
-        .iter()
-        .find(|one| matches!(one.state, ReadyState::Ready | ReadyState::Partly))?;
+    let ready =
+        readiness.iter().find(|one| matches!(one.state, ReadyState::Ready | ReadyState::Partly))?;
     let probe = match ready.profile.as_str() {
         "gdrcopy" => "copy",
         "p2p" => "p2p",
@@ -178,11 +167,7 @@ fn proof(findings: &[Finding], readiness: &[Readiness]) -> Option<NextStep> {
         "mpi" => "mpi",
         _ => "rdma",
     };
-    Some(NextStep {
-        checks: Vec::new(),
-        command: Some(format!("gdr probe {probe}")),
-        advice: None,
-    })
+    Some(NextStep { checks: Vec::new(), command: Some(format!("gdr probe {probe}")), advice: None })
 }
 
 /// Those of these checks that none of the others explains.
@@ -202,11 +187,7 @@ pub fn without_consequences(checks: &[&'static str]) -> Vec<&'static str> {
         }
         false
     };
-    checks
-        .iter()
-        .copied()
-        .filter(|id| !is_explained(id))
-        .collect()
+    checks.iter().copied().filter(|id| !is_explained(id)).collect()
 }
 
 #[cfg(test)]
@@ -242,11 +223,7 @@ mod tests {
             ("this process", "mlx5_0", true),
             ("/dev/nvidia0", "GPU1", true),
         ] {
-            assert_eq!(
-                concerns(cause, consequence),
-                expected,
-                "{cause}, {consequence}"
-            );
+            assert_eq!(concerns(cause, consequence), expected, "{cause}, {consequence}");
         }
     }
 }

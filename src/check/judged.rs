@@ -13,13 +13,8 @@ use crate::topo::MAX_ROWS;
 const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
 /// Checks that depend on the active profiles; they run again for each profile.
-const BY_PROFILE: [&str; 5] = [
-    "gpu.min-driver",
-    "gpu.mig",
-    "gpu.p2p-grant",
-    "pcie.iommu",
-    "env.contradiction",
-];
+const BY_PROFILE: [&str; 5] =
+    ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu", "env.contradiction"];
 
 fn depends_on_profile(id: &str) -> bool {
     BY_PROFILE.contains(&id) || id.starts_with(expect::FAMILY)
@@ -61,30 +56,21 @@ impl Judged {
     /// Weighs the judgements; those of `again` replace those of the same checks.
     pub fn weighed<'a>(&'a self, again: &'a Self, expectations: &Expectations) -> Vec<Weighed<'a>> {
         let replacement = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
-        let judged = self
-            .0
-            .iter()
-            .map(|judged| replacement(judged.0.id).unwrap_or(judged));
+        let judged = self.0.iter().map(|judged| replacement(judged.0.id).unwrap_or(judged));
         judged
             .flat_map(|(check, judgements)| {
-                judgements
-                    .iter()
-                    .map(|judgement| weigh(check, judgement, expectations))
+                judgements.iter().map(|judgement| weigh(check, judgement, expectations))
             })
             .collect()
     }
 
     pub fn into_findings(self, expectations: &Expectations) -> Vec<Finding> {
         let judgements = self.0.into_iter().flat_map(|(check, judgements)| {
-            judgements
-                .into_iter()
-                .map(move |judgement| (check, judgement))
+            judgements.into_iter().map(move |judgement| (check, judgement))
         });
         judgements
             .map(|(check, judgement)| {
-                let Weighed {
-                    outcome, severity, ..
-                } = weigh(check, &judgement, expectations);
+                let Weighed { outcome, severity, .. } = weigh(check, &judgement, expectations);
                 Finding {
                     id: check.id.to_owned(),
                     outcome,
@@ -140,10 +126,7 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
         return vec![unidentified];
     }
     if judgements.is_empty() {
-        judgements.push(Judgement::skip(
-            "machine",
-            "This check does not apply to this machine.",
-        ));
+        judgements.push(Judgement::skip("machine", "This check does not apply to this machine."));
     }
     few(judgements)
 }
@@ -162,10 +145,7 @@ pub fn unidentified(facts: &Facts) -> Option<Judgement> {
     let source = "/sys/bus/pci/devices/*/{config,vendor,device,class}";
     let judgement = Judgement::unknown(names.clone(), why, Area::Sys, source);
     Some(Judgement {
-        message: format!(
-            "{}, of {names}, which may be a GPU or a NIC",
-            judgement.message
-        ),
+        message: format!("{}, of {names}, which may be a GPU or a NIC", judgement.message),
         ..judgement
     })
 }
@@ -202,11 +182,7 @@ fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     if let Some(worst) = rest.first() {
         judgements.push(Judgement {
             subject: "machine".to_owned(),
-            message: format!(
-                "{} more, none of them worse than: {}",
-                rest.len(),
-                worst.message
-            ),
+            message: format!("{} more, none of them worse than: {}", rest.len(), worst.message),
             ..worst.clone()
         });
     }
@@ -227,10 +203,7 @@ mod tests {
     use crate::topo::topology;
 
     fn profile(name: &str) -> Profile {
-        let (name, text) = SHIPPED
-            .iter()
-            .find(|(known, _)| *known == name)
-            .expect("a profile");
+        let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name).expect("a profile");
         Profile::parse(name, text, |_| true).expect("a profile")
     }
 
@@ -258,24 +231,17 @@ mod tests {
             ready.text
         );
         let of_devices = FAMILIES.iter().filter(|family| family.judges_devices);
-        let ids: BTreeSet<&str> = of_devices
-            .flat_map(|family| family.checks)
-            .map(|check| check.id)
-            .collect();
+        let ids: BTreeSet<&str> =
+            of_devices.flat_map(|family| family.checks).map(|check| check.id).collect();
         let findings = judged.into_findings(&expectations);
-        let on_devices: Vec<&Finding> = findings
-            .iter()
-            .filter(|found| ids.contains(found.id.as_str()))
-            .collect();
+        let on_devices: Vec<&Finding> =
+            findings.iter().filter(|found| ids.contains(found.id.as_str())).collect();
         assert_eq!(on_devices.len(), ids.len());
         for found in on_devices {
             assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
             assert_says(found, "there are 1026 GPUs and NICs");
         }
-        assert_eq!(
-            exit_code(&findings, &[], &expectations, &[Outcome::Fail]),
-            3
-        );
+        assert_eq!(exit_code(&findings, &[], &expectations, &[Outcome::Fail]), 3);
     }
 
     #[test]
@@ -291,10 +257,7 @@ mod tests {
                 .iter()
                 .map(|weighed| weighed.outcome)
                 .collect();
-            (
-                readiness(&ctx, &profile, &judged).state,
-                outcomes.contains(&Outcome::Unknown),
-            )
+            (readiness(&ctx, &profile, &judged).state, outcomes.contains(&Outcome::Unknown))
         };
         // 255 GPUs and one NIC make 32,640 pairs; 256 GPUs make 32,896.
         assert_eq!(ready(254), (ReadyState::Ready, false));
@@ -303,18 +266,14 @@ mod tests {
 
     #[test]
     fn summary_has_worst_outcome_of_rest() {
-        let mut judgements: Vec<Judgement> = (0..MAX_JUDGEMENTS)
-            .map(|at| Judgement::pass(format!("{at}"), "Well."))
-            .collect();
+        let mut judgements: Vec<Judgement> =
+            (0..MAX_JUDGEMENTS).map(|at| Judgement::pass(format!("{at}"), "Well.")).collect();
         assert_eq!(few(judgements.clone()), judgements);
         judgements.push(Judgement::broken("late", "Broken."));
         judgements.push(Judgement::pass("later", "Well."));
         let kept = few(judgements.clone());
         assert_eq!(kept.len(), MAX_JUDGEMENTS + 1);
-        assert_eq!(
-            (kept[0].subject.as_str(), kept[0].rule),
-            ("late", Rule::Broken)
-        );
+        assert_eq!((kept[0].subject.as_str(), kept[0].rule), ("late", Rule::Broken));
         let last = &kept[MAX_JUDGEMENTS];
         assert_eq!((last.subject.as_str(), last.rule), ("machine", Rule::Holds));
         assert_eq!(last.message, "2 more, none of them worse than: Well.");
@@ -331,24 +290,14 @@ mod tests {
                 let path = entry.expect("an entry").path();
                 if path.is_dir() {
                     walk(&path, found);
-                } else if fs::read_to_string(&path)
-                    .expect("a source")
-                    .contains("ctx.expectations")
+                } else if fs::read_to_string(&path).expect("a source").contains("ctx.expectations")
                 {
-                    found.push(
-                        path.file_name()
-                            .expect("a name")
-                            .to_string_lossy()
-                            .into_owned(),
-                    );
+                    found.push(path.file_name().expect("a name").to_string_lossy().into_owned());
                 }
             }
         }
         let mut found = Vec::new();
-        walk(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"),
-            &mut found,
-        );
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut found);
         found.sort();
         // `sharing.rs` has gpu.mig, judge.rs expect.*; judged.rs, mod.rs and readiness.rs weigh judgements.
         assert_eq!(

@@ -94,9 +94,8 @@ impl Judgement {
             Why::TimedOut => "a source that answers",
         };
         let message = why.sentence(source);
-        let mut judgement = Self::new(Rule::Unknown, subject, message)
-            .evidence(source, why.phrase())
-            .needs(needs);
+        let mut judgement =
+            Self::new(Rule::Unknown, subject, message).evidence(source, why.phrase()).needs(needs);
         judgement.missing = (why == Why::NotCovered).then_some(area);
         judgement
     }
@@ -139,10 +138,7 @@ impl Judgement {
     #[must_use]
     pub fn fix(mut self, id: &str) -> Self {
         let manual = std::mem::take(self.manual());
-        self.fix = Some(Remedy::Repair {
-            id: id.to_owned(),
-            manual,
-        });
+        self.fix = Some(Remedy::Repair { id: id.to_owned(), manual });
         self
     }
 
@@ -167,9 +163,8 @@ impl Judgement {
     }
 
     fn manual(&mut self) -> &mut Manual {
-        let (Remedy::Repair { manual, .. } | Remedy::Advice(manual)) = self
-            .fix
-            .get_or_insert_with(|| Remedy::Advice(Manual::default()));
+        let (Remedy::Repair { manual, .. } | Remedy::Advice(manual)) =
+            self.fix.get_or_insert_with(|| Remedy::Advice(Manual::default()));
         manual
     }
 }
@@ -181,9 +176,7 @@ mod tests {
     #[test]
     fn unknown_names_needed_source() {
         let needs = |why, area, source| {
-            Judgement::unknown("0000:17:00.0", why, area, source)
-                .needs
-                .unwrap_or_default()
+            Judgement::unknown("0000:17:00.0", why, area, source).needs.unwrap_or_default()
         };
         assert_eq!(
             needs(Why::NotCovered, Area::Sys, "/sys/module/nvidia/version"),

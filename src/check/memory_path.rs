@@ -47,9 +47,7 @@ pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
 
 /// True if dma-buf works for a NIC, and nvidia-peermem for no NIC.
 pub fn dma_buf_alone(ctx: &Ctx<'_>) -> Result<bool, Missing> {
-    let swapped = paths(ctx)
-        .into_iter()
-        .map(|(peer, dma_buf)| (dma_buf, peer));
+    let swapped = paths(ctx).into_iter().map(|(peer, dma_buf)| (dma_buf, peer));
     works_alone(swapped.collect())
 }
 
@@ -100,13 +98,12 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
         }
     }
     match &peers.clients {
-        Fact::Known(Some(clients)) => match clients
-            .iter()
-            .find(|name| *name == "nv_mem" || *name == "nv_mem_nc")
-        {
-            Some(client) => PathState::Open(format!("loaded, client {client}")),
-            None => closed("loaded, but not a client of the RDMA stack"),
-        },
+        Fact::Known(Some(clients)) => {
+            match clients.iter().find(|name| *name == "nv_mem" || *name == "nv_mem_nc") {
+                Some(client) => PathState::Open(format!("loaded, client {client}")),
+                None => closed("loaded, but not a client of the RDMA stack"),
+            }
+        }
         Fact::Known(None) => by_users(ctx),
         Fact::Unknown(why) => PathState::Unknown(*why, Area::Sys, CLIENTS.to_owned()),
     }
@@ -128,12 +125,7 @@ fn by_users(ctx: &Ctx<'_>) -> PathState {
     };
     let uses = |module: &str| {
         let found = modules.iter().find(|found| found.name == module)?;
-        Some(
-            found
-                .users
-                .iter()
-                .any(|user| user == "nvidia_peermem" || user == "nv_peer_mem"),
-        )
+        Some(found.users.iter().any(|user| user == "nvidia_peermem" || user == "nv_peer_mem"))
     };
     match (uses("ib_core"), uses("ib_uverbs"), uses("nvidia")) {
         (Some(true), _, _) | (_, Some(true), _) => {

@@ -73,12 +73,7 @@ impl<'a> Ctx<'a> {
         topology: &'a Topology<'a>,
         expectations: &'a Expectations,
     ) -> Self {
-        Self {
-            facts,
-            topology,
-            forest: &topology.forest,
-            expectations,
-        }
+        Self { facts, topology, forest: &topology.forest, expectations }
     }
 }
 
@@ -102,9 +97,7 @@ pub fn exit_code(
 ) -> u8 {
     let not_ready = matches!(readiness, [only] if only.state == ReadyState::NotReady);
     let failed = not_ready || findings.iter().any(|f| failing.contains(&f.outcome));
-    let undetermined = findings
-        .iter()
-        .any(|finding| leaves_open(finding, expectations));
+    let undetermined = findings.iter().any(|finding| leaves_open(finding, expectations));
     match (failed, undetermined) {
         (true, _) => 1,
         (false, true) => 3,
@@ -145,18 +138,11 @@ pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
 
 /// The judgement if the PCI functions or the RDMA devices are unknown.
 pub fn unknown_devices(ctx: &Ctx<'_>) -> Option<Judgement> {
-    unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices").or_else(|| {
-        unknown_if(
-            &ctx.facts.rdma,
-            "machine",
-            Area::Sys,
-            "/sys/class/infiniband",
-        )
-    })
+    unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+        .or_else(|| unknown_if(&ctx.facts.rdma, "machine", Area::Sys, "/sys/class/infiniband"))
 }
 
 /// The judgement for an unknown fact; `None` if the fact is known.
 pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, area: Area, source: &str) -> Option<Judgement> {
-    fact.why()
-        .map(|why| Judgement::unknown(subject, why, area, source))
+    fact.why().map(|why| Judgement::unknown(subject, why, area, source))
 }

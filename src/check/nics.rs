@@ -4,12 +4,7 @@ use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Why};
 
 /// The RDMA devices that are NICs on the PCI bus.
 pub fn rdma_nics(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
-    facts
-        .rdma
-        .known()
-        .into_iter()
-        .flatten()
-        .filter(|device| is_nic(device))
+    facts.rdma.known().into_iter().flatten().filter(|device| is_nic(device))
 }
 
 fn is_nic(device: &RdmaDevice) -> bool {

@@ -47,10 +47,7 @@ struct Blocked {
 
 pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness {
     let expectations = Expectations::of(std::slice::from_ref(profile));
-    let ctx = &Ctx {
-        expectations: &expectations,
-        ..*ctx
-    };
+    let ctx = &Ctx { expectations: &expectations, ..*ctx };
     let again = judged.again(ctx);
     let findings = judged.weighed(&again, &expectations);
     let Some(units) = units(ctx, profile.units) else {
@@ -59,15 +56,9 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
     let effects = Effects::new(ctx, &units, profile.units, &findings);
     let ready = effects.units_in(UnitState::Ready, &units);
     let unknown = effects.units_in(UnitState::Undetermined, &units);
-    let places = Places {
-        ready: &ready,
-        unknown: &unknown,
-    };
+    let places = Places { ready: &ready, unknown: &unknown };
     let state = effects.state(&places);
-    let warnings = findings
-        .iter()
-        .filter(|finding| finding.outcome == Outcome::Warn)
-        .count();
+    let warnings = findings.iter().filter(|finding| finding.outcome == Outcome::Warn).count();
     let text = sentence(
         (profile.title(), profile.units),
         state,
@@ -108,14 +99,11 @@ impl<'a> Effects<'a> {
             machine_blocked: false,
         };
         for finding in findings {
-            let undetermined = is_undetermined(
-                finding.outcome,
-                finding.severity,
-                finding.id,
-                ctx.expectations,
-            ) || (has_partners
-                && PARTNERS.contains(&finding.id)
-                && finding.outcome == Outcome::Unknown);
+            let undetermined =
+                is_undetermined(finding.outcome, finding.severity, finding.id, ctx.expectations)
+                    || (has_partners
+                        && PARTNERS.contains(&finding.id)
+                        && finding.outcome == Outcome::Unknown);
             if finding.outcome == Outcome::Fail || undetermined {
                 let named = named(ctx, &finding.judgement.subject);
                 let affected = match named.is_empty() {
@@ -246,10 +234,7 @@ struct Index {
 
 impl Index {
     fn new(units: &[Unit]) -> Self {
-        let mut index = Self {
-            by_row: BTreeMap::new(),
-            by_function: BTreeMap::new(),
-        };
+        let mut index = Self { by_row: BTreeMap::new(), by_function: BTreeMap::new() };
         for (at, unit) in units.iter().enumerate() {
             for row in &unit.rows {
                 index.by_row.entry(*row).or_default().push(at);
@@ -309,10 +294,7 @@ fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
 /// The units a profile rates; `None` if there are too many pairs.
 fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
     let gpus: BTreeSet<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let has_nic = ctx
-        .topology
-        .rows_of(Kind::Nic)
-        .any(|(_, row)| !row.software);
+    let has_nic = ctx.topology.rows_of(Kind::Nic).any(|(_, row)| !row.software);
     let rows: Vec<Vec<usize>> = match kind {
         Units::Gpu => gpus.iter().map(|gpu| vec![*gpu]).collect(),
         Units::GpuNic => ctx
@@ -336,11 +318,7 @@ fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
 fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     let row = |at: &usize| ctx.topology.rows.get(*at);
     let name = rows.iter().filter_map(row).map(|row| row.name.as_str());
-    let mut functions: Vec<Bdf> = rows
-        .iter()
-        .filter_map(row)
-        .filter_map(|row| row.bdf)
-        .collect();
+    let mut functions: Vec<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
     let mut governing = Vec::new();
     if let [a, b] = rows.as_slice()
         && let Ok(path) = ctx.topology.route(*a, *b)
@@ -355,12 +333,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
         functions.dedup();
         functions.shrink_to_fit();
     }
-    Unit {
-        name: name.collect::<Vec<_>>().join("–"),
-        functions,
-        governing,
-        rows,
-    }
+    Unit { name: name.collect::<Vec<_>>().join("–"), functions, governing, rows }
 }
 
 fn sentence(
@@ -411,10 +384,8 @@ fn sentence(
 fn unknown(open: &[&Weighed<'_>]) -> String {
     let mut ids: Vec<&str> = open.iter().map(|finding| finding.id).collect();
     ids.dedup();
-    let needs: BTreeSet<&str> = open
-        .iter()
-        .filter_map(|finding| finding.judgement.needs.as_deref())
-        .collect();
+    let needs: BTreeSet<&str> =
+        open.iter().filter_map(|finding| finding.judgement.needs.as_deref()).collect();
     let needs = match needs.len() {
         1 => format!(" (needs {})", needs.into_iter().collect::<String>()),
         _ => String::new(),

@@ -61,56 +61,16 @@ pub struct Family {
 
 /// In report order.
 pub const FAMILIES: &[Family] = &[
-    Family {
-        title: "GPUs and driver",
-        judges_devices: true,
-        checks: gpu::CHECKS,
-    },
-    Family {
-        title: "Driver parameters",
-        judges_devices: true,
-        checks: param::CHECKS,
-    },
-    Family {
-        title: "Kernel modules and nodes",
-        judges_devices: true,
-        checks: modules::CHECKS,
-    },
-    Family {
-        title: "RDMA devices",
-        judges_devices: true,
-        checks: rdma::CHECKS,
-    },
-    Family {
-        title: "PCI Express",
-        judges_devices: true,
-        checks: pcie::CHECKS,
-    },
-    Family {
-        title: "Limits",
-        judges_devices: false,
-        checks: limits::CHECKS,
-    },
-    Family {
-        title: "Platform",
-        judges_devices: false,
-        checks: platform::CHECKS,
-    },
-    Family {
-        title: "GPU-initiated networking",
-        judges_devices: true,
-        checks: gin::CHECKS,
-    },
-    Family {
-        title: "Software",
-        judges_devices: false,
-        checks: software::CHECKS,
-    },
-    Family {
-        title: "Expectations",
-        judges_devices: true,
-        checks: expect::CHECKS,
-    },
+    Family { title: "GPUs and driver", judges_devices: true, checks: gpu::CHECKS },
+    Family { title: "Driver parameters", judges_devices: true, checks: param::CHECKS },
+    Family { title: "Kernel modules and nodes", judges_devices: true, checks: modules::CHECKS },
+    Family { title: "RDMA devices", judges_devices: true, checks: rdma::CHECKS },
+    Family { title: "PCI Express", judges_devices: true, checks: pcie::CHECKS },
+    Family { title: "Limits", judges_devices: false, checks: limits::CHECKS },
+    Family { title: "Platform", judges_devices: false, checks: platform::CHECKS },
+    Family { title: "GPU-initiated networking", judges_devices: true, checks: gin::CHECKS },
+    Family { title: "Software", judges_devices: false, checks: software::CHECKS },
+    Family { title: "Expectations", judges_devices: true, checks: expect::CHECKS },
 ];
 
 /// Every check, in report order.
@@ -120,10 +80,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> + Clone {
 
 pub fn families() -> Vec<(&'static str, Vec<&'static str>)> {
     let ids = |family: &Family| family.checks.iter().map(|check| check.id).collect();
-    FAMILIES
-        .iter()
-        .map(|family| (family.title, ids(family)))
-        .collect()
+    FAMILIES.iter().map(|family| (family.title, ids(family))).collect()
 }
 
 /// True for a family pattern such as `rdma.*`.
@@ -154,15 +111,10 @@ mod tests {
         assert_eq!(ids.len(), all().count());
         let word = |word: &str| {
             !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         };
         for id in ids {
-            assert!(
-                id.split('.').count() == 2 && id.split('.').all(word),
-                "{id}"
-            );
+            assert!(id.split('.').count() == 2 && id.split('.').all(word), "{id}");
         }
     }
 
@@ -172,11 +124,7 @@ mod tests {
             let profile =
                 Profile::parse(name, text, |id| find(id).is_some() || is_family(id)).expect(name);
             assert_eq!(profile.name, name);
-            assert_ne!(
-                profile.checks.is_empty(),
-                profile.includes.is_empty(),
-                "{name}"
-            );
+            assert_ne!(profile.checks.is_empty(), profile.includes.is_empty(), "{name}");
         }
         assert!(find("gpu.nothing").is_none());
     }

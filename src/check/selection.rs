@@ -32,15 +32,10 @@ impl Selection {
                 return Err(SelectionError::NoSuchCheck { name: name.clone() });
             }
         }
-        let selection = Self {
-            only: only.to_vec(),
-            skip: skip.to_vec(),
-        };
+        let selection = Self { only: only.to_vec(), skip: skip.to_vec() };
         match all().any(|check| selection.has(check.id)) {
             true => Ok(selection),
-            false => Err(SelectionError::Nothing {
-                only: !only.is_empty(),
-            }),
+            false => Err(SelectionError::Nothing { only: !only.is_empty() }),
         }
     }
 
@@ -64,9 +59,7 @@ fn is_named(id: &str, name: &str) -> bool {
 
 /// For an error: suggests the check or family most similar to an unknown name.
 pub fn similar(name: &str) -> String {
-    let families = all()
-        .filter_map(|check| check.id.split_once('.'))
-        .map(|(family, _)| family);
+    let families = all().filter_map(|check| check.id.split_once('.')).map(|(family, _)| family);
     did_you_mean(name, all().map(|check| check.id).chain(families))
 }
 
@@ -75,12 +68,8 @@ mod tests {
     use super::*;
 
     fn of(only: &[&str], skip: &[&str]) -> Result<Selection, SelectionError> {
-        let names = |names: &[&str]| {
-            names
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         Selection::of(&names(only), &names(skip))
     }
 
@@ -100,28 +89,18 @@ mod tests {
     #[test]
     fn rejects_unknown_names() {
         let error = of(&["bar1"], &[]).expect_err("no such check").to_string();
-        assert!(
-            error.contains("'bar1'") && error.contains("gpu.bar1"),
-            "{error}"
-        );
+        assert!(error.contains("'bar1'") && error.contains("gpu.bar1"), "{error}");
         assert!(of(&[], &["zzz"]).is_err());
         assert!(of(&["gpu."], &[]).is_err());
     }
 
     #[test]
     fn rejects_empty_selection() {
-        let error = of(&["pcie", "gpu.bar1"], &["gpu", "pcie.*"])
-            .expect_err("nothing is left")
-            .to_string();
-        assert_eq!(
-            error,
-            "no check is left to run: --skip leaves out every check of --only"
-        );
+        let error =
+            of(&["pcie", "gpu.bar1"], &["gpu", "pcie.*"]).expect_err("nothing is left").to_string();
+        assert_eq!(error, "no check is left to run: --skip leaves out every check of --only");
         let every: Vec<&str> = all().map(|check| check.id).collect();
         let error = of(&[], &every).expect_err("nothing is left").to_string();
-        assert_eq!(
-            error,
-            "no check is left to run: --skip leaves out every check"
-        );
+        assert_eq!(error, "no check is left to run: --skip leaves out every check");
     }
 }

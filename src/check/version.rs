@@ -53,11 +53,10 @@ pub fn branch(version: &str) -> Option<u32> {
 /// Flavour of the loaded modules; `None` if they are not loaded.
 pub fn flavour(facts: &Facts) -> Fact<Option<Flavour>> {
     facts.driver.version_line.as_ref().map(|line| {
-        line.as_ref()
-            .map(|line| match line.contains("Open Kernel Module") {
-                true => Flavour::Open,
-                false => Flavour::Proprietary,
-            })
+        line.as_ref().map(|line| match line.contains("Open Kernel Module") {
+            true => Flavour::Open,
+            false => Flavour::Proprietary,
+        })
     })
 }
 
@@ -69,10 +68,7 @@ pub fn kernel(release: &str) -> Option<(u32, u32)> {
 
 /// The numbers of a driver version, for comparison.
 pub fn numbers(version: &str) -> Vec<u32> {
-    version
-        .split('.')
-        .map_while(|part| part.parse().ok())
-        .collect()
+    version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -92,14 +88,8 @@ mod tests {
         let version = Fact::Known(Some("535.129.03".to_owned()));
         let unknown = Fact::Unknown(Why::Denied);
         assert_eq!(read(version.clone(), unknown.clone()), version);
-        assert_eq!(
-            read(Fact::Known(None), Fact::Known(Some(line.to_owned()))),
-            version
-        );
-        assert_eq!(
-            read(Fact::Known(None), Fact::Known(None)),
-            Fact::Known(None)
-        );
+        assert_eq!(read(Fact::Known(None), Fact::Known(Some(line.to_owned()))), version);
+        assert_eq!(read(Fact::Known(None), Fact::Known(None)), Fact::Known(None));
         assert_eq!(read(Fact::Known(None), unknown.clone()), unknown);
     }
 
@@ -119,13 +109,8 @@ mod tests {
 
     #[test]
     fn device_ids_give_generation() {
-        let generation = |device| {
-            Generation::of(&Ids {
-                vendor: Ids::NVIDIA,
-                device,
-                class: 0x03_0200,
-            })
-        };
+        let generation =
+            |device| Generation::of(&Ids { vendor: Ids::NVIDIA, device, class: 0x03_0200 });
         // P100, V100, T4, A100, H100, L40, GH200, B200, RTX 5090.
         assert_eq!(generation(Some(0x15f8)), Some(Generation::BeforeTuring));
         assert_eq!(generation(Some(0x1db4)), Some(Generation::BeforeTuring));

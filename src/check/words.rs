@@ -5,11 +5,7 @@ use crate::model::{Bdf, Fact, Row};
 
 /// Name and address of a device, as in `GPU0 (0000:3b:00.0)`; the address alone if it has no row.
 pub fn device(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    match ctx
-        .topology
-        .row_at(bdf)
-        .and_then(|row| ctx.topology.rows.get(row))
-    {
+    match ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row)) {
         Some(row) => self::row(row),
         None => bdf.to_string(),
     }

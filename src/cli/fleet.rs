@@ -136,9 +136,7 @@ impl FleetProbe {
     /// The options of the links between nodes. The error is clap's, for people.
     pub fn link_options(&self) -> Result<RdmaProbe, String> {
         let parsed = LinkOptions::try_parse_from(&self.run.arguments);
-        parsed
-            .map(|options| options.probe)
-            .map_err(|error| error.render().to_string())
+        parsed.map(|options| options.probe).map_err(|error| error.render().to_string())
     }
 }
 

@@ -25,10 +25,7 @@ impl Sections {
             ("Files", pairs(self.files)),
             (
                 "Exit status",
-                self.exit_status
-                    .lines()
-                    .filter_map(|line| line.split_once(' '))
-                    .collect(),
+                self.exit_status.lines().filter_map(|line| line.split_once(' ')).collect(),
             ),
         ]
     }
@@ -36,10 +33,7 @@ impl Sections {
 
 /// Pairs of lines.
 fn pairs(list: &'static str) -> Vec<(&'static str, &'static str)> {
-    list.lines()
-        .step_by(2)
-        .zip(list.lines().skip(1).step_by(2))
-        .collect()
+    list.lines().step_by(2).zip(list.lines().skip(1).step_by(2)).collect()
 }
 
 const PROFILES: &str = "\
@@ -412,10 +406,8 @@ pub fn with_sections(command: clap::Command, name: &str) -> clap::Command {
         Some(sections) => command.after_long_help(text(&sections)),
         None => command,
     };
-    let names: Vec<String> = command
-        .get_subcommands()
-        .map(|below| below.get_name().to_owned())
-        .collect();
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, below| {
         let full_name = format!("{name} {below}");
         command.mut_subcommand(below, |below| with_sections(below, full_name.trim_start()))

@@ -42,12 +42,7 @@ use crate::output::printable;
 
 /// Check whether GPUDirect works on this machine, repair it and prove it.
 #[derive(Debug, Parser)]
-#[command(
-    name = "gdr",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "gdr", version, arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -65,12 +60,7 @@ pub struct Global {
     ///
     /// The directory contains sys/, proc/ and other parts of a machine's root file system. Symbolic links are resolved
     /// inside it and cannot lead out of it.
-    #[arg(
-        long,
-        value_name = "DIR",
-        global = true,
-        help_heading = "Global options"
-    )]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub sysroot: Option<PathBuf>,
 
     /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report

@@ -22,22 +22,15 @@ impl FromStr for PeerName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bare = |host: &str| Self {
-            host: host.to_owned(),
-            port: None,
-        };
+        let bare = |host: &str| Self { host: host.to_owned(), port: None };
         if text.parse::<IpAddr>().is_ok() {
             return Ok(bare(text));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, rest)) => (
-                host,
-                Some(
-                    rest.strip_prefix(':')
-                        .ok_or("expected nothing or :PORT after ']'")?,
-                ),
-            ),
+            Some((host, rest)) => {
+                (host, Some(rest.strip_prefix(':').ok_or("expected nothing or :PORT after ']'")?))
+            }
             None => match text.rsplit_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
@@ -48,10 +41,7 @@ impl FromStr for PeerName {
         }
         match port.map(port_of) {
             None => Ok(bare(host)),
-            Some(port) => Ok(Self {
-                host: host.to_owned(),
-                port: Some(port?),
-            }),
+            Some(port) => Ok(Self { host: host.to_owned(), port: Some(port?) }),
         }
     }
 }
@@ -138,10 +128,7 @@ impl FromStr for DevicePort {
         };
         match device.is_empty() {
             true => Err("expected a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
-            false => Ok(Self {
-                device: device.to_owned(),
-                port,
-            }),
+            false => Ok(Self { device: device.to_owned(), port }),
         }
     }
 }
@@ -170,15 +157,7 @@ mod tests {
             let peer: PeerName = text.parse().expect(text);
             assert_eq!(peer.host_and_port(1), (host.to_owned(), port), "{text}");
         }
-        for text in [
-            "",
-            ":99",
-            "node7:",
-            "node7:0",
-            "node7:70000",
-            "node 7",
-            "[fd00::2]99",
-        ] {
+        for text in ["", ":99", "node7:", "node7:0", "node7:70000", "node 7", "[fd00::2]99"] {
             assert!(text.parse::<PeerName>().is_err(), "{text}");
         }
     }
@@ -201,10 +180,7 @@ mod tests {
 
     #[test]
     fn parses_device_and_port() {
-        let nic = |port| DevicePort {
-            device: "mlx5_0".to_owned(),
-            port,
-        };
+        let nic = |port| DevicePort { device: "mlx5_0".to_owned(), port };
         assert_eq!("mlx5_0".parse(), Ok(nic(None)));
         assert_eq!("mlx5_0:2".parse(), Ok(nic(Some(2))));
         for text in ["", ":1", "mlx5_0:0", "mlx5_0:x", "mlx5_0:1:2"] {

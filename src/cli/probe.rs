@@ -289,13 +289,7 @@ pub struct AsyncProbe {
     pub receive: AsyncReceive,
 
     /// Transports, separated by commas
-    #[arg(
-        long,
-        value_name = "TRANSPORT",
-        value_enum,
-        value_delimiter = ',',
-        default_value = "rc"
-    )]
+    #[arg(long, value_name = "TRANSPORT", value_enum, value_delimiter = ',', default_value = "rc")]
     pub transport: Vec<AsyncTransport>,
 }
 

@@ -115,12 +115,8 @@ impl FromStr for ByteSize {
                 return Err("expected a number with KiB, MiB, GiB or no unit".to_owned());
             }
         };
-        let number: usize = number
-            .parse()
-            .map_err(|_| "expected a whole number".to_owned())?;
-        let bytes = number
-            .checked_mul(1 << shift)
-            .filter(|bytes| *bytes <= MAX_SIZE);
+        let number: usize = number.parse().map_err(|_| "expected a whole number".to_owned())?;
+        let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= MAX_SIZE);
         match bytes {
             Some(0) => Err("the size must not be 0".to_owned()),
             Some(bytes) => Ok(Self(bytes)),
@@ -135,13 +131,9 @@ mod tests {
 
     #[test]
     fn parses_binary_sizes() {
-        for (text, bytes) in [
-            ("1", 1),
-            ("64KiB", 65536),
-            ("64k", 65536),
-            ("1M", 1 << 20),
-            ("1gib", 1 << 30),
-        ] {
+        for (text, bytes) in
+            [("1", 1), ("64KiB", 65536), ("64k", 65536), ("1M", 1 << 20), ("1gib", 1 << 30)]
+        {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for (text, word) in [

@@ -13,9 +13,7 @@ const NARROWEST: usize = 40;
 
 /// COLUMNS if set, else the width of the terminal.
 fn columns() -> Option<usize> {
-    let set = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     set.or_else(|| {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
         Some(size.ws_col.into())

@@ -13,19 +13,9 @@ fn text() -> String {
     // `cargo xtask dist` sets both.
     let commit = option_env!("GDR_COMMIT").unwrap_or("unknown (not built by 'cargo xtask dist')");
     let glibc = option_env!("GDR_GLIBC").unwrap_or("that of the machine it was built on");
-    let (arch, env) = (
-        std::env::consts::ARCH,
-        if cfg!(target_env = "musl") {
-            "musl"
-        } else {
-            "gnu"
-        },
-    );
-    let profile = if cfg!(debug_assertions) {
-        "debug"
-    } else {
-        "release"
-    };
+    let (arch, env) =
+        (std::env::consts::ARCH, if cfg!(target_env = "musl") { "musl" } else { "gnu" });
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     format!(
         "{version}\ncommit: {commit}\ntarget: {arch}-unknown-linux-{env}\nglibc: {glibc}\nprofile: {profile}\n\
          features: none (gdr has no optional parts)"

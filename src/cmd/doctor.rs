@@ -46,13 +46,10 @@ pub fn run(
     let ctx = Ctx::new(&facts, &topology, &expectations);
     let judged = Judged::new(&ctx, wanted);
     // A few checks alone cannot show that a machine is ready.
-    let profiles = expectations
-        .profiles()
-        .iter()
-        .filter(|_| selection.is_everything() && !options.quick);
-    let readiness: Vec<Readiness> = profiles
-        .map(|profile| check::readiness(&ctx, profile, &judged))
-        .collect();
+    let profiles =
+        expectations.profiles().iter().filter(|_| selection.is_everything() && !options.quick);
+    let readiness: Vec<Readiness> =
+        profiles.map(|profile| check::readiness(&ctx, profile, &judged)).collect();
     let findings = judged.into_findings(&expectations);
     let names = machine.names();
     let fix = fix_command(facts.host.origin(), machine, &options.profile);
@@ -83,19 +80,12 @@ pub fn run(
     };
     let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
-    super::print_with(out, |out| {
-        write(options.format, &report, &shown, style, &drawing, out)
-    })?;
+    super::print_with(out, |out| write(options.format, &report, &shown, style, &drawing, out))?;
     if global.from.is_some() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
         super::remark(err, text);
     }
-    Ok(check::exit_code(
-        &findings,
-        &report.readiness,
-        &expectations,
-        failing(options.fail_on),
-    ))
+    Ok(check::exit_code(&findings, &report.readiness, &expectations, failing(options.fail_on)))
 }
 
 /// Trials need the hardware, or its recorded results.

@@ -101,19 +101,15 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
     let head: Head = serde_json::from_slice(bytes)
         .map_err(|error| anyhow!("cannot parse JSON: {}", json_error(&error)))?;
     match head.schema.as_deref() {
-        Some(SNAPSHOT_SCHEMA) => {
-            Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
-                anyhow!("invalid {SNAPSHOT_SCHEMA}: {}", json_error(&error))
-            })?))
-        }
+        Some(SNAPSHOT_SCHEMA) => Ok(Some(
+            serde_json::from_slice(bytes)
+                .map_err(|error| anyhow!("invalid {SNAPSHOT_SCHEMA}: {}", json_error(&error)))?,
+        )),
         Some(other) if other.starts_with("gdr.snapshot/") => {
-            let version = other
-                .strip_prefix("gdr.snapshot/")
-                .and_then(|version| version.parse::<u32>().ok());
-            let other = version.map_or_else(
-                || "another".to_owned(),
-                |version| format!("gdr.snapshot/{version}"),
-            );
+            let version =
+                other.strip_prefix("gdr.snapshot/").and_then(|version| version.parse::<u32>().ok());
+            let other = version
+                .map_or_else(|| "another".to_owned(), |version| format!("gdr.snapshot/{version}"));
             bail!(
                 "the schema is {other}, but this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one"
             )
@@ -140,10 +136,7 @@ pub fn write(
         out.flush()?;
         return Ok(text.len());
     }
-    let bytes = match output
-        .extension()
-        .is_some_and(|extension| extension == "zst")
-    {
+    let bytes = match output.extension().is_some_and(|extension| extension == "zst") {
         true => compress(text),
         false => text.to_vec(),
     };
@@ -160,9 +153,7 @@ pub fn write(
         None => Permissions::from_mode(if public { 0o644 } else { 0o600 }),
     };
     temporary.as_file().set_permissions(permissions)?;
-    temporary
-        .persist(&place.target)
-        .map_err(|error| error.error)?;
+    temporary.persist(&place.target).map_err(|error| error.error)?;
     Ok(bytes.len())
 }
 
@@ -190,10 +181,7 @@ struct Place {
 impl Place {
     fn of(output: &Path) -> Self {
         let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
-        Self {
-            existing: fs::metadata(&target).ok(),
-            target,
-        }
+        Self { existing: fs::metadata(&target).ok(), target }
     }
 
     fn is_replaced(&self) -> bool {
@@ -206,8 +194,6 @@ impl Place {
             Some(directory) if !directory.as_os_str().is_empty() => directory,
             _ => Path::new("."),
         };
-        tempfile::Builder::new()
-            .prefix(".gdr-")
-            .tempfile_in(directory)
+        tempfile::Builder::new().prefix(".gdr-").tempfile_in(directory)
     }
 }

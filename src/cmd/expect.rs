@@ -127,9 +127,7 @@ fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
 
 /// A fact that a dump does not hold is left out, but what this user may not read, or what failed, can be had.
 fn reject_unknown(unknown: &[UnknownKey], name: &str) -> anyhow::Result<()> {
-    let mut readable = unknown
-        .iter()
-        .filter(|unknown| unknown.why != Why::NotCovered);
+    let mut readable = unknown.iter().filter(|unknown| unknown.why != Why::NotCovered);
     let Some(first) = readable.next() else {
         return Ok(());
     };

@@ -43,10 +43,7 @@ pub fn expected_machine(machine: &Machine, facts: &Facts) -> anyhow::Result<mach
     });
     let nodes = facts.numa.known().into_iter().flatten();
     // A job may be limited to the CPUs of one node.
-    let usable_node = |node: &NumaNode| NumaNode {
-        id: node.id,
-        cpus: usable(&node.cpus),
-    };
+    let usable_node = |node: &NumaNode| NumaNode { id: node.id, cpus: usable(&node.cpus) };
     Ok(machine::Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
@@ -59,13 +56,10 @@ pub fn expected_machine(machine: &Machine, facts: &Facts) -> anyhow::Result<mach
 /// The paths between the GPUs, each in both directions.
 fn paths(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), GpuPath> {
     let peers = PeerStatus::new(facts);
-    let gpus: Vec<(usize, Bdf)> = topology
-        .rows_of(Kind::Gpu)
-        .filter_map(|(at, row)| Some((at, row.bdf?)))
-        .collect();
-    let ends = gpus
-        .iter()
-        .flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
+    let gpus: Vec<(usize, Bdf)> =
+        topology.rows_of(Kind::Gpu).filter_map(|(at, row)| Some((at, row.bdf?))).collect();
+    let ends =
+        gpus.iter().flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
     ends.map(|((a, from), (b, to))| {
         let pair = topology.pair(a, b);
         let between = GpuPath {
@@ -83,10 +77,7 @@ fn paths(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), GpuPath
 fn rate(topology: &Topology<'_>, a: usize, b: usize) -> Option<u64> {
     let path = topology.route(a, b).ok()?;
     let narrowest = topo::narrowest(&path);
-    narrowest
-        .known()
-        .map(|narrowest| narrowest.bytes_per_second)
-        .filter(|rate| *rate > 0)
+    narrowest.known().map(|narrowest| narrowest.bytes_per_second).filter(|rate| *rate > 0)
 }
 
 /// NVML's peer-to-peer status, by pair of GPUs.
@@ -110,9 +101,7 @@ impl<'a> PeerStatus<'a> {
 
     fn of(&self, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
         let index = |bdf| self.indices.get(&bdf).copied();
-        let pair = index(from)
-            .zip(index(to))
-            .and_then(|pair| self.pairs.get(&pair));
+        let pair = index(from).zip(index(to)).and_then(|pair| self.pairs.get(&pair));
         let status = pair.into_iter().flat_map(|pair| &pair.p2p);
         status
             .filter_map(|(what, status)| {
@@ -128,11 +117,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
     for device in facts.rdma.known().into_iter().flatten() {
         devices.entry(&device.name).or_insert(device);
     }
-    let picks: BTreeSet<_> = topology
-        .matches
-        .iter()
-        .map(|found| (found.row, found.pick))
-        .collect();
+    let picks: BTreeSet<_> = topology.matches.iter().map(|found| (found.row, found.pick)).collect();
     let mut nics = Vec::new();
     for (row, nic) in topology.rows_of(Kind::Nic) {
         let Some(device) = devices.get(nic.label.as_str()) else {
@@ -144,9 +129,8 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
         }
         let ports = device.ports.known().into_iter().flatten();
         let gpus = topology.rows_of(Kind::Gpu);
-        let gpus: Vec<(usize, Bdf)> = gpus
-            .filter_map(|(gpu, found)| Some((gpu, found.bdf?)))
-            .collect();
+        let gpus: Vec<(usize, Bdf)> =
+            gpus.filter_map(|(gpu, found)| Some((gpu, found.bdf?))).collect();
         let virtual_function = facts.virtual_function(device);
         nics.push(ProbedNic {
             name: device.name.clone(),
@@ -211,26 +195,16 @@ fn nic_path(topology: &Topology<'_>, (gpu, bdf): (usize, Bdf), nic: usize) -> Ni
 /// Number and bandwidth of an active port.
 fn port(port: &RdmaPort) -> Option<(u8, Option<u64>)> {
     // As in `4: ACTIVE`, or `ACTIVE`.
-    let is_up = port
-        .state
-        .known()
-        .is_some_and(|state| state.ends_with("ACTIVE"));
+    let is_up = port.state.known().is_some_and(|state| state.ends_with("ACTIVE"));
     let number = u8::try_from(port.number).ok().filter(|_| is_up)?;
-    Some((
-        number,
-        port.rate.known().and_then(|rate| bytes_per_second(rate)),
-    ))
+    Some((number, port.rate.known().and_then(|rate| bytes_per_second(rate))))
 }
 
 /// Parses a rate as in `400 Gb/sec (4X NDR)`.
 fn bytes_per_second(rate: &str) -> Option<u64> {
     let (number, unit) = rate.split_once(' ')?;
-    let gigabits: f64 = number
-        .parse()
-        .ok()
-        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
-    unit.starts_with("Gb/sec")
-        .then_some((gigabits * 1e9 / 8.0) as u64)
+    let gigabits: f64 = number.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
+    unit.starts_with("Gb/sec").then_some((gigabits * 1e9 / 8.0) as u64)
 }
 
 #[cfg(test)]
@@ -265,12 +239,7 @@ mod tests {
         let nics = nics(&facts, &topo::topology(&facts));
         assert_eq!(
             nics[0].functions,
-            [
-                "0000:04:00.0",
-                "0000:00:01.0",
-                "0000:01:00.0",
-                "0000:02:01.0"
-            ]
+            ["0000:04:00.0", "0000:00:01.0", "0000:01:00.0", "0000:02:01.0"]
         );
         assert!(functions(&facts, None).is_empty());
     }

@@ -73,16 +73,8 @@ pub fn run(
             0
         }
         text => {
-            let Searched {
-                reading,
-                cut,
-                is_report,
-            } = read(text, global)?;
-            report.read = Some(ReadText {
-                lines: reading.lines,
-                bytes: reading.bytes,
-                cut,
-            });
+            let Searched { reading, cut, is_report } = read(text, global)?;
+            report.read = Some(ReadText { lines: reading.lines, bytes: reading.bytes, cut });
             report.matches = reading.matches;
             report.questions = reading.questions;
             report.uncovered = reading.uncovered;
@@ -111,10 +103,7 @@ pub fn run(
     let text = match options.format {
         ExplainFormat::Table => render::explain::table(&report, style(global.color)),
         ExplainFormat::Json => {
-            let recorded = report
-                .host
-                .as_ref()
-                .and_then(|host| host.recorded.as_deref());
+            let recorded = report.host.as_ref().and_then(|host| host.recorded.as_deref());
             output::pretty(&Document::of(EXPLAIN_SCHEMA, recorded, &report))?
         }
     };
@@ -164,9 +153,7 @@ fn looks_like_an_id(word: &str) -> bool {
 /// A single word with a slash or with a log file extension.
 fn looks_like_a_path(word: &str) -> bool {
     const EXTENSIONS: [&str; 8] = ["log", "txt", "out", "err", "json", "gz", "xz", "zst"];
-    let extension = Path::new(word)
-        .extension()
-        .and_then(|extension| extension.to_str());
+    let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
     let is_file = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
     !word.contains(char::is_whitespace) && (word.contains('/') || is_file)
 }
@@ -188,11 +175,7 @@ fn explained(check: &Check) -> ExplainedCheck {
         sources: check.sources.to_owned(),
         remedy: check.remedy.to_owned(),
         severity: check.severity,
-        references: check
-            .references
-            .iter()
-            .map(|&reference| reference.to_owned())
-            .collect(),
+        references: check.references.iter().map(|&reference| reference.to_owned()).collect(),
     }
 }
 
@@ -213,16 +196,9 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
         let logs = import::archived_logs(content, MOST_BYTES)?;
         let (reading, more) = match &logs {
             Some(logs) => (matcher.read(logs.as_slice())?, true),
-            None => (
-                matcher.read(content.take(MOST_BYTES))?,
-                !content.buffered()?.is_empty(),
-            ),
+            None => (matcher.read(content.take(MOST_BYTES))?, !content.buffered()?.is_empty()),
         };
-        Ok(Searched {
-            cut: reading.bytes == MOST_BYTES && more,
-            reading,
-            is_report,
-        })
+        Ok(Searched { cut: reading.bytes == MOST_BYTES && more, reading, is_report })
     };
     match request {
         Request::Check(_) => Ok(Default::default()),
@@ -278,19 +254,13 @@ fn inspect(
     report: &mut ExplainReport,
     err: &mut dyn Write,
 ) {
-    let ids: Vec<String> = report
-        .matches
-        .iter()
-        .take(MAX_MATCHES)
-        .map(|found| found.check.clone())
-        .collect();
+    let ids: Vec<String> =
+        report.matches.iter().take(MAX_MATCHES).map(|found| found.check.clone()).collect();
     let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
     let mut facts = machine.facts(doctor::want(false, wanted));
     super::notes(global, machine.is_imported(), &facts, err);
     if !settings.is_empty() {
-        let values = settings
-            .iter()
-            .map(|(name, setting)| (name.clone(), setting.value.clone()));
+        let values = settings.iter().map(|(name, setting)| (name.clone(), setting.value.clone()));
         facts.environment = Fact::Known(values.collect());
     }
     let scope = Scope::new(machine.is_live(), &facts, !settings.is_empty());
@@ -298,10 +268,10 @@ fn inspect(
     if report.not_inspected.is_some() {
         return;
     }
-    let mut findings = check::run_those(
-        &Ctx::new(&facts, &topo::topology(&facts), expectations),
-        |id| wanted(id) && scope.excludes(id).is_none(),
-    );
+    let mut findings =
+        check::run_those(&Ctx::new(&facts, &topo::topology(&facts), expectations), |id| {
+            wanted(id) && scope.excludes(id).is_none()
+        });
     quote_settings(&mut findings, &settings);
     // In the order of the matches.
     findings.order_by_key(|finding| ids.iter().position(|id| *id == finding.id));
@@ -324,10 +294,7 @@ fn inspect(
 
 /// Names the lines of the text that set the variables of a finding.
 fn quote_settings(findings: &mut [Finding], settings: &BTreeMap<String, Setting>) {
-    for finding in findings
-        .iter_mut()
-        .filter(|finding| finding.id == ENVIRONMENT)
-    {
+    for finding in findings.iter_mut().filter(|finding| finding.id == ENVIRONMENT) {
         if let Some(setting) = settings.get(&finding.subject) {
             for evidence in &mut finding.evidence {
                 evidence.source = format!("line {} of the text", setting.line);

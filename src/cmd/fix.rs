@@ -39,26 +39,16 @@ pub fn run(
         if fix::find(id).is_none() {
             let ids: Vec<&str> = fix::FIXES.iter().map(|fix| fix.id).collect();
             let near = did_you_mean(id, ids.iter().copied());
-            bail!(
-                "there is no fix '{id}'{near}; the fixes are {}",
-                ids.join(", ")
-            );
+            bail!("there is no fix '{id}'{near}; the fixes are {}", ids.join(", "));
         }
     }
     let request = Request {
         ids: options.ids.clone(),
         ports_only: false,
         expectations: expectations(&options.profile)?,
-        options: Options {
-            force: options.how.force,
-            ..Options::default()
-        },
+        options: Options { force: options.how.force, ..Options::default() },
         how: &options.how,
-        rerun: rerun(
-            "gdr fix",
-            &[options.ids.clone(), profiles(options)].concat(),
-            global,
-        ),
+        rerun: rerun("gdr fix", &[options.ids.clone(), profiles(options)].concat(), global),
     };
     repair(machine, global, &request, out, err)
 }
@@ -130,14 +120,8 @@ fn at_boot(chosen: &[String], recorded: bool) -> anyhow::Result<(Vec<String>, Op
         );
     }
     // The unit of a recorded machine names the gdr that will be there.
-    let why = if recorded {
-        None
-    } else {
-        unsafe_program(&program)
-    };
-    let program = program
-        .to_str()
-        .context("the path of the gdr binary is not UTF-8")?;
+    let why = if recorded { None } else { unsafe_program(&program) };
+    let program = program.to_str().context("the path of the gdr binary is not UTF-8")?;
     let command = [program, "fix-acs", "--yes"].map(str::to_owned).into_iter();
     Ok((command.chain(chosen.iter().cloned()).collect(), why))
 }
@@ -187,13 +171,8 @@ impl Request<'_> {
 }
 
 fn rerun(command: &str, ids: &[String], global: &Global) -> String {
-    let root = global
-        .sysroot
-        .as_ref()
-        .map(|root| format!("--sysroot={}", root.display()));
-    let words = std::iter::once(command.to_owned())
-        .chain(ids.iter().cloned())
-        .chain(root);
+    let root = global.sysroot.as_ref().map(|root| format!("--sysroot={}", root.display()));
+    let words = std::iter::once(command.to_owned()).chain(ids.iter().cloned()).chain(root);
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -275,13 +254,8 @@ fn apply(
     plan: &Plan,
     err: &mut dyn Write,
 ) -> anyhow::Result<Option<Journal>> {
-    let moment = Moment {
-        taken: output::now(),
-        boot: boot_id(world),
-    };
-    match fix::apply(executor, plan, &moment, &mut |line| {
-        super::remark(err, line)
-    }) {
+    let moment = Moment { taken: output::now(), boot: boot_id(world) };
+    match fix::apply(executor, plan, &moment, &mut |line| super::remark(err, line)) {
         Ok(journal) => Ok(Some(journal)),
         Err(fix::Error::Unexpected(why) | fix::Error::NotInstalled(why)) => {
             super::remark(err, &format!("stopped, and nothing was changed: {why}"));
@@ -309,18 +283,11 @@ fn stopped(
 ) -> anyhow::Result<u8> {
     let number = journal.number;
     if !request.how.yes && agreed("Undo the changes? [y/N] ", err)? {
-        let how = UndoOptions {
-            number: Some(number),
-            boot: boot_id(world),
-            force: false,
-        };
+        let how = UndoOptions { number: Some(number), boot: boot_id(world), force: false };
         let undone = fix::undo(executor, &how, &mut |line| super::remark(err, line))?;
         super::print(out, &super::undo::report(&undone, false, style))?;
     } else {
-        super::remark(
-            err,
-            &format!("the changes stay: 'gdr undo {number}' undoes them"),
-        );
+        super::remark(err, &format!("the changes stay: 'gdr undo {number}' undoes them"));
     }
     Ok(1)
 }
@@ -333,11 +300,8 @@ fn outcome(
     request: &Request<'_>,
     width: usize,
 ) -> String {
-    let printed = journal
-        .entries
-        .iter()
-        .filter(|entry| entry.progress == Progress::Printed)
-        .count();
+    let printed =
+        journal.entries.iter().filter(|entry| entry.progress == Progress::Printed).count();
     let made = journal.entries.len() - printed;
     let mut text = format!(
         "Repair {} is made: {made} {}.",
@@ -345,18 +309,13 @@ fn outcome(
         if made == 1 { "step" } else { "steps" }
     );
     if printed > 0 {
-        text.push_str(&format!(
-            " {printed} more to run yourself, as printed above."
-        ));
+        text.push_str(&format!(" {printed} more to run yourself, as printed above."));
     }
     text.push_str(&format!(" 'gdr undo {}' undoes it.\n", journal.number));
     let findings = planned::examine(now, &request.expectations, |_, findings| findings.to_vec());
     for repair in &plan.repairs {
-        let mut checks: Vec<&str> = repair
-            .findings
-            .iter()
-            .map(|cause| cause.check.as_str())
-            .collect();
+        let mut checks: Vec<&str> =
+            repair.findings.iter().map(|cause| cause.check.as_str()).collect();
         checks.dedup();
         for check in checks {
             let worst = findings
@@ -374,9 +333,7 @@ fn outcome(
             }
         }
     }
-    let wrapped = text
-        .lines()
-        .map(|line| render::wrap(line, width, 0, "    ") + "\n");
+    let wrapped = text.lines().map(|line| render::wrap(line, width, 0, "    ") + "\n");
     wrapped.collect()
 }
 
@@ -410,15 +367,7 @@ fn want(request: &Request<'_>) -> CollectOptions {
     let everything = super::doctor::want(false, |_| true);
     match request.ports_only {
         // The ports depend on devices and NVLinks only; the rest is slow.
-        true => CollectOptions {
-            cuda: false,
-            verbs: None,
-            network: None,
-            ..everything
-        },
-        false => CollectOptions {
-            initramfs: true,
-            ..everything
-        },
+        true => CollectOptions { cuda: false, verbs: None, network: None, ..everything },
+        false => CollectOptions { initramfs: true, ..everything },
     }
 }

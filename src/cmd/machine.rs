@@ -110,10 +110,7 @@ pub enum Recorded {
 
 impl Recorded {
     pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let mut side = Side {
-            source: file.display().to_string(),
-            ..Side::default()
-        };
+        let mut side = Side { source: file.display().to_string(), ..Side::default() };
         let read = document::open(file, |content| {
             Ok(match import::support_report(content)? {
                 Some(report) => Read::Report(report),
@@ -136,9 +133,7 @@ impl Recorded {
         }
         let here = World::live(Duration::ZERO)?;
         let names = Names::new(here.files.as_ref());
-        let list = names
-            .list()
-            .ok_or_else(|| anyhow!("cannot read the list of device names"))?;
+        let list = names.list().ok_or_else(|| anyhow!("cannot read the list of device names"))?;
         let mut facts = match read {
             Read::Document(bytes) => import::facts(&bytes, list)?,
             Read::Report(report) => reported(report, &side.source, list)?,
@@ -146,10 +141,7 @@ impl Recorded {
         side.host = facts.host.name.clone();
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
-        Ok(Self::Machine(
-            Box::new(Machine::Imported { facts, here }),
-            side,
-        ))
+        Ok(Self::Machine(Box::new(Machine::Imported { facts, here }), side))
     }
 }
 

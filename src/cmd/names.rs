@@ -8,11 +8,8 @@ use crate::pci::PciNames;
 use crate::world::Files;
 
 /// Locations of pci.ids in distributions.
-pub const FILES: [&str; 3] = [
-    "/usr/share/misc/pci.ids",
-    "/usr/share/hwdata/pci.ids",
-    "/usr/share/pci.ids",
-];
+pub const FILES: [&str; 3] =
+    ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids"];
 
 /// Devices newer than those lists.
 const DEVICES: &str = include_str!("../../profiles/devices.toml");
@@ -26,10 +23,7 @@ pub struct Names<'a> {
 impl<'a> Names<'a> {
     /// Uses the first pci.ids in these files, else the built-in list.
     pub fn new(files: &'a dyn Files) -> Self {
-        Self {
-            files,
-            names: OnceCell::new(),
-        }
+        Self { files, names: OnceCell::new() }
     }
 
     /// Name of a device; its ids if unknown.
@@ -41,9 +35,7 @@ impl<'a> Names<'a> {
 
     pub fn list(&self) -> Option<&PciNames> {
         let read = || {
-            let system = FILES
-                .iter()
-                .find_map(|file| self.files.read(Path::new(file)).ok());
+            let system = FILES.iter().find_map(|file| self.files.read(Path::new(file)).ok());
             // The overlay is tested; without it, names are still available.
             PciNames::new(system.as_deref(), DEVICES).ok()
         };

@@ -38,10 +38,7 @@ fn static_rate(rate: f64) -> anyhow::Result<u8> {
     let found = STATIC_RATES.iter().find(|(known, _)| *known == rate);
     let known = || STATIC_RATES.map(|(rate, _)| rate.to_string()).join(", ");
     let (_, number) = found.with_context(|| {
-        format!(
-            "--static-rate {rate} is not a rate of InfiniBand: use one of {}",
-            known()
-        )
+        format!("--static-rate {rate} is not a rate of InfiniBand: use one of {}", known())
     })?;
     Ok(*number)
 }
@@ -70,15 +67,8 @@ pub fn is_any(wanted: &Packets) -> bool {
         static_rate,
         relaxed_ordering,
     } = wanted;
-    let bytes = [
-        traffic_class,
-        service_level,
-        hop_limit,
-        ack_timeout,
-        retries,
-        rnr_retries,
-        rnr_timer,
-    ];
+    let bytes =
+        [traffic_class, service_level, hop_limit, ack_timeout, retries, rnr_retries, rnr_timer];
     bytes.iter().any(|given| given.is_some())
         || flow_label.is_some()
         || source_port.is_some()
@@ -89,8 +79,5 @@ pub fn is_any(wanted: &Packets) -> bool {
 
 /// A NIC, or one of its ports.
 pub fn named(name: &DevicePort) -> Named {
-    Named {
-        device: name.device.clone(),
-        port: name.port,
-    }
+    Named { device: name.device.clone(), port: name.port }
 }

@@ -26,11 +26,7 @@ pub fn plan(world: &World, facts: &Facts, wanted: &Wanted<'_>) -> Plan {
             .iter()
             .zip(&requested)
             .map(|(fix, findings)| {
-                let fix_request = FixRequest {
-                    ctx,
-                    findings,
-                    options: wanted.options,
-                };
+                let fix_request = FixRequest { ctx, findings, options: wanted.options };
                 (*fix, fix_request)
             })
             .collect();
@@ -56,11 +52,7 @@ pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
             if requested.is_empty() {
                 continue;
             }
-            let fix_request = FixRequest {
-                ctx,
-                findings: &requested,
-                options: &options,
-            };
+            let fix_request = FixRequest { ctx, findings: &requested, options: &options };
             fix::plan(ctx, &[(fix, fix_request)], world.files.as_ref());
         }
     });
@@ -94,23 +86,16 @@ fn fixes(findings: &[Finding], wanted: &Wanted<'_>) -> Vec<&'static Fix> {
             && !findings_of(fix, findings).is_empty()
     };
     let all = fix::FIXES.iter();
-    all.filter(|fix| is_wanted(fix) || is_required(fix))
-        .collect()
+    all.filter(|fix| is_wanted(fix) || is_required(fix)).collect()
 }
 
 /// The findings that a fix would repair.
 fn findings_of<'f>(fix: &Fix, findings: &'f [Finding]) -> Vec<&'f Finding> {
-    findings
-        .iter()
-        .filter(|finding| requests(finding, fix.id))
-        .collect()
+    findings.iter().filter(|finding| requests(finding, fix.id)).collect()
 }
 
 fn requests(finding: &Finding, fix: &str) -> bool {
-    let bad = matches!(
-        finding.outcome,
-        Outcome::Fail | Outcome::Warn | Outcome::Info
-    );
+    let bad = matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Info);
     bad && finding.fix.as_ref().and_then(Remedy::id) == Some(fix)
 }
 
@@ -156,10 +141,7 @@ fn left<'f>(plan: &Plan, failures: impl Iterator<Item = &'f Finding>) -> Vec<Lef
     let mut all: Vec<Left> = Vec::new();
     for finding in failures {
         let id = finding.fix.as_ref().and_then(Remedy::id);
-        let repair = plan
-            .repairs
-            .iter()
-            .find(|repair| Some(repair.fix.as_str()) == id);
+        let repair = plan.repairs.iter().find(|repair| Some(repair.fix.as_str()) == id);
         let next = match (id, repair) {
             (_, Some(repair)) if !repair.steps.is_empty() => continue,
             (Some(id), None) => format!("gdr fix {id}"),
@@ -171,9 +153,7 @@ fn left<'f>(plan: &Plan, failures: impl Iterator<Item = &'f Finding>) -> Vec<Lef
                 .unwrap_or_else(|| by_hand(finding)),
             (None, None) => by_hand(finding),
         };
-        let same = all
-            .iter_mut()
-            .find(|left| left.check == finding.id && left.next == next);
+        let same = all.iter_mut().find(|left| left.check == finding.id && left.next == next);
         match same {
             Some(left) => left.subjects.push(finding.subject.clone()),
             None => all.push(Left {

@@ -69,10 +69,7 @@ pub fn run(
             session.run(&options, out, err)
         }
         ProbeWhat::Host(wanted) => {
-            let options = host::Options {
-                nodes: nodes(wanted.numa, scope.terms.depth),
-                scope,
-            };
+            let options = host::Options { nodes: nodes(wanted.numa, scope.terms.depth), scope };
             session.run(&options, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
@@ -141,12 +138,7 @@ fn mpi_options(scope: Scope, wanted: &MpiProbe) -> anyhow::Result<mpi::Options> 
 /// Facts about pairs of GPUs.
 fn pairs() -> CollectOptions {
     CollectOptions {
-        nvml: NvmlQuery {
-            links: true,
-            p2p: true,
-            from_gpus: 2,
-            ..NvmlQuery::default()
-        },
+        nvml: NvmlQuery { links: true, p2p: true, from_gpus: 2, ..NvmlQuery::default() },
         ..CollectOptions::default()
     }
 }
@@ -257,10 +249,7 @@ impl Session<'_> {
             // A curve does not show failures.
             for result in failures(&report) {
                 let reason = result.reason.as_deref().unwrap_or("unknown reason");
-                super::remark(
-                    err,
-                    &format!("{}: {}: {reason}", result.subject, result.name),
-                );
+                super::remark(err, &format!("{}: {}: {reason}", result.subject, result.name));
             }
         }
         if !is_rank {
@@ -290,10 +279,7 @@ impl Session<'_> {
         interrupts: &Interrupts,
         err: &mut dyn Write,
     ) -> anyhow::Result<ProbeReport> {
-        let mut watcher = TerminalWatcher {
-            bar: Progress::new(),
-            err,
-        };
+        let mut watcher = TerminalWatcher { bar: Progress::new(), err };
         let mut runs = Vec::new();
         for _ in 0..self.scope.runs {
             let run = supervise::measure(probe, expected, interrupts, &mut watcher);
@@ -488,10 +474,7 @@ fn remote(
             None if wanted.no_secret => default_listen(),
             None => any_address,
         };
-        if secret
-            .as_ref()
-            .is_some_and(|secret| is_exposed(address.ip(), secret))
-        {
+        if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
             bail!(
                 "--no-secret needs a loopback address, and {} is not one: omit --no-secret, or use --listen 127.0.0.1",
                 address.ip()

@@ -18,10 +18,7 @@ pub fn copy_options(
     if let Some(kernel) = &wanted.kernel {
         let known = copy::kernels();
         if !known.contains(&kernel.as_str()) {
-            bail!(
-                "unknown copy kernel '{kernel}'; this machine has: {}",
-                known.join(", ")
-            );
+            bail!("unknown copy kernel '{kernel}'; this machine has: {}", known.join(", "));
         }
     }
     for name in &wanted.test {
@@ -88,10 +85,7 @@ fn data(wanted: &CopyProbe) -> anyhow::Result<Option<DataRounds>> {
         return Ok(None);
     };
     if !size.0.is_multiple_of(4) {
-        bail!(
-            "--data {}: it is made of words of 4 bytes: use a multiple of 4",
-            size.0
-        );
+        bail!("--data {}: it is made of words of 4 bytes: use a multiple of 4", size.0);
     }
     if !wanted.test.is_empty() && wanted.test.iter().all(|test| test != "ping-pong") {
         bail!("--data needs the test ping-pong: add --test ping-pong, or omit --data");

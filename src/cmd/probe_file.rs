@@ -50,10 +50,7 @@ fn results<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ProbeResult
     impl<'de> Deserialize<'de> for Figures {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let result = ProbeResult::deserialize(deserializer)?;
-            Ok(Self(ProbeResult {
-                histogram: Vec::new(),
-                ..result
-            }))
+            Ok(Self(ProbeResult { histogram: Vec::new(), ..result }))
         }
     }
 
@@ -74,11 +71,7 @@ pub fn parse(bytes: &[u8], source: &str) -> anyhow::Result<Option<Saved>> {
     }
     let mut report: SavedReport = serde_json::from_slice(bytes)
         .map_err(|error| anyhow!("invalid {PROBE_SCHEMA}: {}", json_error(&error)))?;
-    let side = Side {
-        source: source.to_owned(),
-        host: report.host.name.take(),
-        taken,
-    };
+    let side = Side { source: source.to_owned(), host: report.host.name.take(), taken };
     Ok(Some(Saved { report, side }))
 }
 
@@ -86,10 +79,7 @@ pub fn parse(bytes: &[u8], source: &str) -> anyhow::Result<Option<Saved>> {
 pub fn baseline(file: &Path, kind: ProbeKind, simulated: bool) -> anyhow::Result<Saved> {
     let bytes = document::open(file, |content| document::whole(content))?;
     let saved = parse(&bytes, &file.display().to_string())?.ok_or_else(|| {
-        anyhow!(
-            "this is no {PROBE_SCHEMA}: gdr probe {} --save FILE writes one",
-            kind.name()
-        )
+        anyhow!("this is no {PROBE_SCHEMA}: gdr probe {} --save FILE writes one", kind.name())
     })?;
     let report = &saved.report;
     if report.probe != kind {
@@ -101,38 +91,22 @@ pub fn baseline(file: &Path, kind: ProbeKind, simulated: bool) -> anyhow::Result
     }
     if report.simulated != simulated {
         let words = |simulated| {
-            if simulated {
-                "simulated"
-            } else {
-                "measured on hardware"
-            }
+            if simulated { "simulated" } else { "measured on hardware" }
         };
-        bail!(
-            "it was {}, this probe is {}",
-            words(report.simulated),
-            words(simulated)
-        );
+        bail!("it was {}, this probe is {}", words(report.simulated), words(simulated));
     }
     Ok(saved)
 }
 
 /// Fails if a report could not be saved, before minutes are measured for it.
 pub fn check_save(file: &Path) -> anyhow::Result<()> {
-    document::check_writable(file).with_context(|| {
-        format!(
-            "--save: cannot write {}; nothing was measured",
-            file.display()
-        )
-    })
+    document::check_writable(file)
+        .with_context(|| format!("--save: cannot write {}; nothing was measured", file.display()))
 }
 
 /// Saves a report as a baseline.
 pub fn save(file: &Path, report: &ProbeReport, out: &mut dyn Write) -> anyhow::Result<()> {
-    let report = ProbeReport {
-        findings: Vec::new(),
-        baseline: None,
-        ..report.clone()
-    };
+    let report = ProbeReport { findings: Vec::new(), baseline: None, ..report.clone() };
     let mut text = Vec::new();
     output::write_pretty(&mut text, &Document::new(PROBE_SCHEMA, &report))?;
     document::write(file, &text, true, out)?;

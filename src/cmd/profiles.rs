@@ -58,10 +58,8 @@ fn text(name: &str) -> anyhow::Result<String> {
     };
     let Some(file) = file else {
         let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        let places: Vec<String> = directories()
-            .iter()
-            .map(|place| place.display().to_string())
-            .collect();
+        let places: Vec<String> =
+            directories().iter().map(|place| place.display().to_string()).collect();
         bail!(
             "unknown profile '{name}'{}: it is neither one of {}, nor a file, nor {name}.toml in {}",
             input::did_you_mean(name, shipped.iter().copied()),
@@ -74,18 +72,12 @@ fn text(name: &str) -> anyhow::Result<String> {
 
 /// Directories of profiles: of the user, then of the machine.
 fn directories() -> Vec<PathBuf> {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let variable =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
-    let user = config
-        .filter(|config| config.is_absolute())
-        .map(|config| config.join("gdr/profiles"));
-    user.into_iter()
-        .chain([PathBuf::from("/etc/gdr/profiles")])
-        .collect()
+    let user =
+        config.filter(|config| config.is_absolute()).map(|config| config.join("gdr/profiles"));
+    user.into_iter().chain([PathBuf::from("/etc/gdr/profiles")]).collect()
 }
 
 /// Reads a profile file of at most 1 MiB.

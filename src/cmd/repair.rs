@@ -52,8 +52,5 @@ pub fn confirmed(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 
 /// The kernel's id of this boot.
 pub fn boot_id(world: &World) -> Option<String> {
-    world
-        .files
-        .text(Path::new("/proc/sys/kernel/random/boot_id"))
-        .ok()
+    world.files.text(Path::new("/proc/sys/kernel/random/boot_id")).ok()
 }

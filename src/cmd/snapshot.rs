@@ -144,11 +144,7 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
 /// Records the names of the machine's devices, and only those of pci.ids.
 fn name_devices(world: &World, facts: &Facts) {
     let mut parts: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
-    for ids in facts
-        .devices()
-        .iter()
-        .filter_map(|device| device.ids.known())
-    {
+    for ids in facts.devices().iter().filter_map(|device| device.ids.known()) {
         parts.entry(ids.vendor).or_default().extend(ids.device);
     }
     let keep = |list: Vec<u8>| pci::only_these(&list, &parts);

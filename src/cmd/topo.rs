@@ -49,19 +49,13 @@ pub fn run(
         all: options.all,
     };
     match (options, options.format) {
-        (
-            Topo {
-                p2p: Some(letter), ..
-            },
-            TopoFormat::Table | TopoFormat::NvidiaSmi,
-        ) => p2p(&view, *letter, out)?,
+        (Topo { p2p: Some(letter), .. }, TopoFormat::Table | TopoFormat::NvidiaSmi) => {
+            p2p(&view, *letter, out)?
+        }
         (Topo { p2p: Some(_), .. }, _) => bail!("--p2p supports --format table and nvidia-smi"),
-        (
-            Topo {
-                path: Some(ends), ..
-            },
-            format,
-        ) => super::print(out, &between(&view, ends, format)?)?,
+        (Topo { path: Some(ends), .. }, format) => {
+            super::print(out, &between(&view, ends, format)?)?
+        }
         (Topo { pairs: true, .. }, TopoFormat::Table) => {
             super::print_with(out, |out| pairs::write(&view, out))?
         }
@@ -97,17 +91,13 @@ fn want(options: &Topo) -> CollectOptions {
 
 /// True if the end of a path is written as an NVMe controller: NVME0, nvme0.
 fn names_nvme(end: &str) -> bool {
-    end.get(..4)
-        .is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
+    end.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
 }
 
 fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> {
     match &view.facts.nvml {
         Fact::Known(NvmlOutcome::Read(nvml)) if nvml.gpus.len() > MAX_ROWS => {
-            bail!(
-                "NVML lists {} GPUs; gdr shows all pairs of at most {MAX_ROWS}",
-                nvml.gpus.len()
-            )
+            bail!("NVML lists {} GPUs; gdr shows all pairs of at most {MAX_ROWS}", nvml.gpus.len())
         }
         Fact::Known(NvmlOutcome::Read(nvml)) => {
             super::print_with(out, |out| smi::p2p(nvml, capability(letter), out))
@@ -124,10 +114,7 @@ fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> 
         Fact::Unknown(why) => {
             let reason = nvml_note(view.facts)
                 .unwrap_or_else(|| "it is available on the live machine only".to_owned());
-            bail!(
-                "cannot read peer-to-peer status from NVML: {}: {reason}",
-                why.phrase()
-            )
+            bail!("cannot read peer-to-peer status from NVML: {}: {reason}", why.phrase())
         }
     }
 }
@@ -155,11 +142,7 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
         bail!("no NVIDIA GPU found: nvidia-smi prints no matrix without one");
     }
-    if let Some(omission) = view
-        .topology
-        .omission()
-        .filter(|_| !view.topology.has_all_pairs())
-    {
+    if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
         bail!(
             "cannot print a matrix: {omission}; --format table and --format json show the devices and their nearest partners"
         );
@@ -170,10 +153,7 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
 fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Result<String> {
     let row = |name: &String| {
         view.topology.find(name).ok_or_else(|| {
-            anyhow!(
-                "unknown device '{name}'; the devices are: {}",
-                row_names(view.topology)
-            )
+            anyhow!("unknown device '{name}'; the devices are: {}", row_names(view.topology))
         })
     };
     let [from, to] = ends else {
@@ -200,12 +180,7 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
 /// Names of the rows, as many as fit into a message.
 fn row_names(topology: &Topology<'_>) -> String {
     const SHOWN: usize = 64;
-    let names: Vec<&str> = topology
-        .rows
-        .iter()
-        .take(SHOWN)
-        .map(|row| row.name.as_str())
-        .collect();
+    let names: Vec<&str> = topology.rows.iter().take(SHOWN).map(|row| row.name.as_str()).collect();
     match (names.is_empty(), topology.rows.len().saturating_sub(SHOWN)) {
         (true, _) => "none".to_owned(),
         (false, 0) => names.join(" "),
@@ -215,12 +190,10 @@ fn row_names(topology: &Topology<'_>) -> String {
 
 /// Exit status of --check: 1 if the best NIC of a GPU is rated bad, 3 if this is unknown.
 fn verdict(topology: &Topology<'_>) -> u8 {
-    let gpus = topology.matches.iter().filter(|m| {
-        topology
-            .rows
-            .get(m.row)
-            .is_some_and(|row| row.kind == Kind::Gpu)
-    });
+    let gpus = topology
+        .matches
+        .iter()
+        .filter(|m| topology.rows.get(m.row).is_some_and(|row| row.kind == Kind::Gpu));
     let verdicts: Vec<Verdict> = gpus.map(|m| m.verdict).collect();
     match () {
         () if verdicts.contains(&Verdict::Bad) => 1,

@@ -23,10 +23,7 @@ pub fn unsafe_program(program: &Path) -> Option<String> {
             "Copy it to a directory that only root can change, and run it from there.".to_owned()
         }
     };
-    Some(format!(
-        "At every boot root would run {}, and {why}. {copy}",
-        program.display()
-    ))
+    Some(format!("At every boot root would run {}, and {why}. {copy}", program.display()))
 }
 
 /// The first part of a path that belongs to a user other than root and this one, or that others can write to. A sticky
@@ -66,17 +63,11 @@ mod tests {
         fs::write(&program, "").expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
         let why = unsafe_program(&program).expect("/tmp is writable by all");
-        assert!(
-            why.contains("other users can write to /tmp (mode 1777)"),
-            "{why}"
-        );
+        assert!(why.contains("other users can write to /tmp (mode 1777)"), "{why}");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).expect("permissions");
         let why = unsafe_program(&program).expect("group-writable");
         assert!(
-            why.contains(&format!(
-                "other users can write to {} (mode 0775)",
-                program.display()
-            )),
+            why.contains(&format!("other users can write to {} (mode 0775)", program.display())),
             "{why}"
         );
         assert!(unsafe_program(Path::new("/no/such/gdr")).is_some());

@@ -20,10 +20,9 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let (Machine::World(world), Some(executor)) = (
-        machine,
-        executor(global, machine, options.tools.as_deref())?,
-    ) else {
+    let (Machine::World(world), Some(executor)) =
+        (machine, executor(global, machine, options.tools.as_deref())?)
+    else {
         bail!("a recorded machine has no repairs to undo");
     };
     let style = style(global.color);
@@ -35,21 +34,14 @@ pub fn run(
     // A script that runs this command intends it.
     if !options.yes && io::stdin().is_terminal() {
         let journal = fix::find_repair(&executor, number).map_err(with_root_hint)?;
-        super::print(
-            out,
-            &render::plan::list(std::slice::from_ref(&journal), style),
-        )?;
+        super::print(out, &render::plan::list(std::slice::from_ref(&journal), style))?;
         if !confirmed("Undo this repair? [y/N] ", err)? {
             super::remark(err, "nothing was changed");
             return Ok(UNDONE);
         }
         number = Some(journal.number);
     }
-    let how = UndoOptions {
-        number,
-        boot: boot_id(world),
-        force: options.force,
-    };
+    let how = UndoOptions { number, boot: boot_id(world), force: options.force };
     let undone =
         fix::undo(&executor, &how, &mut |line| super::remark(err, line)).map_err(with_root_hint)?;
     super::print(out, &report(&undone, how.force, style))?;
@@ -100,10 +92,7 @@ pub fn report(undone: &UndoReport, forced: bool, style: Style) -> String {
             Back::Refused(why) | Back::Failed(why) => format!("NOT undone: {why}"),
         };
         let line = render::printable(&format!("{}: {result}", fix::target(&entry.mutation)));
-        text.push_str(&format!(
-            "  {}\n",
-            render::wrap(&line, style.width, 2, "      ")
-        ));
+        text.push_str(&format!("  {}\n", render::wrap(&line, style.width, 2, "      ")));
     }
     let number = undone.journal.number;
     text.push_str(&match undone.whole {

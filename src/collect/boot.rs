@@ -21,11 +21,8 @@ const MKCONFIG: [&str; 4] = [
 ];
 const GRUB_DEFAULT: &str = "/etc/default/grub";
 const GRUB_CFG: [&str; 2] = ["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"];
-const LOADER_CONF: [&str; 3] = [
-    "/boot/loader/loader.conf",
-    "/efi/loader/loader.conf",
-    "/boot/efi/loader/loader.conf",
-];
+const LOADER_CONF: [&str; 3] =
+    ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"];
 /// In kernel-install's search order.
 const KERNEL_INSTALL: [&str; 2] = ["/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
 const ENTRIES: &str = "/boot/loader/entries";
@@ -40,18 +37,15 @@ pub fn boot(files: &dyn Files) -> Boot {
         _ => text(files, GRUB_DEFAULT),
     };
     // In some distributions it sources the drop-ins itself.
-    if grub_default
-        .present()
-        .is_some_and(|text| !sourcing(text).is_empty())
-    {
+    if grub_default.present().is_some_and(|text| !sourcing(text).is_empty()) {
         drop_ins = Fact::Known(true);
     }
     let loader = loader(files);
     let loader_conf = first_existing(files, &LOADER_CONF).map(|path| path.is_some());
     let systemd_boot = match &loader {
-        Fact::Known(loader) => loader
-            .as_ref()
-            .is_some_and(|loader| loader.starts_with("systemd-boot")),
+        Fact::Known(loader) => {
+            loader.as_ref().is_some_and(|loader| loader.starts_with("systemd-boot"))
+        }
         Fact::Unknown(_) => loader_conf == Fact::Known(true),
     };
     Boot {
@@ -112,11 +106,7 @@ fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
 fn sourcing(script: &str) -> String {
     let names =
         |line: &&str| !line.trim_start().starts_with('#') && line.contains("default/grub.d/");
-    script
-        .lines()
-        .filter(names)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    script.lines().filter(names).map(|line| format!("{line}\n")).collect()
 }
 
 fn kernel_install(files: &dyn Files) -> Fact<Option<(String, String)>> {
@@ -149,15 +139,10 @@ fn entries(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
 
 /// An entry's options for PCI and IOMMU; the others name disks.
 fn options(entry: &str) -> String {
-    let lines = entry
-        .lines()
-        .filter_map(|line| line.strip_prefix("options"));
+    let lines = entry.lines().filter_map(|line| line.strip_prefix("options"));
     let words = lines.flat_map(str::split_ascii_whitespace);
-    let is_relevant = |word: &&str| {
-        ["pci=", "iommu=", "iommu."]
-            .iter()
-            .any(|start| word.starts_with(start))
-    };
+    let is_relevant =
+        |word: &&str| ["pci=", "iommu=", "iommu."].iter().any(|start| word.starts_with(start));
     let words: Vec<&str> = words.filter(is_relevant).collect();
     match words.is_empty() {
         true => String::new(),
@@ -175,9 +160,7 @@ fn unit(files: &dyn Files) -> Fact<Option<bool>> {
         Err(error) => return Fact::Unknown(error.why()),
     };
     let link = |name: &String| Path::new(Boot::UNITS).join(name).join(Boot::UNIT);
-    let enabled = names
-        .iter()
-        .any(|name| files.read_link(&link(name)).is_ok());
+    let enabled = names.iter().any(|name| files.read_link(&link(name)).is_ok());
     present.map(|present| present.map(|_| enabled))
 }
 
@@ -188,25 +171,14 @@ fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
         Err(error) => return Fact::Unknown(error.why()),
     };
     let image = |release: String| {
-        let places = [
-            format!("/boot/vmlinuz-{release}"),
-            format!("{MODULES}/{release}/vmlinuz"),
-        ];
-        let image = places
-            .into_iter()
-            .find(|path| files.exists(Path::new(path)).unwrap_or(false))?;
+        let places = [format!("/boot/vmlinuz-{release}"), format!("{MODULES}/{release}/vmlinuz")];
+        let image =
+            places.into_iter().find(|path| files.exists(Path::new(path)).unwrap_or(false))?;
         Some((release, image))
     };
     // Kernel releases begin with a digit.
     let is_release = |name: &String| name.starts_with(|c: char| c.is_ascii_digit());
-    Fact::Known(
-        names
-            .into_iter()
-            .filter(is_release)
-            .take(MOST)
-            .filter_map(image)
-            .collect(),
-    )
+    Fact::Known(names.into_iter().filter(is_release).take(MOST).filter_map(image).collect())
 }
 
 fn first_existing(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {
@@ -250,10 +222,7 @@ mod tests {
         let kept = sourcing(debian);
         assert_eq!(kept, "for x in ${sysconfdir}/default/grub.d/*.cfg ; do\n");
         assert_eq!(sourcing(&kept), kept);
-        assert_eq!(
-            sourcing("# see /etc/default/grub.d/\n. ${sysconfdir}/default/grub\n"),
-            ""
-        );
+        assert_eq!(sourcing("# see /etc/default/grub.d/\n. ${sysconfdir}/default/grub\n"), "");
     }
 
     #[test]

@@ -29,9 +29,7 @@ fn params(text: &str) -> BTreeMap<String, String> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| {
             let value = value.trim();
-            let inner = value
-                .strip_prefix('"')
-                .and_then(|value| value.strip_suffix('"'));
+            let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
             (name.trim().to_owned(), inner.unwrap_or(value).to_owned())
         })
         .collect()
@@ -44,9 +42,7 @@ fn gpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<Bdf, DriverGp
             .unwrap_or_default()
             .into_iter()
             .filter_map(|name| {
-                let text = files
-                    .text(Path::new(&format!("{directory}/{name}/information")))
-                    .ok();
+                let text = files.text(Path::new(&format!("{directory}/{name}/information"))).ok();
                 Some((name.parse().ok()?, gpu(text.as_deref().unwrap_or_default())))
             })
             .collect()
@@ -96,10 +92,7 @@ pub fn node(files: &dyn Files, path: &str) -> NodeFile {
         Err(error) if error.is_absent() => read::absent(files, path),
         Err(error) => Fact::Unknown(error.why()),
     };
-    NodeFile {
-        path: path.to_owned(),
-        state,
-    }
+    NodeFile { path: path.to_owned(), state }
 }
 
 pub fn peer_memory(files: &dyn Files, notes: &mut Vec<Note>) -> PeerMemory {

@@ -69,9 +69,7 @@ pub fn environment(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<St
 
 fn variables(lines: &str) -> BTreeMap<String, String> {
     let pairs = lines.lines().filter_map(|line| line.split_once('='));
-    pairs
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The listed variables, one per line; the kernel ends each with NUL, a reduced file does not.
@@ -107,15 +105,7 @@ fn shown(name: &str, value: &str) -> String {
 
 /// The system's directories; private ones are dropped, except that Conda's leave a mark.
 fn directories(value: &str) -> String {
-    const ROOTS: [&str; 7] = [
-        "/usr/",
-        "/opt/",
-        "/lib/",
-        "/lib64",
-        "/run/nvidia/",
-        "/usr",
-        "/lib",
-    ];
+    const ROOTS: [&str; 7] = ["/usr/", "/opt/", "/lib/", "/lib64", "/run/nvidia/", "/usr", "/lib"];
     const MOST: usize = 32;
     let mut kept: Vec<&str> = Vec::new();
     for directory in value.split(':').take(4 * MOST) {
@@ -151,10 +141,7 @@ mod tests {
             "NCCL_P2P_DISABLE=1\nUCX_TLS=rc,sm\nNCCL_NET_PLUGIN=(set)\nCUDA_VISIBLE_DEVICES=(set)\n"
         );
         assert_eq!(kept(once), text.as_bytes());
-        assert_eq!(
-            variables(&text).get("UCX_TLS").map(String::as_str),
-            Some("rc,sm")
-        );
+        assert_eq!(variables(&text).get("UCX_TLS").map(String::as_str), Some("rc,sm"));
         assert!(kept(Vec::new()).is_empty());
     }
 
@@ -168,9 +155,6 @@ mod tests {
         );
         assert_eq!(directories("/opt/../home/alice"), "");
         assert_eq!(directories(""), "");
-        assert_eq!(
-            directories(&directories("/home/a/mambaforge/lib:/lib64")),
-            "(conda):/lib64"
-        );
+        assert_eq!(directories(&directories("/home/a/mambaforge/lib:/lib64")), "(conda):/lib64");
     }
 }

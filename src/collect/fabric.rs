@@ -16,15 +16,11 @@ const UNIT_DIRECTORIES: [&str; 4] = [
     "/lib/systemd/system",
 ];
 /// Control groups of running services, in the unified hierarchy and in systemd's own.
-const GROUPS: [&str; 2] = [
-    "/sys/fs/cgroup/system.slice",
-    "/sys/fs/cgroup/systemd/system.slice",
-];
+const GROUPS: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
 
 pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
-    let mut units: BTreeMap<String, Unit> = Fabric::UNITS
-        .map(|name| (name.to_owned(), unit(files, name)))
-        .into();
+    let mut units: BTreeMap<String, Unit> =
+        Fabric::UNITS.map(|name| (name.to_owned(), unit(files, name))).into();
     if let Some(unit) = units.get_mut(Fabric::PERSISTENCE) {
         unit.lines = match unit.installed {
             Fact::Known(true) => lines(files, Fabric::PERSISTENCE, notes),
@@ -55,12 +51,7 @@ fn unit(files: &dyn Files, name: &str) -> Unit {
 }
 
 pub fn is_installed(files: &dyn Files, name: &str) -> Fact<bool> {
-    any(
-        files,
-        UNIT_DIRECTORIES
-            .iter()
-            .map(|directory| format!("{directory}/{name}")),
-    )
+    any(files, UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}")))
 }
 
 /// The relevant lines of a unit's first file and of its drop-ins, by name.
@@ -74,17 +65,14 @@ fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<Un
             drop_ins.entry(name).or_insert(path);
         }
     }
-    let own = UNIT_DIRECTORIES
-        .iter()
-        .map(|directory| format!("{directory}/{name}"));
+    let own = UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}"));
     let own = own.into_iter().find(|path| is_there(files, path));
     let mut found = UnitLines::default();
     for path in own.into_iter().chain(drop_ins.into_values()) {
         match read::kept_if_there(files, &path, of_interest, notes) {
-            Fact::Known(text) => text
-                .iter()
-                .flat_map(|text| text.lines())
-                .for_each(|line| add(&mut found, line)),
+            Fact::Known(text) => {
+                text.iter().flat_map(|text| text.lines()).for_each(|line| add(&mut found, line))
+            }
             Fact::Unknown(why) => return Fact::Unknown(why),
         }
     }
@@ -94,15 +82,10 @@ fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<Un
 /// The lines for the command and for enabling.
 fn of_interest(text: &str) -> String {
     let is_relevant = |line: &&str| {
-        ["ExecStart=", "WantedBy=", "RequiredBy="]
-            .iter()
-            .any(|key| line.starts_with(key))
+        ["ExecStart=", "WantedBy=", "RequiredBy="].iter().any(|key| line.starts_with(key))
     };
     let lines = text.lines().map(str::trim);
-    lines
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    lines.filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 fn add(unit: &mut UnitLines, line: &str) {

@@ -51,26 +51,17 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
 /// The lines of the contiguous memory allocator; the others change constantly.
 fn of_cma(meminfo: &str) -> String {
     let is_relevant = |line: &&str| line.starts_with("Cma");
-    meminfo
-        .lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    meminfo.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// `CmaTotal:  65536 kB`.
 fn cma(lines: &str) -> Option<Cma> {
     let bytes = |key: &str| {
-        let line = lines
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        let line = lines.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         let number: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
         number.checked_mul(1024)
     };
-    Some(Cma {
-        total: bytes("CmaTotal")?,
-        free: bytes("CmaFree")?,
-    })
+    Some(Cma { total: bytes("CmaTotal")?, free: bytes("CmaFree")? })
 }
 
 fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
@@ -94,11 +85,7 @@ fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMem
         None => return Fact::Unknown(Why::Broken),
     }
     let member = |name: String| IommuMember {
-        driver: read::link_name(
-            files,
-            &format!("{directory}/{name}/driver"),
-            &mut Vec::new(),
-        ),
+        driver: read::link_name(files, &format!("{directory}/{name}/driver"), &mut Vec::new()),
         name,
     };
     Fact::Known(names.into_iter().map(member).collect())
@@ -106,13 +93,8 @@ fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMem
 
 /// Drops module addresses, which only root may see.
 fn without_addresses(text: &str) -> String {
-    let line = |line: &str| {
-        line.split_ascii_whitespace()
-            .take(5)
-            .collect::<Vec<_>>()
-            .join(" ")
-            + "\n"
-    };
+    let line =
+        |line: &str| line.split_ascii_whitespace().take(5).collect::<Vec<_>>().join(" ") + "\n";
     text.lines().map(line).collect()
 }
 
@@ -136,17 +118,12 @@ fn modules(text: &str) -> Vec<Module> {
 
 fn char_devices(text: &str) -> BTreeMap<String, Vec<u32>> {
     let mut devices: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let lines = text
-        .lines()
-        .skip_while(|line| !line.starts_with("Character devices"));
+    let lines = text.lines().skip_while(|line| !line.starts_with("Character devices"));
     for line in lines.take_while(|line| !line.starts_with("Block devices")) {
         if let Some((major, name)) = line.trim().split_once(' ')
             && let Ok(major) = major.parse()
         {
-            devices
-                .entry(name.trim().to_owned())
-                .or_default()
-                .push(major);
+            devices.entry(name.trim().to_owned()).or_default().push(major);
         }
     }
     devices
@@ -162,15 +139,10 @@ pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
     read::names(files, directory, notes).and_then(|names| {
         let mut nodes = Vec::new();
         let ids = names.iter().flatten();
-        let ids: Vec<u32> = ids
-            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
-            .collect();
+        let ids: Vec<u32> =
+            ids.filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
         if ids.len() > MAX_NODES {
-            return malformed(
-                notes,
-                directory,
-                format!("more than {MAX_NODES} NUMA nodes"),
-            );
+            return malformed(notes, directory, format!("more than {MAX_NODES} NUMA nodes"));
         }
         for id in ids {
             match read::value(files, &format!("{directory}/node{id}/cpulist"), notes) {
@@ -191,10 +163,7 @@ mod tests {
     fn reads_modules_and_their_users() {
         let text = "ib_core 1 2 nvidia_peermem,mlx5_ib, Live 0x0\nnvidia 14299136 - - Live 0xffffffffc0400000 (O)\n";
         let kept = without_addresses(text);
-        assert!(
-            !kept.contains("ffffffff") && without_addresses(&kept) == kept,
-            "{kept}"
-        );
+        assert!(!kept.contains("ffffffff") && without_addresses(&kept) == kept, "{kept}");
         let modules = modules(&kept);
         assert_eq!(modules[0].users, ["nvidia_peermem", "mlx5_ib"]);
         assert!(modules[1].users.is_empty());
@@ -205,17 +174,8 @@ mod tests {
         let kept = of_cma(
             "MemTotal: 100 kB\nCmaTotal:         65536 kB\nCmaFree:          1024 kB\nDirectMap4k: 1 kB\n",
         );
-        assert_eq!(
-            kept,
-            "CmaTotal:         65536 kB\nCmaFree:          1024 kB\n"
-        );
-        assert_eq!(
-            cma(&kept),
-            Some(Cma {
-                total: 64 << 20,
-                free: 1 << 20
-            })
-        );
+        assert_eq!(kept, "CmaTotal:         65536 kB\nCmaFree:          1024 kB\n");
+        assert_eq!(cma(&kept), Some(Cma { total: 64 << 20, free: 1 << 20 }));
         assert_eq!(cma(""), None);
     }
 

@@ -10,11 +10,7 @@ use crate::world::Files;
 /// Services that start other programs.
 const SERVICES: [&str; 5] = ["slurmd", "containerd", "docker", "crio", "kubelet"];
 /// Unit directories: the first with a unit wins; drop-ins of all count.
-const UNITS: [&str; 3] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/lib/systemd/system",
-];
+const UNITS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
 /// Limit of nested control groups.
 const DEEPEST: usize = 16;
 /// Limit of cgroup hierarchies; the kernel has a dozen controllers.
@@ -37,16 +33,8 @@ pub fn limits(files: &dyn Files, notes: &mut Vec<Note>) -> Limits {
 fn settings(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
     let mut found = Vec::new();
     let sources: [(&str, &str, Keep); 2] = [
-        (
-            "/etc/security/limits.conf",
-            "/etc/security/limits.d",
-            of_logins,
-        ),
-        (
-            "/etc/systemd/system.conf",
-            "/etc/systemd/system.conf.d",
-            of_all_services,
-        ),
+        ("/etc/security/limits.conf", "/etc/security/limits.d", of_logins),
+        ("/etc/systemd/system.conf", "/etc/systemd/system.conf.d", of_all_services),
     ];
     for (file, directory, keep) in sources {
         for path in std::iter::once(file.to_owned()).chain(drop_ins(files, directory)) {
@@ -60,16 +48,9 @@ fn settings(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
 }
 
 fn lines(files: &dyn Files, path: &str, keep: Keep, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
-    let setting = |line: &str| Setting {
-        path: path.to_owned(),
-        line: line.to_owned(),
-    };
-    read::kept_if_there(files, path, keep, notes).map(|text| {
-        text.iter()
-            .flat_map(|text| text.lines())
-            .map(setting)
-            .collect()
-    })
+    let setting = |line: &str| Setting { path: path.to_owned(), line: line.to_owned() };
+    read::kept_if_there(files, path, keep, notes)
+        .map(|text| text.iter().flat_map(|text| text.lines()).map(setting).collect())
 }
 
 /// A drop-in directory's files, in the order in which they apply.
@@ -118,8 +99,7 @@ fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
     // One listing per directory is enough for all units.
     let is_ours = |name: &str| {
         let stem = name.strip_suffix(".d").unwrap_or(name);
-        stem.strip_suffix(".service")
-            .is_some_and(|stem| SERVICES.contains(&stem))
+        stem.strip_suffix(".service").is_some_and(|stem| SERVICES.contains(&stem))
     };
     let mut listings: Vec<(&str, Vec<String>)> = Vec::new();
     for directory in UNITS {
@@ -204,10 +184,7 @@ fn of_rdma(text: &str) -> String {
         controllers
             .is_some_and(|names| names.is_empty() || names.split(',').any(|name| name == "rdma"))
     };
-    text.lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    text.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// The limits of one control group; empty if it has no such file.
@@ -225,9 +202,7 @@ fn granted(files: &dyn Files, group: &str, notes: &mut Vec<Note>) -> Fact<Vec<Rd
     let grants = most.into_iter().map(|(device, resource, most)| RdmaGrant {
         group: group.to_owned(),
         used: used.as_ref().map(|used| {
-            let same = used
-                .iter()
-                .find(|(of, what, _)| *of == device && *what == resource);
+            let same = used.iter().find(|(of, what, _)| *of == device && *what == resource);
             same.map_or(0, |(.., count)| *count)
         }),
         device,
@@ -248,9 +223,7 @@ fn numbers(text: &str) -> Vec<(String, String, u64)> {
         });
         each.collect::<Vec<_>>()
     };
-    let lines = text
-        .lines()
-        .filter(|line| line.find(' ').unwrap_or(0) <= MAX_NAME);
+    let lines = text.lines().filter(|line| line.find(' ').unwrap_or(0) <= MAX_NAME);
     lines.flat_map(line).take(MAX_BOUNDS).collect()
 }
 
@@ -292,9 +265,6 @@ mod tests {
                 ("mlx5_1".to_owned(), "hca_object".to_owned(), 2000)
             ]
         );
-        assert_eq!(
-            of_rdma("9:name=systemd:/\n4:rdma:/x\n0::/y\n"),
-            "4:rdma:/x\n0::/y\n"
-        );
+        assert_eq!(of_rdma("9:name=systemd:/\n4:rdma:/x\n0::/y\n"), "4:rdma:/x\n0::/y\n");
     }
 }

@@ -78,9 +78,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds or more to start, so it runs in parallel.
     let nvml = needs_nvml(&driver.gpus, options.nvml).then(|| world.libraries.nvml(options.nvml));
-    let cuda = options
-        .cuda
-        .then(|| world.libraries.cuda(&one_per_model(&driver.gpus)));
+    let cuda = options.cuda.then(|| world.libraries.cuda(&one_per_model(&driver.gpus)));
     let mapping = options.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
@@ -197,13 +195,8 @@ fn system(
     platform::surroundings(files, &mut facts.platform, notes);
     facts.rdma_stack = rdma::stack(files, notes);
     if options.modules {
-        facts.modprobe = modprobe::modprobe(
-            files,
-            &facts.driver,
-            &facts.kernel,
-            options.initramfs,
-            notes,
-        );
+        facts.modprobe =
+            modprobe::modprobe(files, &facts.driver, &facts.kernel, options.initramfs, notes);
         facts.module_files = modules::modules(files, &facts.kernel.release, notes);
     }
     facts.limits = limits::limits(files, notes);
@@ -242,20 +235,17 @@ fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
 /// One GPU per model, by UUID, if there are more than two alike and the driver names all; else none.
 fn one_per_model(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     let gpus = gpus.known().into_iter().flat_map(BTreeMap::values);
-    let named: Option<Vec<(&String, &String)>> = gpus
-        .map(|gpu| Some((gpu.model.as_ref()?, gpu.uuid.as_ref()?)))
-        .collect();
+    let named: Option<Vec<(&String, &String)>> =
+        gpus.map(|gpu| Some((gpu.model.as_ref()?, gpu.uuid.as_ref()?))).collect();
     let named = named.unwrap_or_default();
     let mut models: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
     for (model, uuid) in named {
         models.entry(model).or_default().push(uuid);
     }
     match models.values().any(|alike| alike.len() > 2) {
-        true => models
-            .values()
-            .filter_map(|alike| alike.first())
-            .map(|uuid| (*uuid).clone())
-            .collect(),
+        true => {
+            models.values().filter_map(|alike| alike.first()).map(|uuid| (*uuid).clone()).collect()
+        }
         false => Vec::new(),
     }
 }
@@ -318,10 +308,7 @@ mod tests {
     #[test]
     fn one_of_many_equal_gpus_is_queried() {
         let (a, b, c, d) = (Some("GPU-a"), Some("GPU-b"), Some("GPU-c"), Some("GPU-d"));
-        assert_eq!(
-            one_per_model(&gpus(&[("H200", a), ("H200", b), ("H200", c)])),
-            ["GPU-a"]
-        );
+        assert_eq!(one_per_model(&gpus(&[("H200", a), ("H200", b), ("H200", c)])), ["GPU-a"]);
         let mixed = gpus(&[("T4", a), ("H200", b), ("H200", c), ("H200", d)]);
         assert_eq!(one_per_model(&mixed), ["GPU-b", "GPU-a"]);
         // Two are both queried; unnamed GPUs are not grouped.

@@ -39,10 +39,7 @@ pub fn modprobe(
     let directories = directories(files);
     let mut hidden = Vec::new();
     let directives = directives(files, &directories, &mut hidden, notes);
-    let command_line = kernel
-        .command_line
-        .as_ref()
-        .map(|text| kmod::command_line(text));
+    let command_line = kernel.command_line.as_ref().map(|text| kmod::command_line(text));
     let is_set = [&directives, &command_line]
         .into_iter()
         .filter_map(Fact::known)
@@ -50,13 +47,7 @@ pub fn modprobe(
         .any(is_option_of_nvidia);
     let initramfs = (always || is_set || !has_defaults(driver))
         .then(|| initramfs::initramfs(files, &kernel.release, notes));
-    Modprobe {
-        directories,
-        directives,
-        hidden,
-        command_line,
-        initramfs,
-    }
+    Modprobe { directories, directives, hidden, command_line, initramfs }
 }
 
 fn is_option_of_nvidia(directive: &Directive) -> bool {
@@ -70,18 +61,14 @@ fn has_defaults(driver: &Driver) -> bool {
     };
     let params = params.as_ref();
     nvidia::DEFAULTS.iter().all(|(name, default)| {
-        params
-            .and_then(|params| params.get(*name))
-            .is_none_or(|value| value == default)
+        params.and_then(|params| params.get(*name)).is_none_or(|value| value == default)
     })
 }
 
 /// The directories that this machine's kmod reads; the newest known set if its version is unknown.
 fn directories(files: &dyn Files) -> Vec<String> {
     let release = LIBRARIES.iter().find_map(|directory| {
-        let target = files
-            .read_link(Path::new(&format!("{directory}/libkmod.so.2")))
-            .ok()?;
+        let target = files.read_link(Path::new(&format!("{directory}/libkmod.so.2"))).ok()?;
         kmod::version_of_library(target.file_name()?.to_str()?)
     });
     let mut directories: Vec<String> = kmod::directories(release.unwrap_or(kmod::NEWEST))
@@ -89,14 +76,8 @@ fn directories(files: &dyn Files) -> Vec<String> {
         .map(|directory| (*directory).to_owned())
         .collect();
     // With a merged /usr both are the same directory.
-    let merged = files
-        .read_link(Path::new("/lib"))
-        .is_ok_and(|target| target.ends_with("usr/lib"));
-    if merged
-        && directories
-            .iter()
-            .any(|directory| directory.starts_with("/usr/lib/"))
-    {
+    let merged = files.read_link(Path::new("/lib")).is_ok_and(|target| target.ends_with("usr/lib"));
+    if merged && directories.iter().any(|directory| directory.starts_with("/usr/lib/")) {
         directories.retain(|directory| !directory.starts_with("/lib/"));
     }
     directories
@@ -124,10 +105,7 @@ fn directives(
             };
             match by_name.get(&name) {
                 Some((by, instead)) if !text.is_empty() && *instead != text => {
-                    hidden.push(HiddenFile {
-                        path,
-                        by: by.clone(),
-                    })
+                    hidden.push(HiddenFile { path, by: by.clone() })
                 }
                 Some(_) => {}
                 None => drop(by_name.insert(name, (path, text))),
@@ -186,9 +164,7 @@ fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Str
         Ok(state) => state,
         Err(error) if error.is_absent() => {
             // The usual way to disable a file; a recorded root lacks this device.
-            let off = files
-                .read_link(at)
-                .is_ok_and(|target| target == Path::new("/dev/null"));
+            let off = files.read_link(at).is_ok_and(|target| target == Path::new("/dev/null"));
             return Fact::Known(off.then(String::new));
         }
         Err(error) if error.is_link_cycle() => {

@@ -50,10 +50,7 @@ fn home(files: &dyn Files, release: &str) -> Fact<Option<String>> {
 
 fn name_of(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or_default();
-    file.split(".ko")
-        .next()
-        .unwrap_or_default()
-        .replace('-', "_")
+    file.split(".ko").next().unwrap_or_default().replace('-', "_")
 }
 
 fn is_of_interest(name: &str) -> bool {
@@ -72,15 +69,9 @@ fn is_of_interest(name: &str) -> bool {
 }
 
 fn of_interest(text: &str) -> String {
-    let is_relevant = |line: &&str| {
-        line.split(':')
-            .next()
-            .is_some_and(|path| is_of_interest(&name_of(path)))
-    };
-    text.lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let is_relevant =
+        |line: &&str| line.split(':').next().is_some_and(|path| is_of_interest(&name_of(path)));
+    text.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 fn files_of(text: &str) -> Vec<ModuleFile> {
@@ -97,10 +88,7 @@ fn files_of(text: &str) -> Vec<ModuleFile> {
 
 fn exporters(text: &str) -> String {
     let is_relevant = |line: &&str| line.contains(SYMBOL);
-    text.lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    text.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// Parses `alias symbol:NAME MODULE`.
@@ -146,10 +134,9 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
         match read::kept_if_there(files, &path, peer_memory_lines, notes) {
             Fact::Known(text) => {
                 let lines = text.iter().flat_map(|text| text.lines());
-                found.extend(lines.map(|line| AtBoot {
-                    path: path.clone(),
-                    names: line.to_owned(),
-                }));
+                found.extend(
+                    lines.map(|line| AtBoot { path: path.clone(), names: line.to_owned() }),
+                );
             }
             // A link out of the root, or a dangling one.
             Fact::Unknown(crate::model::Why::NotCovered) => {}
@@ -158,16 +145,10 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
     }
     let unit = |name: &str| is_peer_memory(name);
     for name in files.list_kept(Path::new(WANTS), &unit).unwrap_or_default() {
-        found.push(AtBoot {
-            path: format!("{WANTS}/{name}"),
-            names: name,
-        });
+        found.push(AtBoot { path: format!("{WANTS}/{name}"), names: name });
     }
     // The driver container of NVIDIA's GPU operator loads the modules itself.
-    if files
-        .exists(Path::new("/run/nvidia/driver"))
-        .unwrap_or(false)
-    {
+    if files.exists(Path::new("/run/nvidia/driver")).unwrap_or(false) {
         found.push(AtBoot {
             path: "/run/nvidia/driver".to_owned(),
             names: "the driver container".to_owned(),
@@ -185,10 +166,7 @@ fn is_peer_memory(word: &str) -> bool {
 fn peer_memory_lines(text: &str) -> String {
     let is_relevant = |line: &&str| is_peer_memory(line) || *line == "ONBOOT=yes";
     let lines = text.lines().map(str::trim);
-    lines
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    lines.filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -29,18 +29,12 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
         Err(error) => return unread(notes, &error),
     };
     if names.len() > MAX_FUNCTIONS {
-        return malformed(
-            notes,
-            DEVICES,
-            format!("more than {MAX_FUNCTIONS} functions"),
-        );
+        return malformed(notes, DEVICES, format!("more than {MAX_FUNCTIONS} functions"));
     }
     let mut devices = Vec::with_capacity(names.len());
     let mut add = |(some, remarks): (Vec<PciDevice>, Vec<Note>)| {
         devices.extend(some);
-        remarks
-            .into_iter()
-            .for_each(|Note { source, message }| read::note(notes, source, message));
+        remarks.into_iter().for_each(|Note { source, message }| read::note(notes, source, message));
     };
     let share = names.len().div_ceil(threads(names.len()));
     if share == names.len() {
@@ -48,9 +42,8 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
     } else {
         std::thread::scope(|scope| {
             let shares = names.chunks(share);
-            let looks: Vec<_> = shares
-                .map(|names| scope.spawn(move || first_pass(files, names)))
-                .collect();
+            let looks: Vec<_> =
+                shares.map(|names| scope.spawn(move || first_pass(files, names))).collect();
             for look in looks {
                 match look.join() {
                     Ok(found) => add(found),
@@ -82,10 +75,8 @@ fn first_pass(files: &dyn Files, names: &[String]) -> (Vec<PciDevice>, Vec<Note>
         }
     });
     let devices: Vec<(Bdf, &String)> = devices.collect();
-    let looked = devices
-        .into_iter()
-        .map(|(bdf, name)| device(files, bdf, name, &mut notes))
-        .collect();
+    let looked =
+        devices.into_iter().map(|(bdf, name)| device(files, bdf, name, &mut notes)).collect();
     (looked, notes)
 }
 
@@ -132,16 +123,10 @@ fn ids(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Ids> {
     vendor.and_then(|vendor| {
         device.and_then(|device| {
             class.and_then(|class| {
-                match (
-                    u16::try_from(vendor),
-                    u16::try_from(device),
-                    u32::try_from(class),
-                ) {
-                    (Ok(vendor), Ok(device), Ok(class)) => Fact::Known(Ids {
-                        vendor,
-                        device: Some(device),
-                        class,
-                    }),
+                match (u16::try_from(vendor), u16::try_from(device), u32::try_from(class)) {
+                    (Ok(vendor), Ok(device), Ok(class)) => {
+                        Fact::Known(Ids { vendor, device: Some(device), class })
+                    }
                     _ => Fact::Unknown(Why::Broken),
                 }
             })
@@ -165,10 +150,7 @@ fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact
         None => malformed(
             notes,
             base,
-            format!(
-                "its link leads to '{}', which is not a PCI device",
-                target.display()
-            ),
+            format!("its link leads to '{}', which is not a PCI device", target.display()),
         ),
     }
 }
@@ -181,27 +163,12 @@ pub fn second_pass(
     notes: &mut Vec<Note>,
 ) {
     let mut all = interest.clone();
-    for device in devices
-        .iter()
-        .filter(|device| interest.contains(&device.bdf))
-    {
-        all.extend(
-            device
-                .place
-                .known()
-                .into_iter()
-                .flat_map(|place| &place.bridges),
-        );
+    for device in devices.iter().filter(|device| interest.contains(&device.bdf)) {
+        all.extend(device.place.known().into_iter().flat_map(|place| &place.bridges));
     }
     let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
-    let recorded = Recorded {
-        drivers: there("/sys/bus/pci/drivers"),
-        groups: there(GROUPS),
-    };
-    for device in devices
-        .iter_mut()
-        .filter(|device| all.contains(&device.bdf))
-    {
+    let recorded = Recorded { drivers: there("/sys/bus/pci/drivers"), groups: there(GROUPS) };
+    for device in devices.iter_mut().filter(|device| all.contains(&device.bdf)) {
         let base = format!("{DEVICES}/{}", device.bdf);
         device.config = config(files, &format!("{base}/config"), Depth::Full, notes);
         device.attributes = Some(Box::new(attributes(files, &base, &recorded, notes)));
@@ -214,9 +181,7 @@ pub fn second_pass(
 /// Looks in the IOMMU groups for functions without a link to theirs.
 fn find_groups(files: &dyn Files, devices: &mut [PciDevice]) {
     let is_any = |is: fn(&Fact<Option<u32>>) -> bool| {
-        let mut attributes = devices
-            .iter()
-            .filter_map(|device| device.attributes.as_ref());
+        let mut attributes = devices.iter().filter_map(|device| device.attributes.as_ref());
         attributes.any(|attributes| is(&attributes.iommu_group))
     };
     if !is_any(Fact::is_absent) {
@@ -249,11 +214,9 @@ fn members(files: &dyn Files) -> Fact<BTreeMap<Bdf, u32>> {
     let groups = names.iter().filter_map(|name| name.parse::<u32>().ok());
     for group in groups.take(MAX_FUNCTIONS) {
         match files.list(Path::new(&format!("{GROUPS}/{group}/devices"))) {
-            Ok(names) => members.extend(
-                names
-                    .iter()
-                    .filter_map(|name| Some((name.parse().ok()?, group))),
-            ),
+            Ok(names) => {
+                members.extend(names.iter().filter_map(|name| Some((name.parse().ok()?, group))))
+            }
             Err(error) => return Fact::Unknown(error.why()),
         }
     }
@@ -318,15 +281,9 @@ fn errors(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<E
 
 /// Drops counters that are zero.
 fn nonzero(text: &str) -> String {
-    let is_relevant = |line: &&str| {
-        line.split_ascii_whitespace()
-            .next_back()
-            .is_some_and(|count| count != "0")
-    };
-    text.lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let is_relevant =
+        |line: &&str| line.split_ascii_whitespace().next_back().is_some_and(|count| count != "0");
+    text.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// Parses `MalfTLP 3`; the last line is the sum.
@@ -337,8 +294,7 @@ fn counters(text: &str) -> BTreeMap<String, u64> {
     };
     // The kernel has thirty counters.
     let each = text.lines().take(64).filter_map(line);
-    each.filter(|(name, _)| !name.starts_with("TOTAL_ERR"))
-        .collect()
+    each.filter(|(name, _)| !name.starts_with("TOTAL_ERR")).collect()
 }
 
 fn resources(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Vec<Resource>> {
@@ -381,10 +337,7 @@ fn link(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<Lin
             Fact::Known(Some(max_width)),
         ] => {
             let link = || {
-                Some(LinkState {
-                    current: end(&speed, &width)?,
-                    max: end(&max_speed, &max_width)?,
-                })
+                Some(LinkState { current: end(&speed, &width)?, max: end(&max_speed, &max_width)? })
             };
             Fact::Known(link().filter(|link| link.current.width > 0))
         }
@@ -394,10 +347,7 @@ fn link(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<Lin
 }
 
 fn end(speed: &str, width: &str) -> Option<Link> {
-    Some(Link {
-        speed: link_speed(speed)?,
-        width: width.trim().parse().ok()?,
-    })
+    Some(Link { speed: link_speed(speed)?, width: width.trim().parse().ok()? })
 }
 
 /// Parses `16.0 GT/s PCIe`, or `16 GT/s` of older kernels.
@@ -445,12 +395,10 @@ struct Space<'a>(&'a dyn OpenFile);
 
 impl ConfigSpace for Space<'_> {
     fn read(&self, offset: u16, out: &mut [u8]) -> Result<usize, ReadError> {
-        self.0
-            .read_at(offset.into(), out)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => ReadError::Denied,
-                _ => ReadError::Failed,
-            })
+        self.0.read_at(offset.into(), out).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => ReadError::Denied,
+            _ => ReadError::Failed,
+        })
     }
 }
 
@@ -459,18 +407,12 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
     read::names(files, class, notes).and_then(|names| {
         let names = names.unwrap_or_default();
         if names.len() > MAX_FUNCTIONS {
-            return malformed(
-                notes,
-                class,
-                format!("more than {MAX_FUNCTIONS} controllers"),
-            );
+            return malformed(notes, class, format!("more than {MAX_FUNCTIONS} controllers"));
         }
         let mut found: Vec<(String, Bdf)> = names
             .into_iter()
             .filter_map(|name| {
-                let target = files
-                    .read_link(Path::new(&format!("{class}/{name}")))
-                    .ok()?;
+                let target = files.read_link(Path::new(&format!("{class}/{name}"))).ok()?;
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();

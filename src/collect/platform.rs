@@ -49,12 +49,8 @@ fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     const DIRECTORY: &str = "/sys/kernel/security";
     match read::text_if_there(files, &format!("{DIRECTORY}/lockdown"), notes) {
         Fact::Known(Some(text)) => {
-            let word = text
-                .split_once('[')
-                .and_then(|(_, rest)| rest.split_once(']'));
-            word.map_or(Fact::Unknown(Why::Broken), |(word, _)| {
-                Fact::Known(Some(word.to_owned()))
-            })
+            let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            word.map_or(Fact::Unknown(Why::Broken), |(word, _)| Fact::Known(Some(word.to_owned())))
         }
         // Without securityfs, as in most containers, lockdown is unknown.
         Fact::Known(None) => match files.list_kept(Path::new(DIRECTORY), &|name| name == "lsm") {
@@ -101,9 +97,7 @@ fn some_mounts(mountinfo: &str) -> String {
             true => "ro",
             false => "rw",
         };
-        let mut size = of_file_system
-            .split(',')
-            .filter(|option| option.starts_with("size="));
+        let mut size = of_file_system.split(',').filter(|option| option.starts_with("size="));
         let size = size.next().map_or(String::new(), |size| format!(" {size}"));
         kept.then(|| format!("{at} {kind} {mode}{size}\n"))
     };
@@ -170,11 +164,7 @@ fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
     if let (Some(why), true) = (unknown, marks.is_empty()) {
         return Fact::Unknown(why);
     }
-    for file in [
-        "/.dockerenv",
-        "/run/.containerenv",
-        "/run/systemd/container",
-    ] {
+    for file in ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"] {
         if files.exists(Path::new(file)).unwrap_or(false) {
             marks.push(format!("file {file}"));
         }
@@ -200,35 +190,17 @@ mod tests {
         );
         assert_eq!(some_mounts(&kept), kept);
         let found = mounts(&kept);
-        let values: Vec<_> = found
-            .iter()
-            .map(|mount| (mount.read_only, mount.size))
-            .collect();
+        let values: Vec<_> = found.iter().map(|mount| (mount.read_only, mount.size)).collect();
         assert_eq!(
             values,
-            [
-                (false, None),
-                (true, None),
-                (false, Some(64 << 20)),
-                (false, None),
-                (true, None)
-            ]
+            [(false, None), (true, None), (false, Some(64 << 20)), (false, None), (true, None)]
         );
     }
 
     #[test]
     fn flag_matches_whole_word() {
-        assert_eq!(
-            flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"),
-            Fact::Known(true)
-        );
-        assert_eq!(
-            flag("flags\t\t: fpu hypervisorish\n", "hypervisor"),
-            Fact::Known(false)
-        );
-        assert_eq!(
-            flag("Features\t: fp asimd\n", "hypervisor"),
-            Fact::Unknown(Why::NotCovered)
-        );
+        assert_eq!(flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"), Fact::Known(true));
+        assert_eq!(flag("flags\t\t: fpu hypervisorish\n", "hypervisor"), Fact::Known(false));
+        assert_eq!(flag("Features\t: fp asimd\n", "hypervisor"), Fact::Unknown(Why::NotCovered));
     }
 }

@@ -22,12 +22,8 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     let status = read::kept(files, "/proc/self/status", identity_lines, notes);
     let field = |key: &str| {
         status.as_ref().and_then(|text| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-            line.map_or(Fact::Unknown(Why::Broken), |value| {
-                Fact::Known(value.trim().to_owned())
-            })
+            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            line.map_or(Fact::Unknown(Why::Broken), |value| Fact::Known(value.trim().to_owned()))
         })
     };
     let parsed = |value: Option<u64>| value.map_or(Fact::Unknown(Why::Broken), Fact::Known);
@@ -41,11 +37,7 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
         capabilities: field("CapEff").and_then(|text| parsed(u64::from_str_radix(&text, 16).ok())),
         uid: field("Uid")
             .and_then(|text| {
-                parsed(
-                    text.split_ascii_whitespace()
-                        .nth(1)
-                        .and_then(|uid| uid.parse().ok()),
-                )
+                parsed(text.split_ascii_whitespace().nth(1).and_then(|uid| uid.parse().ok()))
             })
             .and_then(|uid| u32::try_from(uid).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
         initial_user_namespace: read::text(files, "/proc/self/uid_map", notes)
@@ -58,15 +50,9 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
 /// The lines about identity and CPU affinity; the others differ on every run.
 fn identity_lines(status: &str) -> String {
     let is_relevant = |line: &&str| {
-        ["Uid:", "CapEff:", "Cpus_allowed_list:"]
-            .iter()
-            .any(|key| line.starts_with(key))
+        ["Uid:", "CapEff:", "Cpus_allowed_list:"].iter().any(|key| line.starts_with(key))
     };
-    status
-        .lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    status.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// The soft and the hard limit of this name; `None` inside means unlimited.
@@ -95,10 +81,7 @@ mod tests {
             format!("Limit  Soft Limit\nMax locked memory         {values}  bytes\n")
         };
         let memlock = |text: &str| limit(text, "Max locked memory");
-        assert_eq!(
-            memlock(&line("8388608 unlimited")),
-            Some((Some(8388608), None))
-        );
+        assert_eq!(memlock(&line("8388608 unlimited")), Some((Some(8388608), None)));
         assert_eq!(memlock(&line("0 0")), Some((Some(0), Some(0))));
         assert_eq!(memlock("Max locked memory  many"), None);
         assert_eq!(memlock(""), None);

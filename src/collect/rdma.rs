@@ -111,9 +111,7 @@ fn leads_to(files: &dyn Files, class_device: &str) -> Fact<Option<Bdf>> {
 
 fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
     let devices = pci.known()?;
-    let at = devices
-        .binary_search_by_key(&bdf, |device| device.bdf)
-        .ok()?;
+    let at = devices.binary_search_by_key(&bdf, |device| device.bdf).ok()?;
     devices.get(at)?.ids.known().copied()
 }
 
@@ -147,11 +145,8 @@ fn ports(
                 return read::malformed(notes, directory, format!("more than {MAX_PORTS} ports"));
             }
         }
-        let mut numbers: Vec<u32> = names
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect();
+        let mut numbers: Vec<u32> =
+            names.unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         let mut text = |number: u32, name: &str| {
             read::text(files, &format!("{base}/ports/{number}/{name}"), notes)

@@ -15,10 +15,7 @@ const MAX_ATTRIBUTE: usize = 1 << 16;
 
 pub fn note(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) {
     match notes.len().cmp(&MAX_NOTES) {
-        Ordering::Less => notes.push(Note {
-            source: source.into(),
-            message: message.into(),
-        }),
+        Ordering::Less => notes.push(Note { source: source.into(), message: message.into() }),
         Ordering::Equal => notes.push(Note {
             source: "gdr".to_owned(),
             message: format!("more notes omitted; {MAX_NOTES} are kept"),
@@ -80,9 +77,7 @@ pub fn kept(
         Ok(text) => keep(text).into_bytes(),
         Err(_) => bytes,
     };
-    let text = files
-        .reduced(path, MOST, &keep)
-        .and_then(|bytes| as_text(path, bytes));
+    let text = files.reduced(path, MOST, &keep).and_then(|bytes| as_text(path, bytes));
     match text {
         Ok(text) => few_lines(text, &path.display().to_string(), notes),
         Err(error) => unread(notes, &error),
@@ -155,11 +150,7 @@ pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String
     const MOST: usize = 8192;
     const LONGEST: usize = 1 << 20;
     match text.len() > LONGEST || text.lines().nth(MOST).is_some() {
-        true => malformed(
-            notes,
-            path,
-            format!("more than {MOST} lines or {LONGEST} bytes"),
-        ),
+        true => malformed(notes, path, format!("more than {MOST} lines or {LONGEST} bytes")),
         false => Fact::Known(text),
     }
 }
@@ -199,9 +190,7 @@ pub fn link_name(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<O
 
 /// The last PCI address in a path: the function of a class device.
 pub fn last_bdf(path: &Path) -> Option<Bdf> {
-    path.components()
-        .rev()
-        .find_map(|part| part.as_os_str().to_str()?.parse().ok())
+    path.components().rev().find_map(|part| part.as_os_str().to_str()?.parse().ok())
 }
 
 /// Shortens a text for a message.
@@ -217,19 +206,10 @@ mod tests {
     fn rejects_huge_list() {
         let mut notes = Vec::new();
         let text = "a\n".repeat(8192);
-        assert_eq!(
-            few_lines(text.clone(), "/x", &mut notes),
-            Fact::Known(text.clone())
-        );
+        assert_eq!(few_lines(text.clone(), "/x", &mut notes), Fact::Known(text.clone()));
         assert!(notes.is_empty());
-        assert_eq!(
-            few_lines(text + "a", "/x", &mut notes),
-            Fact::Unknown(Why::Broken)
-        );
-        assert_eq!(
-            few_lines("a".repeat(1 << 21), "/x", &mut notes),
-            Fact::Unknown(Why::Broken)
-        );
+        assert_eq!(few_lines(text + "a", "/x", &mut notes), Fact::Unknown(Why::Broken));
+        assert_eq!(few_lines("a".repeat(1 << 21), "/x", &mut notes), Fact::Unknown(Why::Broken));
         assert_eq!(notes.len(), 2);
     }
 }

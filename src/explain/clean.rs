@@ -92,15 +92,12 @@ impl Cleaner {
             let rest = &out[start..];
             if let Some(found) = self.prefix.find(rest) {
                 dated = self.time.is_match(found.as_bytes());
-                printed |= !matches!(
-                    found.as_bytes().first(),
-                    Some(b'>' | b'$' | b'#' | b'|' | b'*')
-                );
+                printed |=
+                    !matches!(found.as_bytes().first(), Some(b'>' | b'$' | b'#' | b'|' | b'*'));
                 start += found.end();
-            } else if let (true, Some(host)) = (
-                dated,
-                self.host.captures(rest).and_then(|found| found.get(1)),
-            ) {
+            } else if let (true, Some(host)) =
+                (dated, self.host.captures(rest).and_then(|found| found.get(1)))
+            {
                 start += host.end() + 1;
                 dated = false;
             } else {
@@ -223,9 +220,7 @@ mod tests {
 
     fn clean(line: &str) -> String {
         let mut out = Vec::new();
-        Cleaner::new()
-            .expect("patterns")
-            .clean(line.as_bytes(), &mut out);
+        Cleaner::new().expect("patterns").clean(line.as_bytes(), &mut out);
         String::from_utf8(out).expect("text")
     }
 
@@ -243,10 +238,7 @@ mod tests {
         ] {
             assert_eq!(clean(line), "nccl warn it failed", "{line}");
         }
-        assert_eq!(
-            clean("May  3 11:02:12 gdrcopy-host kernel: [  12.5] NVRM: no"),
-            "nvrm: no"
-        );
+        assert_eq!(clean("May  3 11:02:12 gdrcopy-host kernel: [  12.5] NVRM: no"), "nvrm: no");
         assert_eq!(
             clean("[Tue Sep  8 17:16:02 2026] nvidia_peermem: Unknown symbol x (err -22)"),
             "nvidia_peermem: unknown symbol x (err -22)"
@@ -272,10 +264,7 @@ mod tests {
     #[test]
     fn drops_frames_and_addresses() {
         assert_eq!(clean("  File \"/opt/gdrcopy/x.py\", line 3, in reg_mr"), "");
-        assert_eq!(
-            clean("see https://example.org/nvidia-peermem-fails now"),
-            "see now"
-        );
+        assert_eq!(clean("see https://example.org/nvidia-peermem-fails now"), "see now");
     }
 
     #[test]

@@ -13,32 +13,17 @@ const PROGRAMS: [(&str, &str); 16] = [
     (r"^hca_id:\s", "ibv_devinfo"),
     (r"^Infiniband device '[^']+' port \d+ status:", "ibstatus"),
     (r"^\S+ port \d+ ==> \S+ \((?:Up|Down)\)", "ibdev2netdev"),
-    (
-        r"^(?:link )?[a-z]\w+/\d+ .*\bstate (?:ACTIVE|DOWN|INIT|ARMED)\b",
-        "rdma link",
-    ),
+    (r"^(?:link )?[a-z]\w+/\d+ .*\bstate (?:ACTIVE|DOWN|INIT|ARMED)\b", "rdma link"),
     (r"^DEV\s+PORT\s+INDEX\s+GID", "show_gids"),
     (r"^\| NVIDIA-SMI \d", "nvidia-smi"),
     (r"^=+NVSMI LOG=+$", "nvidia-smi -q"),
-    (
-        r"^\s*(?:\x1b\[4m)?\s*GPU0\s.*(?:CPU Affinity|GPU1|NIC0|mlx5_0)",
-        "nvidia-smi topo -m",
-    ),
-    (
-        r"^\s+Link \d+: (?:<inactive>|\d+(?:\.\d+)? GB/s)",
-        "nvidia-smi nvlink",
-    ),
-    (
-        r"^(?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S",
-        "lspci",
-    ),
+    (r"^\s*(?:\x1b\[4m)?\s*GPU0\s.*(?:CPU Affinity|GPU1|NIC0|mlx5_0)", "nvidia-smi topo -m"),
+    (r"^\s+Link \d+: (?:<inactive>|\d+(?:\.\d+)? GB/s)", "nvidia-smi nvlink"),
+    (r"^(?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S", "lspci"),
     (r"^<!DOCTYPE topology ", "lstopo"),
     (r"^<system version=", "NCCL_TOPO_DUMP_FILE"),
     (r"^NIC statistics:$", "ethtool -S"),
-    (
-        r"^# (?:UCX library version|Library version: )|^#\s+Transport: ",
-        "ucx_info",
-    ),
+    (r"^# (?:UCX library version|Library version: )|^#\s+Transport: ", "ucx_info"),
     (r"^Module\s+Size\s+Used by$", "lsmod"),
 ];
 
@@ -139,9 +124,7 @@ impl Found {
             self.ports.push(Port {
                 name: format!("{device}/{port}"),
                 is_active: ["ACTIVE", "UP"].contains(&word),
-                is_linked: ["INIT", "ARMED"]
-                    .iter()
-                    .any(|begin| word.starts_with(begin)),
+                is_linked: ["INIT", "ARMED"].iter().any(|begin| word.starts_with(begin)),
                 line,
                 state: format!("{device} port {port}: {state}"),
             });
@@ -221,9 +204,8 @@ mod tests {
         ] {
             let (found, lines) = found(text);
             assert_eq!(found.program, Some(program));
-            let named: Vec<(&str, bool)> = (found.ports.iter())
-                .map(|port| (port.name.as_str(), port.is_active))
-                .collect();
+            let named: Vec<(&str, bool)> =
+                (found.ports.iter()).map(|port| (port.name.as_str(), port.is_active)).collect();
             assert_eq!(named, ports, "{program}");
             assert_eq!(lines, states, "{program}");
         }

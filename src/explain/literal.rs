@@ -8,12 +8,7 @@ const SPELT_OUT: usize = 24;
 
 /// Literals of which every match contains at least one, if there are any.
 pub(super) fn required(pattern: &str) -> Option<Vec<Vec<u8>>> {
-    let parsed = ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .build()
-        .parse(pattern)
-        .ok()?;
+    let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern).ok()?;
     best(&parsed).filter(|found| weight(found) > 0)
 }
 
@@ -117,9 +112,7 @@ fn spelt_out(hir: &Hir) -> Option<Vec<Vec<u8>>> {
 
 fn product(a: &[Vec<u8>], b: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
-    pairs
-        .map(|(a, b)| [a.as_slice(), b.as_slice()].concat())
-        .collect()
+    pairs.map(|(a, b)| [a.as_slice(), b.as_slice()].concat()).collect()
 }
 
 #[cfg(test)]
@@ -137,22 +130,10 @@ mod tests {
 
     #[test]
     fn every_match_contains_a_literal() {
-        let some = |words: &[&str]| {
-            Some(
-                words
-                    .iter()
-                    .map(|&word| word.to_owned())
-                    .collect::<Vec<_>>(),
-            )
-        };
-        assert_eq!(
-            literals("nvidia[-_]peermem"),
-            some(&["nvidia-peermem", "nvidia_peermem"])
-        );
-        assert_eq!(
-            literals("could not insert .{0,4}x"),
-            some(&["could not insert "])
-        );
+        let some =
+            |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert_eq!(literals("nvidia[-_]peermem"), some(&["nvidia-peermem", "nvidia_peermem"]));
+        assert_eq!(literals("could not insert .{0,4}x"), some(&["could not insert "]));
         assert_eq!(
             literals(r"(cat|dogs?)\b.{0,9}(fail|error) here"),
             some(&["error here", "fail here"])

@@ -102,11 +102,7 @@ impl Matcher {
             for literal in required {
                 literals.entry(literal).or_default().push(patterns.len());
             }
-            patterns.push(Pattern {
-                of,
-                text: text.to_owned(),
-                regex: OnceLock::new(),
-            });
+            patterns.push(Pattern { of, text: text.to_owned(), regex: OnceLock::new() });
         }
         let automaton = AhoCorasick::new(literals.keys())?;
         let concepts = || table.concepts.iter().enumerate();
@@ -215,11 +211,7 @@ impl Matcher {
             self.read_hints(&neighbours, is_picked, &mut tally);
         }
         tally.ports(&listed);
-        Ok(Reading {
-            environment,
-            listing,
-            ..tally.reading(lines, read)
-        })
+        Ok(Reading { environment, listing, ..tally.reading(lines, read) })
     }
 
     /// Matches a line, once for all lines like it.
@@ -259,11 +251,7 @@ impl Matcher {
     /// Applies what is for short texts only to each line.
     fn read_alone(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for line in lines {
-            let occurrence = || Occurrence {
-                line: line.line,
-                text: line.raw.clone(),
-                less: 0,
-            };
+            let occurrence = || Occurrence { line: line.line, text: line.raw.clone(), less: 0 };
             for symptom in &line.line_match.prose {
                 tally.symptom(*symptom, line.line, occurrence);
             }
@@ -296,9 +284,8 @@ impl Matcher {
             let is_failure = line.line_match.concepts & self.outcomes != 0;
             is_title || line.sentence || is_failure || is_picked
         };
-        let lines: Vec<&Neighbour> = (lines.iter().enumerate().filter(counts))
-            .map(|(_, line)| line)
-            .collect();
+        let lines: Vec<&Neighbour> =
+            (lines.iter().enumerate().filter(counts)).map(|(_, line)| line).collect();
         let all = (lines.iter()).fold(0, |all, line| all | line.line_match.concepts);
         if all & self.outcomes == 0 || all & self.domain == 0 {
             return;
@@ -341,10 +328,8 @@ impl Matcher {
         let mut not = BTreeSet::new();
         let mut excluded = 0;
         let literals = self.literals.find_overlapping_iter(line);
-        let mut candidates: Vec<usize> = literals
-            .flat_map(|literal| &self.patterns_of[literal.pattern()])
-            .copied()
-            .collect();
+        let mut candidates: Vec<usize> =
+            literals.flat_map(|literal| &self.patterns_of[literal.pattern()]).copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
         for pattern in candidates.into_iter().map(|at| &self.patterns[at]) {
@@ -386,10 +371,7 @@ fn count(line_match: &LineMatch, part: LinePart<'_>, tally: &mut Tally<'_>) {
         });
     }
     for failure in &line_match.uncovered {
-        tally.uncovered(*failure, || Quote {
-            number: part.line,
-            text: shown(part.bytes),
-        });
+        tally.uncovered(*failure, || Quote { number: part.line, text: shown(part.bytes) });
     }
 }
 
@@ -428,9 +410,7 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
         name: &'a str,
         patterns: &'a [String],
     ) -> impl Iterator<Item = (Of, &'a str, &'a str)> {
-        patterns
-            .iter()
-            .map(move |pattern| (of, name, pattern.as_str()))
+        patterns.iter().map(move |pattern| (of, name, pattern.as_str()))
     }
     let symptoms = table.symptoms.iter().enumerate().flat_map(|(at, symptom)| {
         let unless = of(Of::Unless(at), &symptom.name, &symptom.unless);
@@ -452,9 +432,7 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
 
 /// A test checks that the table has no more concepts than bits.
 fn bit(concept: usize) -> Concepts {
-    1u128
-        .checked_shl(u32::try_from(concept).unwrap_or(u32::MAX))
-        .unwrap_or(0)
+    1u128.checked_shl(u32::try_from(concept).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
 /// The points of a hint for these concepts; none if its subject, or an outcome that it counts, does not occur.
@@ -469,9 +447,5 @@ fn points(words: &[(usize, i32)], concepts: Concepts, outcomes: Concepts) -> i32
 }
 
 fn sum(words: &[(usize, i32)], concepts: Concepts) -> i32 {
-    words
-        .iter()
-        .filter(|(at, _)| concepts & bit(*at) != 0)
-        .map(|(_, points)| points)
-        .sum()
+    words.iter().filter(|(at, _)| concepts & bit(*at) != 0).map(|(_, points)| points).sum()
 }

@@ -48,10 +48,7 @@ pub struct Notices {
 impl Notices {
     pub fn new() -> Result<Self, regex::Error> {
         let set = |patterns: &[&str]| RegexSetBuilder::new(patterns).unicode(false).build();
-        Ok(Self {
-            nothing: set(&NOTHING)?,
-            counters: set(&COUNTERS)?,
-        })
+        Ok(Self { nothing: set(&NOTHING)?, counters: set(&COUNTERS)? })
     }
 
     /// What a clean line is.
@@ -83,22 +80,10 @@ mod tests {
             ("ucx_error_signals=sigill,sigsegv", Notice::Nothing),
             ("export nccl_p2p_disable=1", Notice::Nothing),
             ("nccl_p2p_disable=1 nccl_debug=info", Notice::Nothing),
-            (
-                "nccl info dlvsym failed on ibv_reg_dmabuf_mr - undefined symbol",
-                Notice::Nothing,
-            ),
-            (
-                "nccl info net/plugin: could not find: libnccl-net.so",
-                Notice::Nothing,
-            ),
-            (
-                "gdrdrv: loading out-of-tree module taints kernel.",
-                Notice::Nothing,
-            ),
-            (
-                "srun: error: gpu12: task 3: exited with exit code 1",
-                Notice::Nothing,
-            ),
+            ("nccl info dlvsym failed on ibv_reg_dmabuf_mr - undefined symbol", Notice::Nothing),
+            ("nccl info net/plugin: could not find: libnccl-net.so", Notice::Nothing),
+            ("gdrdrv: loading out-of-tree module taints kernel.", Notice::Nothing),
+            ("srun: error: gpu12: task 3: exited with exit code 1", Notice::Nothing),
             ("- [ ] bug fix", Notice::Nothing),
             ("local_ack_timeout_err: 0", Notice::Counter),
             ("rx_prio3_discards: 48211", Notice::Counter),

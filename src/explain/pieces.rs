@@ -81,11 +81,7 @@ impl<R: Read> LineReader<R> {
                 from + LONGEST
             }
         };
-        Ok(Some(LinePart {
-            line,
-            bytes: &self.buffer[from..to],
-            continues,
-        }))
+        Ok(Some(LinePart { line, bytes: &self.buffer[from..to], continues }))
     }
 
     fn fill(&mut self) -> io::Result<()> {
@@ -147,23 +143,11 @@ mod tests {
             .collect();
         assert_eq!(
             words,
-            [
-                "1 one",
-                "2 two",
-                "3 three",
-                "4 four",
-                "5 Five",
-                "6 C:\\new",
-                "7 ",
-                "8 last"
-            ]
+            ["1 one", "2 two", "3 three", "4 four", "5 Five", "6 C:\\new", "7 ", "8 last"]
         );
         assert_eq!(
             lines(b"in C:\\new it failed\\n[0] why"),
-            [
-                (1, b"in C:\\new it failed".to_vec()),
-                (2, b"[0] why".to_vec())
-            ]
+            [(1, b"in C:\\new it failed".to_vec()), (2, b"[0] why".to_vec())]
         );
         assert!(lines(b"").is_empty());
     }
@@ -172,11 +156,7 @@ mod tests {
     fn long_line_has_overlapping_parts() {
         let text = vec![b'x'; 20_000];
         let line_match = lines(&text);
-        assert!(
-            line_match
-                .iter()
-                .all(|(at, bytes)| *at == 1 && bytes.len() <= LONGEST)
-        );
+        assert!(line_match.iter().all(|(at, bytes)| *at == 1 && bytes.len() <= LONGEST));
         let whole: usize = line_match.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(whole, 20_000 + OVERLAP * (line_match.len() - 1));
     }

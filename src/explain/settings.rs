@@ -31,14 +31,9 @@ pub struct Settings {
 impl Settings {
     pub fn new() -> Result<Self, regex::Error> {
         let regex = |between: &str| {
-            RegexBuilder::new(&[NAME, between, VALUE].concat())
-                .unicode(false)
-                .build()
+            RegexBuilder::new(&[NAME, between, VALUE].concat()).unicode(false).build()
         };
-        Ok(Self {
-            reported: regex(" set (?:by environment )?to ")?,
-            assigned: regex(" ?= ?")?,
-        })
+        Ok(Self { reported: regex(" set (?:by environment )?to ")?, assigned: regex(" ?= ?")? })
     }
 
     /// Adds the variables of a line. The last value counts, as in a shell.
@@ -49,11 +44,7 @@ impl Settings {
         is_command: bool,
         found: &mut BTreeMap<String, Setting>,
     ) {
-        let regex = if is_command {
-            &self.assigned
-        } else {
-            &self.reported
-        };
+        let regex = if is_command { &self.assigned } else { &self.reported };
         for setting in regex.captures_iter(raw) {
             let (Some(name), Some(value)) = (setting.get(1), setting.get(2)) else {
                 continue;
@@ -80,19 +71,9 @@ mod tests {
                 "NCCL_P2P_DISABLE",
                 "1",
             ),
-            (
-                false,
-                "NCCL INFO NCCL_IB_HCA set to mlx5_0",
-                "NCCL_IB_HCA",
-                "mlx5_0",
-            ),
+            (false, "NCCL INFO NCCL_IB_HCA set to mlx5_0", "NCCL_IB_HCA", "mlx5_0"),
             (true, "export NCCL_IB_DISABLE=1", "NCCL_IB_DISABLE", "1"),
-            (
-                true,
-                "mpirun -np 2 -x UCX_TLS=rc,cuda ./a",
-                "UCX_TLS",
-                "rc,cuda",
-            ),
+            (true, "mpirun -np 2 -x UCX_TLS=rc,cuda ./a", "UCX_TLS", "rc,cuda"),
             (
                 true,
                 "export PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\"",
@@ -103,9 +84,7 @@ mod tests {
             let mut found = BTreeMap::new();
             let settings = Settings::new().expect("patterns");
             settings.read(line.as_bytes(), 3, is_command, &mut found);
-            let setting = found
-                .get(name)
-                .unwrap_or_else(|| panic!("{line}: {found:?}"));
+            let setting = found.get(name).unwrap_or_else(|| panic!("{line}: {found:?}"));
             assert_eq!((setting.value.as_str(), setting.line), (value, 3), "{line}");
         }
     }

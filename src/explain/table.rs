@@ -177,10 +177,7 @@ fn spelt(
         match words.get(word) {
             Some(spelling) => out.push_str(spelling),
             None => {
-                return Err(TableError::Word {
-                    name: name.to_owned(),
-                    word: word.to_owned(),
-                });
+                return Err(TableError::Word { name: name.to_owned(), word: word.to_owned() });
             }
         }
         rest = &from[word.len() + 2..];

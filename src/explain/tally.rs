@@ -126,10 +126,7 @@ impl<'a> Tally<'a> {
             symptom: None,
             words: Vec::new(),
             sources,
-            line: Quote {
-                number: first.line,
-                text: first.state.clone(),
-            },
+            line: Quote { number: first.line, text: first.state.clone() },
             count: down.len() as u64,
             standing: None,
             remedy: remedy(PORT_CHECK),
@@ -150,14 +147,7 @@ impl<'a> Tally<'a> {
             }
             None => {
                 let first = occurrence();
-                self.found.insert(
-                    at,
-                    Found {
-                        first,
-                        last: line,
-                        count: 1,
-                    },
-                );
+                self.found.insert(at, Found { first, last: line, count: 1 });
             }
         }
     }
@@ -219,10 +209,7 @@ impl<'a> Tally<'a> {
         }
         matches.sort_by_key(|found| std::cmp::Reverse(found.score));
         // A line that gdr knows leaves nothing to guess.
-        if matches
-            .iter()
-            .any(|found| found.symptom.is_some() && found.score >= LIKELY)
-        {
+        if matches.iter().any(|found| found.symptom.is_some() && found.score >= LIKELY) {
             questions.clear();
         }
         questions.sort_by_key(|found| std::cmp::Reverse(found.score));
@@ -233,14 +220,7 @@ impl<'a> Tally<'a> {
         });
         let mut uncovered: Vec<Uncovered> = uncovered.collect();
         uncovered.sort_by_key(|failure| failure.line.number);
-        Reading {
-            matches,
-            questions,
-            uncovered,
-            lines,
-            bytes,
-            ..Reading::default()
-        }
+        Reading { matches, questions, uncovered, lines, bytes, ..Reading::default() }
     }
 }
 
@@ -259,10 +239,7 @@ fn of_symptom(symptom: &Symptom, found: &Found, check: &str, less: u8) -> Sympto
         symptom: Some(symptom.name.clone()),
         words: Vec::new(),
         sources: symptom.sources.clone(),
-        line: Quote {
-            number: found.first.line,
-            text: found.first.text.clone(),
-        },
+        line: Quote { number: found.first.line, text: found.first.text.clone() },
         count: found.count,
         standing: None,
         remedy: remedy(check),
@@ -282,10 +259,7 @@ fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
         symptom: None,
         words: found.words,
         sources,
-        line: Quote {
-            number: found.line,
-            text: found.text,
-        },
+        line: Quote { number: found.line, text: found.text },
         count: 1,
         standing: None,
         remedy: remedy(&hint.check),
@@ -298,17 +272,13 @@ fn remedy(check: &str) -> String {
 
 /// The web addresses of a check's references.
 fn addresses(references: &[&str]) -> Vec<String> {
-    let addresses = references
-        .iter()
-        .filter(|text| text.starts_with("https://"));
+    let addresses = references.iter().filter(|text| text.starts_with("https://"));
     addresses.map(|&text| text.to_owned()).collect()
 }
 
 /// The first ports, and how many more there are.
 fn names(ports: &[&Port]) -> String {
-    let names: Vec<&str> = (ports.iter().take(MAX_PORTS))
-        .map(|port| port.name.as_str())
-        .collect();
+    let names: Vec<&str> = (ports.iter().take(MAX_PORTS)).map(|port| port.name.as_str()).collect();
     match ports.len().saturating_sub(MAX_PORTS) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),

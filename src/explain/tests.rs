@@ -45,28 +45,15 @@ fn table_is_complete() {
         assert!((1..=100).contains(&symptom.score), "{name}");
         assert!(is_sentence(&symptom.cause), "{name}: {}", symptom.cause);
         let checks: BTreeSet<&String> = symptom.checks.iter().collect();
-        assert!(
-            !checks.is_empty() && checks.len() == symptom.checks.len(),
-            "{name}"
-        );
+        assert!(!checks.is_empty() && checks.len() == symptom.checks.len(), "{name}");
         assert!(!symptom.sources.is_empty(), "{name}");
-        assert!(
-            symptom
-                .sources
-                .iter()
-                .all(|source| source.starts_with("https://")),
-            "{name}"
-        );
+        assert!(symptom.sources.iter().all(|source| source.starts_with("https://")), "{name}");
     }
     for hint in &table.hints {
         assert!(names.insert(&hint.check), "{} is listed twice", hint.check);
         assert!(is_sentence(&hint.cause), "{}: {}", hint.check, hint.cause);
         let references = check::find(&hint.check).expect("a check").references;
-        assert!(
-            references.iter().any(|text| text.starts_with("https://")),
-            "{}",
-            hint.check
-        );
+        assert!(references.iter().any(|text| text.starts_with("https://")), "{}", hint.check);
     }
 }
 
@@ -95,19 +82,11 @@ fn symptom_is_best_match_in_its_example() {
     let matcher = matcher();
     let mut wrong = Vec::new();
     for symptom in &matcher.table().symptoms {
-        let reading = matcher
-            .read(symptom.example.as_bytes())
-            .expect("memory is read");
-        let first = reading
-            .matches
-            .first()
-            .map(|found| (found.symptom.as_deref(), found.check.as_str()));
+        let reading = matcher.read(symptom.example.as_bytes()).expect("memory is read");
+        let first =
+            reading.matches.first().map(|found| (found.symptom.as_deref(), found.check.as_str()));
         if first.and_then(|(name, _)| name) != Some(symptom.name.as_str()) {
-            wrong.push((
-                symptom.name.clone(),
-                symptom.example.clone(),
-                format!("{first:?}"),
-            ));
+            wrong.push((symptom.name.clone(), symptom.example.clone(), format!("{first:?}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -119,14 +98,8 @@ fn repeated_symptom_is_one_match() {
         "start\n".to_owned() + &"node1:12:34 [0] NCCL INFO NET/IB : No device found.\n".repeat(3);
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
     let first = reading.matches.first().expect("a match");
-    assert_eq!(
-        (first.check.as_str(), first.count, first.line.number),
-        ("rdma.device", 3, 2)
-    );
-    assert_eq!(
-        first.line.text,
-        "node1:12:34 [0] NCCL INFO NET/IB : No device found."
-    );
+    assert_eq!((first.check.as_str(), first.count, first.line.number), ("rdma.device", 3, 2));
+    assert_eq!(first.line.text, "node1:12:34 [0] NCCL INFO NET/IB : No device found.");
     assert_eq!((reading.lines, reading.bytes), (4, text.len() as u64));
 }
 
@@ -134,10 +107,7 @@ fn repeated_symptom_is_one_match() {
 fn joins_wrapped_line() {
     let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
-    assert_eq!(
-        reading.matches.first().expect("a match").check,
-        "peermem.buildable"
-    );
+    assert_eq!(reading.matches.first().expect("a match").check, "peermem.buildable");
 }
 
 #[test]
@@ -179,10 +149,7 @@ fn cuda_error_number_selects_doorbell_cause() {
         ),
     ] {
         let reading = matcher.read(line.as_bytes()).expect("memory is read");
-        let first = reading
-            .matches
-            .first()
-            .and_then(|found| found.symptom.as_deref());
+        let first = reading.matches.first().and_then(|found| found.symptom.as_deref());
         assert_eq!(first, Some(symptom), "{line}");
         let other = ["uar-not-permitted", "uar-not-mappable"].map(|name| name == symptom);
         let line_match = ["uar-not-permitted", "uar-not-mappable"]
@@ -198,10 +165,7 @@ fn reads_hostile_text() {
     long.extend_from_slice(b" Call to ibv_open_device failed ");
     long.extend_from_slice(&vec![b'('; 1 << 20]);
     let reading = matcher.read(long.as_slice()).expect("memory is read");
-    assert_eq!(
-        reading.matches.first().expect("a match").check,
-        "rdma.device"
-    );
+    assert_eq!(reading.matches.first().expect("a match").check, "rdma.device");
     assert_eq!(reading.matches.first().expect("a match").count, 1);
     let noise: Vec<u8> = (0..=255u8).cycle().take(100_000).collect();
     for text in [&b""[..], b"\0\0\0", b"\xff\xfe\n\x1b[", b"\x1b]8;;", &noise] {
@@ -273,10 +237,7 @@ fn hint_needs_subject_and_outcome() {
     };
     let subject = "We have two GPUs and use P2P between them with the IOMMU in passthrough mode.";
     assert_eq!(found(subject), None);
-    assert_eq!(
-        found("It fails and I do not know what to do with it."),
-        None
-    );
+    assert_eq!(found("It fails and I do not know what to do with it."), None);
     let both = "We have two GPUs and P2P between them fails with the IOMMU on.";
     assert_eq!(found(both).as_deref(), Some("pcie.iommu"));
 }
@@ -295,34 +256,20 @@ fn setting_counts_in_question_only() {
     let listing = "Region 1: Memory at 4e000000000 (64-bit, prefetchable) [size=128M]\n".repeat(10);
     assert_eq!(found(&format!("{listing}{line}{listing}")), None);
     let question = "The transfers between the two GPUs are slow, and this is what lspci shows:\n";
-    assert_eq!(
-        found(&format!("{question}{listing}{line}")).as_deref(),
-        Some("pcie.acs")
-    );
+    assert_eq!(found(&format!("{question}{listing}{line}")).as_deref(), Some("pcie.acs"));
 }
 
 #[test]
 fn every_pattern_compiles() {
     let table = shipped().expect("the shipped table");
-    let symptoms = table.symptoms.iter().map(|s| {
-        (
-            &s.name,
-            s.patterns
-                .iter()
-                .chain(&s.prose)
-                .chain(&s.unless)
-                .collect::<Vec<_>>(),
-        )
-    });
-    let concepts = table
-        .concepts
+    let symptoms = table
+        .symptoms
         .iter()
-        .map(|c| (&c.name, c.patterns.iter().collect::<Vec<_>>()));
+        .map(|s| (&s.name, s.patterns.iter().chain(&s.prose).chain(&s.unless).collect::<Vec<_>>()));
+    let concepts = table.concepts.iter().map(|c| (&c.name, c.patterns.iter().collect::<Vec<_>>()));
     for (name, patterns) in symptoms.chain(concepts) {
         for pattern in patterns {
-            let built = regex::bytes::RegexBuilder::new(pattern)
-                .unicode(false)
-                .build();
+            let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).build();
             assert!(built.is_ok(), "{name}: {pattern}: {built:?}");
         }
     }
@@ -336,13 +283,10 @@ fn invalid_table_is_error() {
              sources = []\nexample = ''\n"
         )
     };
-    let word = Table::parse(&with("a <nothing> b"))
-        .expect_err("no such word")
-        .to_string();
+    let word = Table::parse(&with("a <nothing> b")).expect_err("no such word").to_string();
     assert!(word.contains("<nothing>"), "{word}");
-    let pattern = Matcher::new(Table::parse(&with("a.{0,3}(")).expect("a table"))
-        .err()
-        .expect("no pattern");
+    let pattern =
+        Matcher::new(Table::parse(&with("a.{0,3}(")).expect("a table")).err().expect("no pattern");
     assert!(matches!(pattern, TableError::Literal { .. }));
     assert!(Table::parse("symptoms = 3").is_err());
 }
@@ -354,12 +298,7 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
     text.lines()
         .map(|line| {
             let mut parts = line.splitn(3, '\t');
-            let mut part = || {
-                parts
-                    .next()
-                    .unwrap_or_else(|| panic!("{file}: {line}"))
-                    .to_owned()
-            };
+            let mut part = || parts.next().unwrap_or_else(|| panic!("{file}: {line}")).to_owned();
             let ids = part().split('|').map(str::to_owned).collect();
             (ids, part(), part().replace("\\n", "\n"))
         })
@@ -392,11 +331,7 @@ fn misses(file: &str, first: usize) -> (usize, Vec<String>) {
 #[test]
 fn finds_known_symptoms() {
     let (count, wrong) = misses("reference.tsv", 1);
-    assert!(
-        count >= 50 && wrong.is_empty(),
-        "{} of {count}: {wrong:#?}",
-        wrong.len()
-    );
+    assert!(count >= 50 && wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
 }
 
 /// A failure of another kind is named, and makes of what the words suggest a question.
@@ -404,12 +339,9 @@ fn finds_known_symptoms() {
 fn names_failures_without_a_check() {
     let matcher = matcher();
     for failure in &matcher.table().uncovered {
-        let reading = matcher
-            .read(failure.example.as_bytes())
-            .expect("memory is read");
-        let subjects: Vec<&str> = (reading.uncovered.iter())
-            .map(|found| found.subject.as_str())
-            .collect();
+        let reading = matcher.read(failure.example.as_bytes()).expect("memory is read");
+        let subjects: Vec<&str> =
+            (reading.uncovered.iter()).map(|found| found.subject.as_str()).collect();
         assert_eq!(subjects, [failure.subject.as_str()], "{}", failure.name);
         assert!(reading.matches.is_empty(), "{:#?}", reading.matches);
     }
@@ -428,10 +360,7 @@ fn weak_words_are_a_question() {
     };
     let (matches, questions) = found("the RDMA program fails in the container");
     assert!(matches.is_empty(), "{matches:?}");
-    assert!(
-        questions.iter().any(|check| check == "platform.container"),
-        "{questions:?}"
-    );
+    assert!(questions.iter().any(|check| check == "platform.container"), "{questions:?}");
     let (matches, questions) = found("ibv_reg_mr_iova2 failed with error Cannot allocate memory");
     assert_eq!(matches[0], "limits.memlock");
     assert!(questions.is_empty(), "{questions:?}");
@@ -448,25 +377,18 @@ fn listed_ports_are_judged_together() {
     };
     let read = |states: &[&str]| {
         let ports = (0..).zip(states);
-        let text: String = ports
-            .map(|(at, state)| port(&format!("mlx5_{at}"), state))
-            .collect();
+        let text: String = ports.map(|(at, state)| port(&format!("mlx5_{at}"), state)).collect();
         matcher.read(text.as_bytes()).expect("memory is read")
     };
     let uncabled = read(&["Active", "Down", "Active", "Down"]);
     assert!(uncabled.matches.is_empty(), "{:#?}", uncabled.matches);
     let question = uncabled.questions.first().expect("a question");
     assert_eq!(question.check, "rdma.port");
-    assert!(
-        question.cause.contains("mlx5_1/1, mlx5_3/1"),
-        "{}",
-        question.cause
-    );
+    assert!(question.cause.contains("mlx5_1/1, mlx5_3/1"), "{}", question.cause);
     assert_eq!(uncabled.listing, Some("ibstat"));
-    for (states, named) in [
-        (["Down", "Down"], "mlx5_0/1, mlx5_1/1"),
-        (["Active", "Initializing"], "mlx5_1/1"),
-    ] {
+    for (states, named) in
+        [(["Down", "Down"], "mlx5_0/1, mlx5_1/1"), (["Active", "Initializing"], "mlx5_1/1")]
+    {
         let reading = read(&states);
         let found = reading.matches.first().expect("a match");
         assert_eq!(found.check, "rdma.port");
@@ -477,11 +399,7 @@ fn listed_ports_are_judged_together() {
 #[test]
 fn ignores_unrelated_lines() {
     let (count, wrong) = misses("unrelated.tsv", 1);
-    assert!(
-        count >= 60 && wrong.is_empty(),
-        "{} of {count}: {wrong:#?}",
-        wrong.len()
-    );
+    assert!(count >= 60 && wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
 }
 
 /// Texts that say little more than what they are about.
@@ -495,21 +413,14 @@ fn subjects_lead_to_their_checks() {
 #[test]
 fn finds_symptoms_in_threads() {
     let (count, wrong) = misses("threads-a.tsv", 3);
-    assert!(
-        count >= 40 && wrong.is_empty(),
-        "{} of {count}: {wrong:#?}",
-        wrong.len()
-    );
+    assert!(count >= 40 && wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
 }
 
 /// The table is not tuned on these. Symptoms may be missed, but no wrong check may be found.
 #[test]
 fn held_out_threads_find_no_wrong_check() {
     let (count, wrong) = misses("threads-b.tsv", 3);
-    let astray: Vec<&String> = wrong
-        .iter()
-        .filter(|miss| !miss.contains("<> []"))
-        .collect();
+    let astray: Vec<&String> = wrong.iter().filter(|miss| !miss.contains("<> []")).collect();
     assert!(astray.is_empty(), "{astray:#?}");
     let right = count - wrong.len();
     assert!(right * 10 >= count * 7, "{right} of {count}: {wrong:#?}");

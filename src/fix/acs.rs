@@ -124,20 +124,14 @@ fn why_refused(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
 
 fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, AcsBits>) {
     for (port, mask) in ports {
-        let Some(acs) = ctx
-            .facts
-            .device(*port)
-            .and_then(|device| device.config.acs.present())
+        let Some(acs) = ctx.facts.device(*port).and_then(|device| device.config.acs.present())
         else {
             continue;
         };
         let set = acs.control & *mask;
         let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
         desired.change(
-            format!(
-                "{port} stops redirecting: {} {verb} cleared.",
-                set.names().join(", ")
-            ),
+            format!("{port} stops redirecting: {} {verb} cleared.", set.names().join(", ")),
             ChangeTarget::Register {
                 bdf: *port,
                 capability: Capability::ACS,
@@ -186,23 +180,17 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, NoChange> {
                 )));
             }
             // Between host bridges the bits do not matter.
-            let redirecting = found
-                .redirecting
-                .iter()
-                .filter(|(_, what)| what.weight > Severity::Info);
+            let redirecting =
+                found.redirecting.iter().filter(|(_, what)| what.weight > Severity::Info);
             if let Some((port, why)) = found.unknown.iter().next() {
                 return Err(unread(*port, *why));
             }
-            Ok(redirecting
-                .map(|(port, what)| (*port, what.bits | AcsBits::REDIRECT))
-                .collect())
+            Ok(redirecting.map(|(port, what)| (*port, what.bits | AcsBits::REDIRECT)).collect())
         }
         PortChoice::Pair(a, b) => pair(ctx, a, b),
         PortChoice::Port(port) => {
-            let device = ctx
-                .facts
-                .device(*port)
-                .ok_or_else(|| format!("There is no function {port}."))?;
+            let device =
+                ctx.facts.device(*port).ok_or_else(|| format!("There is no function {port}."))?;
             match &device.config.acs {
                 Fact::Known(Some(_)) => Ok([(*port, ALL)].into()),
                 Fact::Known(None) => Err(NoChange::Refused(format!(
@@ -238,12 +226,7 @@ fn unread(port: Bdf, why: Why) -> NoChange {
 fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
     let row = |name: &str| {
         ctx.topology.find(name).ok_or_else(|| {
-            let names: Vec<&str> = ctx
-                .topology
-                .rows
-                .iter()
-                .map(|row| row.name.as_str())
-                .collect();
+            let names: Vec<&str> = ctx.topology.rows.iter().map(|row| row.name.as_str()).collect();
             format!("There is no device {name}. Devices: {}.", names.join(", "))
         })
     };

@@ -69,12 +69,7 @@ struct Repair<'a> {
 
 impl Repair<'_> {
     fn step(&mut self, fix: &str, step: &Step, report: Report<'_>) -> Result<(), Error> {
-        let mutation = record(
-            self.executor,
-            self.journals,
-            self.journal.number,
-            &step.action,
-        )?;
+        let mutation = record(self.executor, self.journals, self.journal.number, &step.action)?;
         self.journal.entries.push(Entry {
             fix: fix.to_owned(),
             about: step.about.clone(),

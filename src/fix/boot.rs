@@ -35,9 +35,7 @@ impl Parameter {
 
     /// The line with this parameter at its end, without the words it replaces and those of `drop`.
     fn appended_to(&self, line: &str, drop: fn(&str) -> bool) -> String {
-        let there = words(line)
-            .into_iter()
-            .filter(|word| !word.is_empty() && !drop(word));
+        let there = words(line).into_iter().filter(|word| !word.is_empty() && !drop(word));
         let rest = there.filter_map(|word| (self.strip)(&word));
         rest.chain([self.word()]).collect::<Vec<_>>().join(" ")
     }
@@ -70,9 +68,7 @@ pub fn set_parameter(
     }
     let started_by = boot.loader.present().map_or("", String::as_str);
     if !started_by.is_empty()
-        && !["systemd-boot", "GRUB"]
-            .iter()
-            .any(|name| started_by.starts_with(name))
+        && !["systemd-boot", "GRUB"].iter().any(|name| started_by.starts_with(name))
     {
         return refused(format!(
             "gdr cannot configure the boot loader {started_by}. Add {word} to the kernel command line by hand, and reboot."
@@ -99,10 +95,9 @@ pub fn set_parameter(
         .find_map(|tool| Some((tool, ctx.facts.tools.get(tool)?.why()?)));
     match (rebuild, unread) {
         (Some(rebuild), _) => grub(desired, ctx, parameter, rebuild),
-        (None, Some((tool, why))) => Err(NoChange::unread(
-            &format!("{tool} in /usr/sbin, /usr/bin, /sbin and /bin"),
-            why,
-        )),
+        (None, Some((tool, why))) => {
+            Err(NoChange::unread(&format!("{tool} in /usr/sbin, /usr/bin, /sbin and /bin"), why))
+        }
         (None, None) => refused(format!(
             "No supported boot loader found (update-grub, grub-mkconfig, grubby, systemd-boot). Add {word} to the kernel command \
              line by hand, and reboot."
@@ -141,10 +136,7 @@ fn grub(
         }
         Fact::Known(false) => {
             let path = "/etc/default/grub".to_owned();
-            (
-                path,
-                Box::new(move |there| with_line(there, &line, &Boot::mark(fix))),
-            )
+            (path, Box::new(move |there| with_line(there, &line, &Boot::mark(fix))))
         }
         Fact::Unknown(why) => {
             return Err(NoChange::unread(
@@ -154,15 +146,8 @@ fn grub(
         }
     };
     desired.change(
-        format!(
-            "Add {} to the kernel command line in GRUB's settings.",
-            parameter.word()
-        ),
-        ChangeTarget::File {
-            path,
-            mode: 0o644,
-            content,
-        },
+        format!("Add {} to the kernel command line in GRUB's settings.", parameter.word()),
+        ChangeTarget::File { path, mode: 0o644, content },
     );
     desired.run("Regenerate GRUB's configuration.", rebuild);
     then_reboot(desired, parameter);
@@ -172,14 +157,10 @@ fn grub(
 /// Appends a marked line, replacing the line with the same mark.
 fn with_line(there: Option<&str>, line: &str, mark: &str) -> Result<String, String> {
     let Some(there) = there else {
-        return Err(
-            "/etc/default/grub does not exist, and GRUB reads no other settings".to_owned(),
-        );
+        return Err("/etc/default/grub does not exist, and GRUB reads no other settings".to_owned());
     };
-    let mut text: String = there
-        .split_inclusive('\n')
-        .filter(|line| !line.trim_end().ends_with(mark))
-        .collect();
+    let mut text: String =
+        there.split_inclusive('\n').filter(|line| !line.trim_end().ends_with(mark)).collect();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -203,9 +184,7 @@ fn grubby(
         Fact::Unknown(why) => return Err(NoChange::unread("/proc/cmdline", *why)),
     };
     // Some releases of grubby match words by prefix, so a word is replaced as a whole.
-    let old = words(now)
-        .into_iter()
-        .find(|word| (parameter.strip)(word).as_deref() != Some(word));
+    let old = words(now).into_iter().find(|word| (parameter.strip)(word).as_deref() != Some(word));
     let list = words(now)
         .into_iter()
         .find(|word| parameter.head.starts_with("pci=") && word.starts_with("pci="));
@@ -235,10 +214,7 @@ fn systemd_boot(
     parameter: &Parameter,
 ) -> Result<(), NoChange> {
     const PATH: &str = "/etc/kernel/cmdline";
-    if matches!(
-        ctx.facts.tools.get("kernel-install"),
-        Some(Fact::Known(None))
-    ) {
+    if matches!(ctx.facts.tools.get("kernel-install"), Some(Fact::Known(None))) {
         return refused(format!(
             "This machine uses systemd-boot, but kernel-install, which writes its entries, is not installed. Add {} to the \
              options of its entries by hand.",
@@ -251,12 +227,7 @@ fn systemd_boot(
         boot.kernel_install.present().map(|(_, text)| text),
         ctx.facts.kernel.command_line.known(),
     ];
-    if texts
-        .into_iter()
-        .flatten()
-        .next()
-        .is_some_and(|text| is_open(text))
-    {
+    if texts.into_iter().flatten().next().is_some_and(|text| is_open(text)) {
         return refused(
             "The kernel command line has an unclosed quote: close it in /etc/kernel/cmdline."
                 .to_owned(),
@@ -267,9 +238,7 @@ fn systemd_boot(
         // Without that file kernel-install uses the present command line.
         Fact::Known(None) => match &ctx.facts.kernel.command_line {
             Fact::Known(line) => parameter.appended_to(line, |word| {
-                ["BOOT_IMAGE=", "initrd="]
-                    .iter()
-                    .any(|start| word.starts_with(start))
+                ["BOOT_IMAGE=", "initrd="].iter().any(|start| word.starts_with(start))
             }),
             Fact::Unknown(why) => return Err(NoChange::unread("/proc/cmdline", *why)),
         },
@@ -347,10 +316,7 @@ mod tests {
         assert_eq!(line, "ro pci=realloc quiet pci=config_acs=x0@02:00.0");
         let once = with_line(Some("A=1\n# x\nB='2'"), "C=3", "# gdr: acs").expect("a text");
         assert_eq!(once, "A=1\n# x\nB='2'\nC=3 # gdr: acs\n");
-        assert_eq!(
-            with_line(Some(&once), "C=3", "# gdr: acs").as_ref(),
-            Ok(&once)
-        );
+        assert_eq!(with_line(Some(&once), "C=3", "# gdr: acs").as_ref(), Ok(&once));
         assert!(with_line(None, "C=3", "# gdr: acs").is_err());
     }
 }

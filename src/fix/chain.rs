@@ -35,9 +35,7 @@ impl<T> Chain<T> {
         let (own, after) = rest.split_first()?;
         let (mut goal, new) = states(&own.mutation)?;
         // A step before this one may have been undone first, because this one could not be: then that state stays.
-        let undone = before
-            .iter()
-            .filter(|entry| entry.progress == Progress::Undone);
+        let undone = before.iter().filter(|entry| entry.progress == Progress::Undone);
         let mut undone = undone.filter_map(|entry| states(&entry.mutation));
         if let Some((first, _)) = undone.next() {
             goal = first;
@@ -86,11 +84,7 @@ impl Chain<u32> {
             now = overlaid(now, (bits.mask, bits.new));
             now
         });
-        Self {
-            goal: write.old,
-            earlier,
-            later: std::iter::once(write.new).chain(later).collect(),
-        }
+        Self { goal: write.old, earlier, later: std::iter::once(write.new).chain(later).collect() }
     }
 }
 
@@ -129,11 +123,7 @@ fn bits(mutation: &Mutation, place: &ConfigWrite) -> Option<Bits> {
         let width = 8 * u32::from(place.width.min(4));
         u32::try_from(value & ((1_u64 << width) - 1)).ok()
     };
-    let found = Bits {
-        mask: moved(write.mask)?,
-        old: moved(write.old)?,
-        new: moved(write.new)?,
-    };
+    let found = Bits { mask: moved(write.mask)?, old: moved(write.old)?, new: moved(write.new)? };
     (found.mask != 0).then_some(found)
 }
 
@@ -171,10 +161,7 @@ mod tests {
             let found = found.map(|bits| (bits.mask, bits.old));
             assert_eq!(found, expected, "{} {}", place.offset, place.width);
         }
-        let elsewhere = ConfigWrite {
-            capability: Capability::EXPRESS,
-            ..whole
-        };
+        let elsewhere = ConfigWrite { capability: Capability::EXPRESS, ..whole };
         assert!(bits(&Mutation::WriteConfig(whole), &elsewhere).is_none());
     }
 }

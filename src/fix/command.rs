@@ -50,21 +50,16 @@ pub fn command(operation: &Operation) -> CommandLine {
             };
             CommandLine::new(program, ["-o", path.as_str()])
         }
-        Operation::AddKernelEntry { release, image } => CommandLine::new(
-            Program::KernelInstall,
-            ["add", release.as_str(), image.as_str()],
-        ),
+        Operation::AddKernelEntry { release, image } => {
+            CommandLine::new(Program::KernelInstall, ["add", release.as_str(), image.as_str()])
+        }
         Operation::SetKernelParameter { old, new } => {
             let mut words = vec!["--update-kernel=ALL".to_owned()];
             words.extend(old.as_ref().map(|old| format!("--remove-args={old}")));
             words.extend(new.as_ref().map(|new| format!("--args={new}")));
             CommandLine::new(Program::Grubby, words)
         }
-        Operation::SetNonPrefetchable {
-            program,
-            device,
-            on,
-        } => {
+        Operation::SetNonPrefetchable { program, device, on } => {
             let program = match program {
                 FirmwareTool::Mlxconfig => Program::Mlxconfig,
                 FirmwareTool::Mstconfig => Program::Mstconfig,
@@ -83,16 +78,12 @@ pub fn command(operation: &Operation) -> CommandLine {
         Operation::MakeNode(DeviceNode { major, minor, mode }) => {
             let (major, minor, mode) =
                 (major.to_string(), minor.to_string(), format!("{mode:04o}"));
-            CommandLine::new(
-                Program::Mknod,
-                ["-m", &mode, DeviceNode::PATH, "c", &major, &minor],
-            )
+            CommandLine::new(Program::Mknod, ["-m", &mode, DeviceNode::PATH, "c", &major, &minor])
         }
         Operation::RemoveNode(_) => CommandLine::new(Program::Rm, ["-f", DeviceNode::PATH]),
-        Operation::SetNodeMode { new, .. } => CommandLine::new(
-            Program::Chmod,
-            [format!("{new:04o}").as_str(), DeviceNode::PATH],
-        ),
+        Operation::SetNodeMode { new, .. } => {
+            CommandLine::new(Program::Chmod, [format!("{new:04o}").as_str(), DeviceNode::PATH])
+        }
     }
 }
 
@@ -139,15 +130,9 @@ pub fn reversal(operation: &Operation) -> Reversal {
         Operation::SetKernelParameter { old, new } => {
             Reversal::By(Operation::SetKernelParameter { old: new, new: old })
         }
-        Operation::SetNonPrefetchable {
-            program,
-            device,
-            on,
-        } => Reversal::By(Operation::SetNonPrefetchable {
-            program,
-            device,
-            on: !on,
-        }),
+        Operation::SetNonPrefetchable { program, device, on } => {
+            Reversal::By(Operation::SetNonPrefetchable { program, device, on: !on })
+        }
         Operation::SetPersistenceMode { gpu, on } => {
             Reversal::UntilReboot(Operation::SetPersistenceMode { gpu, on: !on })
         }
@@ -162,10 +147,8 @@ pub fn reversal(operation: &Operation) -> Reversal {
 /// True if what the operation derives is made of what the mutation changes.
 pub fn is_source(operation: &Operation, mutation: &Mutation) -> bool {
     // An initramfs may contain any file of /etc, and kernel-install builds one too.
-    let any = matches!(
-        operation,
-        Operation::RebuildInitramfs { .. } | Operation::AddKernelEntry { .. }
-    );
+    let any =
+        matches!(operation, Operation::RebuildInitramfs { .. } | Operation::AddKernelEntry { .. });
     let directories: &[&str] = match operation {
         Operation::UpdateGrub | Operation::MakeGrubConfig { .. } => {
             &["/etc/default/", "/etc/grub.d/"]

@@ -115,28 +115,19 @@ pub fn open(message: &str, needs: Option<&str>) -> String {
 impl DesiredState {
     /// A refused repair.
     pub fn refused(why: impl Into<String>) -> Self {
-        Self {
-            refused: Some(why.into()),
-            ..Self::default()
-        }
+        Self { refused: Some(why.into()), ..Self::default() }
     }
 
     /// A repair that is not made.
     pub fn none(why: NoChange) -> Self {
         match why {
             NoChange::Refused(why) => Self::refused(why),
-            NoChange::Unknown(why) => Self {
-                unknown: Some(why),
-                ..Self::default()
-            },
+            NoChange::Unknown(why) => Self { unknown: Some(why), ..Self::default() },
         }
     }
 
     pub fn change(&mut self, about: impl Into<String>, target: ChangeTarget) {
-        self.changes.push(DesiredChange {
-            about: about.into(),
-            target,
-        });
+        self.changes.push(DesiredChange { about: about.into(), target });
     }
 
     /// Adds a program run. An invalid name makes the whole repair refused.

@@ -47,46 +47,31 @@ impl<'a> DriverLoads<'a> {
             ground::for_device(ctx, &config, &load).filter(|load| is_driver(&load.module));
         let mut names = Vec::new();
         let ends = [Some(&load), by_device.as_ref()].into_iter().flatten();
-        let ends = ends
-            .map(|load| load.module.as_str())
-            .filter(|name| is_driver(name));
+        let ends = ends.map(|load| load.module.as_str()).filter(|name| is_driver(name));
         for name in std::iter::once(nvidia::MODULE).chain(ends) {
             let name = name.replace('_', "-");
             if !names.contains(&name) && reaches(ctx, &config, &name) {
                 names.push(name);
             }
         }
-        Self {
-            config,
-            load,
-            by_device,
-            names,
-        }
+        Self { config, load, by_device, names }
     }
 
     /// Per load, `modprobe nvidia` first: the last value of each parameter and its directive.
     pub fn last(&self) -> Vec<BTreeMap<String, (String, &'a Directive)>> {
         let loads = [Some(&self.load), self.by_device.as_ref()];
-        loads
-            .into_iter()
-            .flatten()
-            .map(ground::next::last)
-            .collect()
+        loads.into_iter().flatten().map(ground::next::last).collect()
     }
 
     /// True if the predicate holds for the parameter's value in every load.
     pub fn all(&self, parameter: &str, is: impl Fn(&str) -> bool) -> bool {
         let driver_loads = self.last();
-        driver_loads
-            .iter()
-            .all(|last| is(last.get(parameter).map_or("", |(text, _)| text)))
+        driver_loads.iter().all(|last| is(last.get(parameter).map_or("", |(text, _)| text)))
     }
 
     /// The parameter's value in `modprobe nvidia`.
     pub fn value(&self, parameter: &str) -> Option<String> {
-        ground::next::last(&self.load)
-            .remove(parameter)
-            .map(|(text, _)| text)
+        ground::next::last(&self.load).remove(parameter).map(|(text, _)| text)
     }
 
     /// The registry keys of all loads merged; those of `modprobe nvidia` win.
@@ -94,11 +79,7 @@ impl<'a> DriverLoads<'a> {
         let texts: Vec<String> = self
             .last()
             .into_iter()
-            .map(|mut last| {
-                last.remove(DWORDS)
-                    .map(|(text, _)| text)
-                    .unwrap_or_default()
-            })
+            .map(|mut last| last.remove(DWORDS).map(|(text, _)| text).unwrap_or_default())
             .collect();
         match texts.split_first() {
             Some((first, rest)) => {
@@ -134,11 +115,7 @@ fn reaches(ctx: &Ctx<'_>, config: &Config<'_>, name: &str) -> bool {
     let load = config.load(nvidia::MODULE);
     let by_device = ground::for_device(ctx, &config, &load);
     let mut loads = std::iter::once(load).chain(by_device);
-    loads.any(|load| {
-        load.options
-            .iter()
-            .any(|found| std::ptr::eq(*found, &raw const probe))
-    })
+    loads.any(|load| load.options.iter().any(|found| std::ptr::eq(*found, &raw const probe)))
 }
 
 /// Advice to change a parameter on the kernel command line, which modprobe.d cannot override.
@@ -147,10 +124,7 @@ pub fn change_word(from: &Directive, parameter: &str, value: &str) -> String {
         Command::Options { module, .. } => module.as_str(),
         _ => nvidia::MODULE,
     };
-    let set = Parameter {
-        name: parameter.to_owned(),
-        value: Some(value.to_owned()),
-    };
+    let set = Parameter { name: parameter.to_owned(), value: Some(value.to_owned()) };
     format!(
         "The kernel command line has {}, which modprobe.d cannot override: change it to {module}.{} (GRUB_CMDLINE_LINUX in \
          /etc/default/grub, then update-grub or grub2-mkconfig; or grubby), and reboot.",

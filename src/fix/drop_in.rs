@@ -33,16 +33,9 @@ fn name(others: &BTreeSet<(&str, &str)>) -> String {
             .all(|(directory, other)| *other < name || (*other == name && *directory == DIRECTORY))
     };
     let plain = ["zz-gdr.conf", "zzz-gdr.conf", "zzzz-gdr.conf", "~~gdr.conf"];
-    let plain = plain
-        .into_iter()
-        .find(|name| is_last(name))
-        .map(str::to_owned);
+    let plain = plain.into_iter().find(|name| is_last(name)).map(str::to_owned);
     plain.unwrap_or_else(|| {
-        let last = others
-            .iter()
-            .map(|(_, name)| *name)
-            .max()
-            .unwrap_or_default();
+        let last = others.iter().map(|(_, name)| *name).max().unwrap_or_default();
         format!("{}~gdr.conf", last.strip_suffix(".conf").unwrap_or(last))
     })
 }
@@ -86,10 +79,7 @@ pub fn set(
         return desired;
     }
     let path = path(ctx);
-    let about = format!(
-        "{path} sets {what} for {} and keeps other values.",
-        names.join(" and ")
-    );
+    let about = format!("{path} sets {what} for {} and keeps other values.", names.join(" and "));
     desired.change(about, setting(path, names, changes));
     initramfs::rebuild(ctx, &mut desired);
     desired.afterwards.push(reload::reload(ctx));
@@ -112,20 +102,14 @@ mod tests {
         for (others, expected) in [
             (&[][..], "zz-gdr.conf"),
             (
-                &[
-                    ("/etc/modprobe.d", "nvidia.conf"),
-                    ("/usr/lib/modprobe.d", "z.conf"),
-                ],
+                &[("/etc/modprobe.d", "nvidia.conf"), ("/usr/lib/modprobe.d", "z.conf")],
                 "zz-gdr.conf",
             ),
             // gdr's own file of an earlier repair; a package's file of that name, which gdr's would hide.
             (&[("/etc/modprobe.d", "zz-gdr.conf")], "zz-gdr.conf"),
             (&[("/usr/lib/modprobe.d", "zz-gdr.conf")], "zzz-gdr.conf"),
             (
-                &[
-                    ("/etc/modprobe.d", "zz-gdr.conf"),
-                    ("/etc/modprobe.d", "zz-site.conf"),
-                ],
+                &[("/etc/modprobe.d", "zz-gdr.conf"), ("/etc/modprobe.d", "zz-site.conf")],
                 "zzz-gdr.conf",
             ),
             (&[("/etc/modprobe.d", "zzzz.conf")], "~~gdr.conf"),
@@ -134,10 +118,7 @@ mod tests {
         ] {
             let name = name(&others.iter().copied().collect());
             assert_eq!(name, expected);
-            assert!(
-                others.iter().all(|(_, other)| *other <= name.as_str()),
-                "{name}"
-            );
+            assert!(others.iter().all(|(_, other)| *other <= name.as_str()), "{name}");
         }
     }
 
@@ -145,10 +126,7 @@ mod tests {
     fn two_fixes_share_one_line_per_module() {
         let names = || vec!["nvidia".to_owned(), "nvidia-current".to_owned()];
         let first: Change = Box::new(|present| format!("{}A=1;", present.unwrap_or("B=2;")));
-        let once = text(
-            &setting(String::new(), names(), vec![("X".to_owned(), first)]),
-            None,
-        );
+        let once = text(&setting(String::new(), names(), vec![("X".to_owned(), first)]), None);
         assert_eq!(
             once,
             format!("{HEAD}options nvidia X=\"B=2;A=1;\"\noptions nvidia-current X=\"B=2;A=1;\"\n")

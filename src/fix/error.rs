@@ -43,10 +43,6 @@ impl From<FileError> for Error {
 fn list(holders: &[Holder]) -> String {
     match holders {
         [] => "an unknown process".to_owned(),
-        holders => holders
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", "),
+        holders => holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     }
 }

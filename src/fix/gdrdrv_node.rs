@@ -65,10 +65,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         },
     );
     // udevd checks for new rules only every three seconds (systemd's udevd.c).
-    desired.change(
-        "Reload udev's rules.",
-        ChangeTarget::Run(Operation::ReloadUdevRules),
-    );
+    desired.change("Reload udev's rules.", ChangeTarget::Run(Operation::ReloadUdevRules));
     match state {
         None => make(&mut desired, *major),
         Some(state) if !state.character => {
@@ -99,11 +96,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 }
 
 fn make(desired: &mut DesiredState, major: u32) {
-    let node = DeviceNode {
-        major,
-        minor: 0,
-        mode: 0o666,
-    };
+    let node = DeviceNode { major, minor: 0, mode: 0o666 };
     desired.change(
         format!("Make {NODE} with gdrdrv's major number {major}."),
         ChangeTarget::Run(Operation::MakeNode(node)),
@@ -111,11 +104,7 @@ fn make(desired: &mut DesiredState, major: u32) {
 }
 
 fn replace(desired: &mut DesiredState, state: &NodeState) {
-    let node = DeviceNode {
-        major: state.major,
-        minor: state.minor,
-        mode: state.mode & 0o7777,
-    };
+    let node = DeviceNode { major: state.major, minor: state.minor, mode: state.mode & 0o7777 };
     desired.change(
         format!(
             "Remove {NODE}, which has the wrong device number ({}:{}).",

@@ -115,9 +115,5 @@ fn one(builder: InitramfsBuilder, path: &str) -> Option<ImageBuild> {
         }
         InitramfsBuilder::Dracut | InitramfsBuilder::Mkinitcpio => None,
     };
-    Some(ImageBuild {
-        path: path.try_into().ok()?,
-        builder,
-        release,
-    })
+    Some(ImageBuild { path: path.try_into().ok()?, builder, release })
 }

@@ -68,9 +68,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 /// for one device (5.11: Documentation/ABI/testing/sysfs-kernel-iommu_groups) or for several (6.4).
 fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
     let release = ctx.facts.kernel.release.known();
-    let kernel = release
-        .and_then(|release| ground::kernel(release))
-        .unwrap_or((0, 0));
+    let kernel = release.and_then(|release| ground::kernel(release)).unwrap_or((0, 0));
     let Some(Fact::Known(members)) = ctx.facts.kernel.iommu_members.get(&group) else {
         return false;
     };
@@ -98,10 +96,8 @@ fn by_kernel(
     let word = format!("{head}{value}");
     let line = ctx.facts.kernel.command_line.known();
     if line.is_some_and(|line| words(line).contains(&word)) {
-        let groups: Vec<String> = groups
-            .iter()
-            .map(|(group, kind)| format!("{group} ({kind})"))
-            .collect();
+        let groups: Vec<String> =
+            groups.iter().map(|(group, kind)| format!("{group} ({kind})")).collect();
         return Err(NoChange::Refused(format!(
             "The kernel command line has {word} already, but the IOMMU groups {} still translate: a later parameter overrides it, \
              or a program changed the type of the groups. See /proc/cmdline and what writes \
@@ -117,12 +113,7 @@ fn by_kernel(
     set_parameter(
         desired,
         ctx,
-        &Parameter {
-            fix: "iommu",
-            head: head.to_owned(),
-            value: value.to_owned(),
-            strip,
-        },
+        &Parameter { fix: "iommu", head: head.to_owned(), value: value.to_owned(), strip },
     )
 }
 

@@ -31,11 +31,7 @@ impl Journals {
             return Ok(None);
         };
         match (state.inner(JOURNALS)?, state.inner(SAVED)?) {
-            (Some(journals), Some(saved)) => Ok(Some(Self {
-                state,
-                journals,
-                saved,
-            })),
+            (Some(journals), Some(saved)) => Ok(Some(Self { state, journals, saved })),
             _ => Ok(None),
         }
     }
@@ -55,10 +51,7 @@ impl Journals {
     pub fn lock(&self) -> Result<Lock, Error> {
         match self.state.lock(LOCK)? {
             Locked::Ours(lock) => Ok(lock),
-            Locked::Theirs(holders) => Err(Error::Busy {
-                lock: self.state.path(LOCK),
-                holders,
-            }),
+            Locked::Theirs(holders) => Err(Error::Busy { lock: self.state.path(LOCK), holders }),
         }
     }
 
@@ -71,16 +64,12 @@ impl Journals {
 
     pub fn next(&self) -> Result<u32, Error> {
         let last = self.numbers()?.last().copied().unwrap_or(0);
-        last.checked_add(1)
-            .ok_or_else(|| Error::Numbers(self.journals.path(&name(last))))
+        last.checked_add(1).ok_or_else(|| Error::Numbers(self.journals.path(&name(last))))
     }
 
     pub fn read(&self, number: u32) -> Result<Option<Journal>, Error> {
         let name = name(number);
-        let unusable = |why: String| Error::Journal {
-            path: self.journals.path(&name),
-            why,
-        };
+        let unusable = |why: String| Error::Journal { path: self.journals.path(&name), why };
         let Some(text) = self.journals.read(&name, LARGEST_READ)? else {
             return Ok(None);
         };
@@ -106,25 +95,19 @@ impl Journals {
 
     /// Writes a new journal; fails if one of this number exists.
     pub fn begin(&self, journal: &Journal) -> Result<(), Error> {
-        Ok(self
-            .journals
-            .create(&name(journal.number), text(journal, LARGEST_MADE)?)?)
+        Ok(self.journals.create(&name(journal.number), text(journal, LARGEST_MADE)?)?)
     }
 
     /// Saves the content of a file before it is replaced, and syncs it to disk.
     pub fn save(&self, number: u32, content: &[u8]) -> Result<(), Error> {
-        Ok(self
-            .saved
-            .replace(&saved(number, &Digest::of(content)), content.to_vec())?)
+        Ok(self.saved.replace(&saved(number, &Digest::of(content)), content.to_vec())?)
     }
 
     /// The saved content of a replaced file.
     pub fn saved(&self, number: u32, digest: &Digest) -> Result<Vec<u8>, Error> {
         let name = saved(number, digest);
-        let unusable = |why: &str| Error::Saved {
-            path: self.saved.path(&name),
-            why: why.to_owned(),
-        };
+        let unusable =
+            |why: &str| Error::Saved { path: self.saved.path(&name), why: why.to_owned() };
         match self.saved.read(&name, LARGEST)? {
             None => Err(unusable("it is gone")),
             Some(content) if Digest::of(&content) != *digest => Err(unusable("it was changed")),
@@ -135,12 +118,7 @@ impl Journals {
     /// Removes the saved files of a repair.
     pub fn discard(&self, number: u32) -> Result<(), FileError> {
         let prefix = format!("{number}-");
-        for name in self
-            .saved
-            .list()?
-            .iter()
-            .filter(|name| name.starts_with(&prefix))
-        {
+        for name in self.saved.list()?.iter().filter(|name| name.starts_with(&prefix)) {
             self.saved.remove(name)?;
         }
         Ok(())
@@ -168,10 +146,7 @@ impl Journals {
     /// The newest interrupted repair.
     pub fn unfinished(&self) -> Result<Option<u32>, Error> {
         for number in self.numbers()?.into_iter().rev() {
-            if self
-                .read(number)?
-                .is_some_and(|journal| is_interrupted(&journal))
-            {
+            if self.read(number)?.is_some_and(|journal| is_interrupted(&journal)) {
                 return Ok(Some(number));
             }
         }
@@ -240,11 +215,7 @@ mod tests {
 
     #[test]
     fn undo_of_largest_journal_is_readable() {
-        let size = |steps| {
-            text(&journal(steps, Progress::Done), u64::MAX)
-                .expect("a text")
-                .len()
-        };
+        let size = |steps| text(&journal(steps, Progress::Done), u64::MAX).expect("a text").len();
         let most = usize::try_from(LARGEST_MADE).expect("a size") / (size(2) - size(1)) - 10;
         text(&journal(most, Progress::Done), LARGEST_MADE).expect("within the limit");
         let undone = Journal {
@@ -254,9 +225,6 @@ mod tests {
         let undone = text(&undone, LARGEST_READ).expect("within the limit");
         assert!(undone.len() as u64 <= LARGEST_READ);
         let error = text(&journal(most + 20, Progress::Done), LARGEST_MADE).expect_err("too large");
-        assert!(
-            error.to_string().contains("apply fewer fixes at once"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("apply fewer fixes at once"), "{error}");
     }
 }

@@ -99,26 +99,18 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 
 /// Adds systemd's default and the drop-ins; returns the services to restart.
 fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> Vec<String> {
-    let default = settings
-        .iter()
-        .rev()
-        .find_map(|setting| setting.line.strip_prefix("DefaultLimitMEMLOCK="));
+    let default =
+        settings.iter().rev().find_map(|setting| setting.line.strip_prefix("DefaultLimitMEMLOCK="));
     let unlimited_by_default = default.is_some_and(is_unlimited);
     if !unlimited_by_default {
         desired.change(
             "Remove the default limit for services.",
-            ChangeTarget::file(
-                SERVICES,
-                format!("{BY}[Manager]\nDefaultLimitMEMLOCK=infinity\n"),
-            ),
+            ChangeTarget::file(SERVICES, format!("{BY}[Manager]\nDefaultLimitMEMLOCK=infinity\n")),
         );
     }
     let mut limited = Vec::new();
     for service in ctx.facts.limits.services.known().into_iter().flatten() {
-        let own = service
-            .memlock
-            .as_ref()
-            .map(|setting| setting.line.as_str());
+        let own = service.memlock.as_ref().map(|setting| setting.line.as_str());
         let unlimited = own.map_or(unlimited_by_default, |line| {
             line.strip_prefix("LimitMEMLOCK=").is_some_and(is_unlimited)
         });
@@ -126,15 +118,9 @@ fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> 
             continue;
         }
         desired.change(
-            format!(
-                "Remove the limit for programs that {} starts.",
-                service.name
-            ),
+            format!("Remove the limit for programs that {} starts.", service.name),
             ChangeTarget::file(
-                format!(
-                    "/etc/systemd/system/{}.service.d/zz-gdr-memlock.conf",
-                    service.name
-                ),
+                format!("/etc/systemd/system/{}.service.d/zz-gdr-memlock.conf", service.name),
                 format!("{BY}[Service]\nLimitMEMLOCK=infinity\n"),
             ),
         );
@@ -152,15 +138,12 @@ fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> 
 /// True if the last `*` lines set no limit, soft and hard (pam_limits; limits.conf(5)).
 fn logins_are_unlimited(settings: &[Setting]) -> bool {
     let last = |limit: &str| {
-        settings
-            .iter()
-            .rev()
-            .find_map(|setting| match words(setting).as_slice() {
-                ["*", kind, "memlock", value] if *kind == limit || *kind == "-" => {
-                    Some(is_unlimited(value))
-                }
-                _ => None,
-            })
+        settings.iter().rev().find_map(|setting| match words(setting).as_slice() {
+            ["*", kind, "memlock", value] if *kind == limit || *kind == "-" => {
+                Some(is_unlimited(value))
+            }
+            _ => None,
+        })
     };
     last("soft") == Some(true) && last("hard") == Some(true)
 }

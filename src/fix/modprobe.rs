@@ -40,10 +40,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 
     let mut files: BTreeMap<&str, Vec<Directive>> = BTreeMap::new();
     for directive in removed {
-        files
-            .entry(&directive.source)
-            .or_default()
-            .push(directive.clone());
+        files.entry(&directive.source).or_default().push(directive.clone());
     }
     for (source, directives) in files {
         comment_out(&mut desired, source, directives);
@@ -51,15 +48,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let sets_options = !changes.is_empty();
     if sets_options {
         let path = drop_in::path(ctx);
-        let names: Vec<&str> = changes
-            .iter()
-            .map(|(parameter, _)| parameter.as_str())
-            .collect();
-        let about = format!(
-            "{path} sets {} for {}.",
-            names.join(", "),
-            open.names.join(" and ")
-        );
+        let names: Vec<&str> = changes.iter().map(|(parameter, _)| parameter.as_str()).collect();
+        let about = format!("{path} sets {} for {}.", names.join(", "), open.names.join(" and "));
         let changes = changes.into_iter().map(|(parameter, value)| {
             let change: Change = Box::new(move |_| value.clone());
             (parameter, change)
@@ -100,15 +90,9 @@ fn blocking<'a>(
     driver_loads: &DriverLoads<'a>,
     notes: &mut Vec<String>,
 ) -> Blocking<'a> {
-    let mut found = Blocking {
-        lines: Vec::new(),
-        modules: Vec::new(),
-    };
+    let mut found = Blocking { lines: Vec::new(), modules: Vec::new() };
     loop {
-        let left = driver_loads
-            .config
-            .iter()
-            .filter(|line| !found.lines.contains(line));
+        let left = driver_loads.config.iter().filter(|line| !found.lines.contains(line));
         let refused = ground::refused(ctx, &kmod::Config::new(left));
         let before = found.lines.len();
         for (module, block) in refused {
@@ -206,13 +190,8 @@ fn values(
     }
     if let [_, _, ..] = strings(DWORDS_PER_DEVICE).as_slice() {
         // Each string names its GPUs; the last value of a repeated key counts.
-        let trimmed = strings(DWORDS_PER_DEVICE)
-            .into_iter()
-            .map(|text| text.trim_end_matches(';'));
-        values.insert(
-            DWORDS_PER_DEVICE.to_owned(),
-            trimmed.collect::<Vec<_>>().join(";"),
-        );
+        let trimmed = strings(DWORDS_PER_DEVICE).into_iter().map(|text| text.trim_end_matches(';'));
+        values.insert(DWORDS_PER_DEVICE.to_owned(), trimmed.collect::<Vec<_>>().join(";"));
     }
     for directive in ineffective {
         let Command::Options { options, .. } = &directive.command else {
@@ -259,10 +238,7 @@ fn changes(
         if driver_loads.all(&parameter, is_so) {
             continue;
         }
-        match driver_loads
-            .on_command_line(&parameter)
-            .filter(|(text, _)| !is_so(text))
-        {
+        match driver_loads.on_command_line(&parameter).filter(|(text, _)| !is_so(text)) {
             Some((_, from)) => notes.push(change_word(from, &parameter, &value)),
             None => changes.push((parameter, value)),
         }
@@ -292,19 +268,11 @@ fn comment_out(desired: &mut DesiredState, source: &str, directives: Vec<Directi
     match hides {
         false => desired.change(
             format!("{path}: {lines} {become_comments}."),
-            ChangeTarget::File {
-                path: path.clone(),
-                mode: 0o644,
-                content,
-            },
+            ChangeTarget::File { path: path.clone(), mode: 0o644, content },
         ),
         true => desired.change(
             format!("{path} overrides {source}; in it {lines} {become_comments}."),
-            ChangeTarget::Mask {
-                path: path.clone(),
-                from: source.to_owned(),
-                content,
-            },
+            ChangeTarget::Mask { path: path.clone(), from: source.to_owned(), content },
         ),
     }
 }

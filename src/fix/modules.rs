@@ -10,16 +10,10 @@ pub fn load(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
     // modules.dep lists the dependency to load first last (modules.dep(5), depmod(8)).
     if let Fact::Known(Some(file)) = ctx.facts.module_files.find(&name) {
         // The driver is loaded already, under another name on Debian.
-        let needs = file
-            .needs
-            .iter()
-            .rev()
-            .filter(|needed| !needed.starts_with("nvidia"));
+        let needs = file.needs.iter().rev().filter(|needed| !needed.starts_with("nvidia"));
         for needed in needs {
-            desired.run(
-                format!("Load {needed}, which {name} needs."),
-                Operation::load_module(needed),
-            );
+            desired
+                .run(format!("Load {needed}, which {name} needs."), Operation::load_module(needed));
         }
     }
     desired.run(format!("Load {name}."), Operation::load_module(&name));
@@ -43,9 +37,7 @@ pub fn kept_out(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) -> Opti
         ));
         return None;
     }
-    Some(format!(
-        "{line} blocks {module}: remove it first ('gdr fix modprobe')."
-    ))
+    Some(format!("{line} blocks {module}: remove it first ('gdr fix modprobe')."))
 }
 
 pub fn kernel(ctx: &Ctx<'_>) -> String {

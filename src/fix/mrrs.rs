@@ -40,10 +40,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     let mut desired = DesiredState::default();
     for bdf in ground::small_reads(ctx) {
-        let express = ctx
-            .facts
-            .device(bdf)
-            .and_then(|device| device.config.express.present());
+        let express = ctx.facts.device(bdf).and_then(|device| device.config.express.present());
         let Some(express) = express else {
             continue;
         };

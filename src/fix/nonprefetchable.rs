@@ -16,10 +16,8 @@ pub const FIX: Fix = Fix {
 };
 
 /// The programs that can set it, the vendor's first; they share their arguments.
-const TOOLS: [(&str, FirmwareTool); 2] = [
-    ("mlxconfig", FirmwareTool::Mlxconfig),
-    ("mstconfig", FirmwareTool::Mstconfig),
-];
+const TOOLS: [(&str, FirmwareTool); 2] =
+    [("mlxconfig", FirmwareTool::Mlxconfig), ("mstconfig", FirmwareTool::Mstconfig)];
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
@@ -50,11 +48,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
                 ground::NON_PREFETCHABLE,
                 nic.nic.name
             ),
-            ChangeTarget::Run(Operation::SetNonPrefetchable {
-                program,
-                device: bdf,
-                on: true,
-            }),
+            ChangeTarget::Run(Operation::SetNonPrefetchable { program, device: bdf, on: true }),
         );
         desired.warnings.push(format!(
             "A non-prefetchable BAR lies below 4 GiB, so the bridge windows above {bdf} need room for it there ({}). Without \
@@ -73,12 +67,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 /// The first installed program; the vendor's if that is unknown; `None` if neither is installed.
 fn tool(ctx: &Ctx<'_>) -> Option<FirmwareTool> {
     let found = |name: &str| ctx.facts.tools.get(name);
-    let there = TOOLS
-        .iter()
-        .find(|(name, _)| matches!(found(name), Some(Fact::Known(Some(_)))));
-    let absent = TOOLS
-        .iter()
-        .all(|(name, _)| matches!(found(name), Some(Fact::Known(None))));
+    let there = TOOLS.iter().find(|(name, _)| matches!(found(name), Some(Fact::Known(Some(_)))));
+    let absent = TOOLS.iter().all(|(name, _)| matches!(found(name), Some(Fact::Known(None))));
     match there {
         Some((_, tool)) => Some(*tool),
         None if absent => None,
@@ -88,10 +78,7 @@ fn tool(ctx: &Ctx<'_>) -> Option<FirmwareTool> {
 
 /// The first BAR's size, for a sentence.
 fn size(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    let attributes = ctx
-        .facts
-        .device(bdf)
-        .and_then(|device| device.attributes.as_ref());
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
     let resources = attributes.and_then(|attributes| attributes.resources.known());
     match resources.and_then(|resources| resources.iter().find(|resource| resource.bar == 0)) {
         Some(bar) if bar.size >= 1 << 20 => format!("its first BAR has {} MiB", bar.size >> 20),

@@ -25,10 +25,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let is_on = |text: &str| keys::key(text, KEY).is_some_and(|value| value != 0);
     // A key for one GPU overrides the common key.
     let shuts = |text: &str| opened(text) != text;
-    let (common, each) = (
-        driver_loads.all(DWORDS, is_on),
-        driver_loads.all(DWORDS_PER_DEVICE, |text| !shuts(text)),
-    );
+    let (common, each) =
+        (driver_loads.all(DWORDS, is_on), driver_loads.all(DWORDS_PER_DEVICE, |text| !shuts(text)));
     let mut desired = DesiredState::default();
     desired.warnings.push(
         "This opens peer mappings to all users, not only root: the driver restricts them because of CVE-2015-5053."
@@ -36,9 +34,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     );
     let mut changes: Vec<(String, Change)> = Vec::new();
     if !common {
-        if let Some((text, from)) = driver_loads
-            .on_command_line(DWORDS)
-            .filter(|(text, _)| !is_on(text))
+        if let Some((text, from)) =
+            driver_loads.on_command_line(DWORDS).filter(|(text, _)| !is_on(text))
         {
             return DesiredState::refused(change_word(from, DWORDS, &keys::merged(&text, KEY, 1)));
         }
@@ -49,9 +46,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         ));
     }
     if !each {
-        if let Some((text, from)) = driver_loads
-            .on_command_line(DWORDS_PER_DEVICE)
-            .filter(|(text, _)| shuts(text))
+        if let Some((text, from)) =
+            driver_loads.on_command_line(DWORDS_PER_DEVICE).filter(|(text, _)| shuts(text))
         {
             return DesiredState::refused(change_word(from, DWORDS_PER_DEVICE, &opened(&text)));
         }
@@ -78,24 +74,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             lost.join("; ")
         ));
     }
-    drop_in::set(
-        request,
-        desired,
-        driver_loads.names,
-        &format!("{KEY}=1"),
-        changes,
-    )
+    drop_in::set(request, desired, driver_loads.names, &format!("{KEY}=1"), changes)
 }
 
 /// The keys for single GPUs without those that disable peer mappings.
 fn opened(text: &str) -> String {
     let shuts = |token: &str| keys::key(token, KEY) == Some(0);
     match text.split(';').any(shuts) {
-        true => text
-            .split(';')
-            .filter(|token| !shuts(token))
-            .collect::<Vec<_>>()
-            .join(";"),
+        true => text.split(';').filter(|token| !shuts(token)).collect::<Vec<_>>().join(";"),
         false => text.to_owned(),
     }
 }

@@ -65,18 +65,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             "{OLD} is loaded, and gdr unloads no module that programs may use: {NEW} replaces it at the next boot, or with the \
              commands below."
         ));
-        desired.afterwards.push(format!(
-            "Stop all programs that use RDMA, then: rmmod {OLD}"
-        ));
+        desired.afterwards.push(format!("Stop all programs that use RDMA, then: rmmod {OLD}"));
     }
     let reload = both || parameter && peers.nvidia_peermem == Fact::Known(true);
     match (old_is_loaded, reload) {
         (_, true) => desired.afterwards.push(format!(
             "rmmod nvidia_peermem && modprobe {NEW}, to register it again; or reboot."
         )),
-        (true, false) => desired
-            .afterwards
-            .push(format!("modprobe {NEW}; or reboot.")),
+        (true, false) => desired.afterwards.push(format!("modprobe {NEW}; or reboot.")),
         (false, false) => {}
     }
     if desired.changes.is_empty() {
@@ -102,19 +98,15 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, NoChange> {
         );
     }
     let provider = |name: &str| {
-        let has_driver = |nic| {
-            ground::nic_driver(ctx.facts, nic)
-                .known()
-                .is_some_and(|driver| driver == name)
-        };
+        let has_driver =
+            |nic| ground::nic_driver(ctx.facts, nic).known().is_some_and(|driver| driver == name);
         ground::rdma_nics(ctx.facts).all(has_driver)
     };
     if provider("efa") {
         return Ok(efa(ctx)?);
     }
-    let of_first = ground::rdma_nics(ctx.facts)
-        .next()
-        .map(|nic| ground::nic_driver(ctx.facts, nic));
+    let of_first =
+        ground::rdma_nics(ctx.facts).next().map(|nic| ground::nic_driver(ctx.facts, nic));
     if let Some(Fact::Known(driver)) = of_first
         && NicDriver::of(&driver).is_some_and(|known| !known.peer_memory)
         && provider(&driver)
@@ -137,10 +129,7 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, NoChange> {
         }
         _ => {}
     }
-    match ground::buildable(ctx)
-        .into_iter()
-        .find(|found| found.rule == Rule::Broken)
-    {
+    match ground::buildable(ctx).into_iter().find(|found| found.rule == Rule::Broken) {
         None => Ok(NEW),
         Some(found) => {
             let advice = found.fix.and_then(|remedy| remedy.manual().advice.clone());
@@ -178,12 +167,8 @@ fn older(ctx: &Ctx<'_>) -> Result<&'static str, String> {
 /// True if the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
 fn needs_parameter(ctx: &Ctx<'_>) -> bool {
     let ofed = ctx.facts.module_files.ofed.present();
-    let is_set = ctx
-        .facts
-        .peer_memory
-        .peerdirect_support
-        .present()
-        .is_some_and(|value| value == "1");
+    let is_set =
+        ctx.facts.peer_memory.peerdirect_support.present().is_some_and(|value| value == "1");
     !is_set
         && ofed.is_some_and(|version| {
             version == "4.9" || version.starts_with("4.9-") || version.starts_with("4.9.")
@@ -192,15 +177,9 @@ fn needs_parameter(ctx: &Ctx<'_>) -> bool {
 
 /// Stops nv_peer_mem from loading at boot, wherever it is configured.
 fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
-    let places = ctx
-        .facts
-        .module_files
-        .at_boot
-        .known()
-        .map_or(&[][..], Vec::as_slice);
-    for AtBoot { path, names } in places
-        .iter()
-        .filter(|place| !ground::loads_module(NEW, &place.names))
+    let places = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
+    for AtBoot { path, names } in
+        places.iter().filter(|place| !ground::loads_module(NEW, &place.names))
     {
         // On Debian this is a link to /etc/modules.
         if path == "/etc/modules-load.d/modules.conf"
@@ -227,11 +206,8 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                 Operation::disable_unit(names),
             );
         } else if path.starts_with("/etc/") {
-            let comment_out = |line: &str| {
-                line.replace('-', "_")
-                    .starts_with(OLD)
-                    .then(|| format!("# {line}"))
-            };
+            let comment_out =
+                |line: &str| line.replace('-', "_").starts_with(OLD).then(|| format!("# {line}"));
             desired.change(
                 format!("Remove {OLD}, which conflicts with {NEW}, from the list."),
                 ChangeTarget::File {
@@ -241,9 +217,7 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                 },
             );
         } else {
-            desired
-                .warnings
-                .push(format!("{path} loads {OLD} at boot: remove its package."));
+            desired.warnings.push(format!("{path} loads {OLD} at boot: remove its package."));
         }
     }
 }
@@ -257,26 +231,14 @@ fn lines(text: Option<&str>, change: impl Fn(&str) -> Option<String>) -> String 
             None => line.to_owned(),
         }
     };
-    text.unwrap_or_default()
-        .split_inclusive('\n')
-        .map(line)
-        .collect()
+    text.unwrap_or_default().split_inclusive('\n').map(line).collect()
 }
 
 /// Loads the module at boot, unless configured already, and whenever openibd has started its stack.
 fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
-    let at_boot = ctx
-        .facts
-        .module_files
-        .at_boot
-        .known()
-        .map_or(&[][..], Vec::as_slice);
+    let at_boot = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
     let known = ["nvidia-peermem", "nv_peer_mem"].contains(&module);
-    if !known
-        || !at_boot
-            .iter()
-            .any(|place| ground::loads_module(module, &place.names))
-    {
+    if !known || !at_boot.iter().any(|place| ground::loads_module(module, &place.names)) {
         // The module is a client of the RDMA stack, which has to be loaded first.
         modules::at_boot(
             desired,
@@ -295,9 +257,6 @@ fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
                 ),
             ),
         );
-        desired.change(
-            "Reload systemd's units.",
-            ChangeTarget::Run(Operation::ReloadUnits),
-        );
+        desired.change("Reload systemd's units.", ChangeTarget::Run(Operation::ReloadUnits));
     }
 }

@@ -49,10 +49,7 @@ pub fn unit(desired: &mut DesiredState, request: &FixRequest<'_>) -> Result<(), 
         format!("{unit} clears the bits at every boot."),
         ChangeTarget::file(format!("{}/{unit}", Boot::UNITS), text),
     );
-    desired.change(
-        "Reload systemd's units.",
-        ChangeTarget::Run(Operation::ReloadUnits),
-    );
+    desired.change("Reload systemd's units.", ChangeTarget::Run(Operation::ReloadUnits));
     desired.run("Enable it.", Operation::enable_unit(unit));
     desired.warnings.push(format!(
         "The unit runs {program}: keep it at this path. A hot-plug or a reset of a port (AER, DPC) reverts the change until the \
@@ -92,11 +89,7 @@ pub fn command_line(
         .iter()
         .filter_map(|(port, clear)| {
             let acs = ctx.facts.device(*port)?.config.acs.present()?;
-            Some(PortChange {
-                port: *port,
-                control: acs.control,
-                clear: *clear,
-            })
+            Some(PortChange { port: *port, control: acs.control, clear: *clear })
         })
         .collect();
     let line = match &ctx.facts.kernel.command_line {
@@ -105,10 +98,7 @@ pub fn command_line(
     };
     // A pending line was merged with the present one when it was written.
     let pending = ctx.facts.boot.settings("acs");
-    let lines = pending
-        .iter()
-        .map(|(_, line)| line.as_str())
-        .chain([line.as_str()]);
+    let lines = pending.iter().map(|(_, line)| line.as_str()).chain([line.as_str()]);
     let mut entries: Vec<String> = Vec::new();
     for line in lines {
         for entry in acs::entries(line, name)? {
@@ -118,22 +108,13 @@ pub fn command_line(
         }
     }
     let (value, strip): (String, Strip) = match name {
-        CONFIG => (acs::config(&entries, &changes), |word| {
-            acs::without(word, CONFIG)
-        }),
-        _ => (acs::disable(&entries, &changes), |word| {
-            acs::without(word, DISABLE)
-        }),
+        CONFIG => (acs::config(&entries, &changes), |word| acs::without(word, CONFIG)),
+        _ => (acs::disable(&entries, &changes), |word| acs::without(word, DISABLE)),
     };
     set_parameter(
         desired,
         ctx,
-        &Parameter {
-            fix: "acs",
-            head: format!("pci={name}="),
-            value,
-            strip,
-        },
+        &Parameter { fix: "acs", head: format!("pci={name}="), value, strip },
     )
     .map_err(|why| match why {
         NoChange::Refused(why) => {
@@ -162,9 +143,9 @@ fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, NoChange> {
              in 6.15).",
         )),
         Some(kernel) if kernel >= (4, 19) => Ok(DISABLE),
-        Some(_) => refused(format!(
-            "Kernel {release} has no such parameter: {DISABLE} needs 4.19."
-        )),
+        Some(_) => {
+            refused(format!("Kernel {release} has no such parameter: {DISABLE} needs 4.19."))
+        }
         None => refused(format!("'{release}' is not a kernel release.")),
     }
 }

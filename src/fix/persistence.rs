@@ -64,10 +64,7 @@ fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, NoChange> {
 fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
     let lines = unit.lines.present();
     if lines.is_none_or(|lines| lines.installable) {
-        desired.run(
-            format!("Start {UNIT} at every boot."),
-            Operation::enable_unit(UNIT),
-        );
+        desired.run(format!("Start {UNIT} at every boot."), Operation::enable_unit(UNIT));
     }
     if let Some(kept) = lines.and_then(without_idle) {
         desired.change(
@@ -77,14 +74,8 @@ fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
                 format!("# By 'gdr fix persistence': without {IDLE}.\n[Service]\nExecStart=\nExecStart={kept}\n"),
             ),
         );
-        desired.change(
-            "Reload systemd's units.",
-            ChangeTarget::Run(Operation::ReloadUnits),
-        );
-        desired.run(
-            "Restart the daemon with the new command.",
-            Operation::restart_unit(UNIT),
-        );
+        desired.change("Reload systemd's units.", ChangeTarget::Run(Operation::ReloadUnits));
+        desired.run("Restart the daemon with the new command.", Operation::restart_unit(UNIT));
         return;
     }
     match unit.running {
@@ -101,10 +92,7 @@ fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
 /// The daemon's command without `IDLE`; `None` if it lacks that option, or continues on the next line,
 /// which was not recorded.
 fn without_idle(lines: &UnitLines) -> Option<String> {
-    let start = lines
-        .start
-        .as_deref()
-        .filter(|start| !start.ends_with('\\'))?;
+    let start = lines.start.as_deref().filter(|start| !start.ends_with('\\'))?;
     let words = start.split_ascii_whitespace();
     let kept: Vec<&str> = words.clone().filter(|word| *word != IDLE).collect();
     (kept.len() < words.count()).then(|| kept.join(" "))
@@ -115,10 +103,7 @@ fn by_nvidia_smi(off: &[Bdf], desired: &mut DesiredState) {
     for gpu in off {
         desired.change(
             format!("Enable persistence mode of {gpu}."),
-            ChangeTarget::Run(Operation::SetPersistenceMode {
-                gpu: *gpu,
-                on: true,
-            }),
+            ChangeTarget::Run(Operation::SetPersistenceMode { gpu: *gpu, on: true }),
         );
     }
 }

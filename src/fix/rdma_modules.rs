@@ -36,10 +36,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         return DesiredState::refused("There is no NIC whose driver supports RDMA.");
     }
     let mut desired = DesiredState::default();
-    let needed: Vec<&str> = [VERBS]
-        .into_iter()
-        .chain(providers.iter().copied())
-        .collect();
+    let needed: Vec<&str> = [VERBS].into_iter().chain(providers.iter().copied()).collect();
     for module in &needed {
         if let Some(why) =
             modules::kept_out(ctx, &mut desired, module).or_else(|| missing(ctx, module))
@@ -50,42 +47,26 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     for module in &needed {
         modules::load(ctx, &mut desired, module);
     }
-    modules::at_boot(
-        &mut desired,
-        LIST,
-        "the RDMA modules of this machine's NICs.",
-        &needed,
-    );
+    modules::at_boot(&mut desired, LIST, "the RDMA modules of this machine's NICs.", &needed);
     desired
 }
 
 fn has_rdma(ctx: &Ctx<'_>) -> bool {
-    ctx.facts
-        .rdma
-        .known()
-        .is_some_and(|devices| !devices.is_empty())
+    ctx.facts.rdma.known().is_some_and(|devices| !devices.is_empty())
 }
 
 /// The RDMA modules of the NICs.
 fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
     let provider = |driver: &str| {
-        let found = ModuleFiles::PROVIDERS
-            .iter()
-            .find(|(name, _)| *name == driver);
+        let found = ModuleFiles::PROVIDERS.iter().find(|(name, _)| *name == driver);
         found.map(|(_, provider)| *provider)
     };
     let devices = ctx.facts.rdma.known().into_iter().flatten();
     let there =
         devices.filter_map(|device| provider(ground::nic_driver(ctx.facts, device).known()?));
     // All NVIDIA NICs support RDMA; those of other vendors count only if they are RDMA devices already.
-    let nics = ctx
-        .facts
-        .devices()
-        .iter()
-        .filter(|device| is_nvidia_nic(device));
-    there
-        .chain(nics.filter_map(|nic| provider(&driver(nic))))
-        .collect()
+    let nics = ctx.facts.devices().iter().filter(|device| is_nvidia_nic(device));
+    there.chain(nics.filter_map(|nic| provider(&driver(nic)))).collect()
 }
 
 fn is_nvidia_nic(device: &PciDevice) -> bool {
@@ -95,10 +76,7 @@ fn is_nvidia_nic(device: &PciDevice) -> bool {
 
 /// The driver of an NVIDIA NIC: the bound one, or the one for its generation.
 fn driver(nic: &PciDevice) -> String {
-    let bound = nic
-        .attributes
-        .as_ref()
-        .and_then(|attributes| attributes.driver.present());
+    let bound = nic.attributes.as_ref().and_then(|attributes| attributes.driver.present());
     match (bound, nic.ids.known()) {
         (Some(driver), _) => driver.clone(),
         // ConnectX-3 and older are below Connect-IB (1011).
@@ -111,13 +89,7 @@ fn driver(nic: &PciDevice) -> String {
 
 /// An error for a module that is neither loaded nor on disk; built-in modules need neither.
 fn missing(ctx: &Ctx<'_>, module: &str) -> Option<String> {
-    let loaded = ctx
-        .facts
-        .kernel
-        .modules
-        .known()?
-        .iter()
-        .any(|loaded| loaded.name == module);
+    let loaded = ctx.facts.kernel.modules.known()?.iter().any(|loaded| loaded.name == module);
     let absent = matches!(ctx.facts.module_files.find(module), Fact::Known(None));
     (absent && !loaded).then(|| {
         format!(

@@ -15,21 +15,16 @@ impl Register {
     pub fn find(executor: &Executor, write: &ConfigWrite) -> Result<Self, Error> {
         // A missing function must be an error; the capability walk would report no capability.
         executor.read_config(write.bdf, 0, 1)?;
-        let space = Space {
-            executor,
-            bdf: write.bdf,
-        };
+        let space = Space { executor, bdf: write.bdf };
         match offset_of(&space, write.capability) {
             Ok(Some(offset)) if matches!(write.width, 1 | 2 | 4) => Ok(Self {
                 bdf: write.bdf,
                 offset: offset.saturating_add(write.offset),
                 width: write.width,
             }),
-            Ok(_) => Err(Error::Unexpected(format!(
-                "{} has no register {}",
-                write.bdf,
-                register(write)
-            ))),
+            Ok(_) => {
+                Err(Error::Unexpected(format!("{} has no register {}", write.bdf, register(write))))
+            }
             Err(why) => Err(Error::Unexpected(format!(
                 "cannot read the capabilities of {}: {}",
                 write.bdf,

@@ -7,14 +7,8 @@ use crate::model::Order as _;
 use crate::model::{Fact, Module};
 
 /// Modules above the driver, in the order of removal.
-const ABOVE: [&str; 6] = [
-    "gdrdrv",
-    "nv_peer_mem",
-    "nvidia_peermem",
-    "nvidia_uvm",
-    "nvidia_drm",
-    "nvidia_modeset",
-];
+const ABOVE: [&str; 6] =
+    ["gdrdrv", "nv_peer_mem", "nvidia_peermem", "nvidia_uvm", "nvidia_drm", "nvidia_modeset"];
 
 pub fn reload(ctx: &Ctx<'_>) -> String {
     const HOLDERS: &str =
@@ -25,10 +19,7 @@ pub fn reload(ctx: &Ctx<'_>) -> String {
     };
     let order = order(modules);
     let Some(driver) = order.last() else {
-        return format!(
-            "Takes effect when the driver is loaded: modprobe {}.",
-            nvidia::MODULE
-        );
+        return format!("Takes effect when the driver is loaded: modprobe {}.", nvidia::MODULE);
     };
     let others: Vec<&str> = order
         .iter()
@@ -41,20 +32,14 @@ pub fn reload(ctx: &Ctx<'_>) -> String {
         "Takes effect after a reboot, or when the driver is reloaded: stop what uses it ({HOLDERS}), run 'rmmod {}', then \
          'modprobe -a {}'.",
         order.join(" "),
-        std::iter::once(nvidia::MODULE)
-            .chain(others)
-            .collect::<Vec<_>>()
-            .join(" ")
+        std::iter::once(nvidia::MODULE).chain(others).collect::<Vec<_>>().join(" ")
     )
 }
 
 /// The driver's loaded modules in the order of removal, the driver last.
 fn order(modules: &[Module]) -> Vec<String> {
     let loaded = |name: &str| modules.iter().find(|module| module.name == name);
-    let Some(driver) = [nvidia::MODULE, "nvidia_current"]
-        .into_iter()
-        .find_map(loaded)
-    else {
+    let Some(driver) = [nvidia::MODULE, "nvidia_current"].into_iter().find_map(loaded) else {
         return Vec::new();
     };
     // Direct and indirect users, and the known modules, should the kernel not list them.
@@ -76,9 +61,7 @@ fn order(modules: &[Module]) -> Vec<String> {
     while !above.is_empty() {
         let is_free = |module: &&Module| {
             let holds = |user: &String| {
-                above
-                    .iter()
-                    .any(|other| other.name == *user && other.name != module.name)
+                above.iter().any(|other| other.name == *user && other.name != module.name)
             };
             !module.users.iter().any(holds)
         };

@@ -97,8 +97,7 @@ impl Undo<'_> {
         let back = self.content(journal, at, change)?;
         if !back.is_left() {
             for directory in change.created.iter().rev() {
-                self.executor
-                    .remove_directory(Path::new(directory.as_str()))?;
+                self.executor.remove_directory(Path::new(directory.as_str()))?;
             }
         }
         Ok(back)
@@ -142,10 +141,7 @@ impl Undo<'_> {
                     Some(_) => "is not what gdr wrote",
                     None => "is gone",
                 };
-                return Ok(Back::Refused(format!(
-                    "{} {state}: it was changed since",
-                    change.path
-                )));
+                return Ok(Back::Refused(format!("{} {state}: it was changed since", change.path)));
             }
         }
         match chain.goal {
@@ -285,8 +281,7 @@ impl Undo<'_> {
             )));
         }
         // As gdr built it, or incomplete.
-        self.executor
-            .put_back(Path::new(&kept), Path::new(path.as_str()))?;
+        self.executor.put_back(Path::new(&kept), Path::new(path.as_str()))?;
         Ok(match is_rebuilt {
             true => Back::RestoredBut(format!(
                 "{path} was rebuilt since, and the previous image may have options that no file has any more: 'gdr doctor --only \

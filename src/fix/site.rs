@@ -30,12 +30,9 @@ impl<'a> Site<'a> {
             ));
         }
         match self.files.read(target) {
-            Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => {
-                refused(&format!(
-                    "has {} bytes, but gdr changes files of at most {LARGEST}",
-                    bytes.len()
-                ))
-            }
+            Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => refused(
+                &format!("has {} bytes, but gdr changes files of at most {LARGEST}", bytes.len()),
+            ),
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => Ok(Some(text)),
                 Err(_) => refused("is not UTF-8 text"),
@@ -49,10 +46,9 @@ impl<'a> Site<'a> {
 
     /// True if the listing of the parent directory shows that the path does not exist.
     fn is_left_out(&self, target: &Path) -> bool {
-        let (Some(above), Some(name)) = (
-            target.parent(),
-            target.file_name().and_then(|name| name.to_str()),
-        ) else {
+        let (Some(above), Some(name)) =
+            (target.parent(), target.file_name().and_then(|name| name.to_str()))
+        else {
             return false;
         };
         match self.files.list(above) {
@@ -62,9 +58,7 @@ impl<'a> Site<'a> {
     }
 
     pub fn attribute(&self, path: &str) -> Result<String, NoChange> {
-        self.files
-            .text(Path::new(path))
-            .map_err(|error| unread(&error))
+        self.files.text(Path::new(path)).map_err(|error| unread(&error))
     }
 
     /// A register's value; `None` if the function lacks the capability.
@@ -114,11 +108,8 @@ impl<'a> Site<'a> {
             Err(error) if error.is_absent() => return Ok(false),
             Err(error) => return Err(unread(&error)),
         };
-        let link = |name: &String| {
-            self.files
-                .read_link(&Path::new(UNITS).join(name).join(unit))
-                .is_ok()
-        };
+        let link =
+            |name: &String| self.files.read_link(&Path::new(UNITS).join(name).join(unit)).is_ok();
         Ok(names.iter().any(link))
     }
 }

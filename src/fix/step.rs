@@ -62,9 +62,7 @@ pub fn record(
             let before = executor.file(path)?;
             expect_content(&write.path, before.as_ref(), write.old.as_ref())?;
             let created = executor.missing_above(path)?;
-            let created = created
-                .iter()
-                .map(|path| path.display().to_string().try_into());
+            let created = created.iter().map(|path| path.display().to_string().try_into());
             let created: Result<Vec<FilePath>, _> = created.collect();
             let meta = match &before {
                 Some(before) => before.meta.clone(),
@@ -72,10 +70,7 @@ pub fn record(
             };
             Ok(Mutation::ReplaceFile(FileChange {
                 before: save(journals, number, &write.path, before)?,
-                after: Some(FileRecord {
-                    sha256: Digest::of(write.content.as_bytes()),
-                    meta,
-                }),
+                after: Some(FileRecord { sha256: Digest::of(write.content.as_bytes()), meta }),
                 created: created.map_err(|invalid| {
                     Error::Unexpected(format!("a directory above {} is {invalid}", write.path))
                 })?,
@@ -108,10 +103,7 @@ pub fn record(
                 before,
                 after: None,
             })),
-            None => unexpected(format!(
-                "{} was removed after the plan was made",
-                image.path
-            )),
+            None => unexpected(format!("{} was removed after the plan was made", image.path)),
         },
         Action::Run(operation) => Ok(Mutation::Run(operation.clone())),
     }
@@ -171,9 +163,7 @@ pub fn act(
             Ok(acted)
         }
         (Action::Run(operation), _) => run_operation(executor, operation, report),
-        (action, _) => unexpected(format!(
-            "the record of a step has the wrong type: {action:?}"
-        )),
+        (action, _) => unexpected(format!("the record of a step has the wrong type: {action:?}")),
     }
 }
 
@@ -186,23 +176,14 @@ fn write_file(
         executor.make_directory(Path::new(directory.as_str()), 0o755)?;
     }
     let path = Path::new(write.path.as_str());
-    let meta = change
-        .after
-        .as_ref()
-        .map_or_else(|| new_meta(write.mode), |after| after.meta.clone());
-    let image = FileImage {
-        content: write.content.clone().into_bytes(),
-        meta,
-        links: 1,
-    };
+    let meta =
+        change.after.as_ref().map_or_else(|| new_meta(write.mode), |after| after.meta.clone());
+    let image = FileImage { content: write.content.clone().into_bytes(), meta, links: 1 };
     executor.replace(path, &image)?;
     match executor.file(path)? {
         Some(now) if now == image || change.before.is_none() && is_same_file(&now, &image) => {
             // Its directory may give a new file a default ACL or a security label.
-            change.after = Some(FileRecord {
-                sha256: Digest::of(&now.content),
-                meta: now.meta,
-            });
+            change.after = Some(FileRecord { sha256: Digest::of(&now.content), meta: now.meta });
             Ok(StepResult::Done)
         }
         _ => unexpected(format!("{} reads back with other content", write.path)),
@@ -217,9 +198,9 @@ fn run_operation(
     let acted = run(executor, &command(operation), expected(operation), report)?;
     match operation {
         _ if acted == StepResult::Printed => Ok(acted),
-        Operation::LoadModule { module } if !is_loaded(executor, module)? => unexpected(format!(
-            "modprobe {module} succeeded, but {MODULES} does not list it"
-        )),
+        Operation::LoadModule { module } if !is_loaded(executor, module)? => {
+            unexpected(format!("modprobe {module} succeeded, but {MODULES} does not list it"))
+        }
         Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => unexpected(format!(
             "systemctl enable {unit} succeeded, but no target in {UNITS} wants it"
         )),
@@ -277,9 +258,7 @@ pub fn is_loaded(executor: &Executor, module: &ModuleName) -> Result<bool, Error
         Err(error) => return Err(error.into()),
     };
     let name = module.as_str().replace('-', "_");
-    Ok(text
-        .lines()
-        .any(|line| line.split(' ').next() == Some(&name)))
+    Ok(text.lines().any(|line| line.split(' ').next() == Some(&name)))
 }
 
 /// True if a target wants the unit at boot.
@@ -307,10 +286,7 @@ fn save(
     };
     replaceable(path, &before)?;
     journals.save(number, &before.content)?;
-    Ok(Some(FileRecord {
-        sha256: Digest::of(&before.content),
-        meta: before.meta,
-    }))
+    Ok(Some(FileRecord { sha256: Digest::of(&before.content), meta: before.meta }))
 }
 
 /// Refuses files that cannot be replaced without losing links, mode bits or a signature.
@@ -329,13 +305,10 @@ fn replaceable(path: &FilePath, image: &FileImage) -> Result<(), Error> {
     }
     // Signatures of the content (kernel documentation, ABI/testing/evm and ima_policy).
     let signed = ["security.ima", "security.evm"];
-    match signed
-        .iter()
-        .find(|name| image.meta.attributes.contains_key(**name))
-    {
-        Some(name) => unexpected(format!(
-            "{path} is signed ({name}), and gdr cannot sign what it writes"
-        )),
+    match signed.iter().find(|name| image.meta.attributes.contains_key(**name)) {
+        Some(name) => {
+            unexpected(format!("{path} is signed ({name}), and gdr cannot sign what it writes"))
+        }
         None => Ok(()),
     }
 }

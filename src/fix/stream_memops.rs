@@ -29,9 +29,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let is_on = |text: &str| unsigned(text).is_some_and(|value| value != 0);
     let mut changes: Vec<(String, Change)> = Vec::new();
     if !driver_loads.all(DWORDS, |text| !shuts(text)) {
-        if let Some((text, from)) = driver_loads
-            .on_command_line(DWORDS)
-            .filter(|(text, _)| shuts(text))
+        if let Some((text, from)) =
+            driver_loads.on_command_line(DWORDS).filter(|(text, _)| shuts(text))
         {
             return DesiredState::refused(change_word(
                 from,
@@ -46,9 +45,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         ));
     }
     if !driver_loads.all(PARAMETER, is_on) && !driver_loads.all(DWORDS, opens) {
-        if let Some((_, from)) = driver_loads
-            .on_command_line(PARAMETER)
-            .filter(|(text, _)| !is_on(text))
+        if let Some((_, from)) =
+            driver_loads.on_command_line(PARAMETER).filter(|(text, _)| !is_on(text))
         {
             return DesiredState::refused(change_word(from, PARAMETER, "1"));
         }

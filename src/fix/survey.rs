@@ -19,10 +19,8 @@ pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, FixRequest<'_>)], files: &dyn Files) 
         registers: BTreeMap::new(),
         loaded: BTreeSet::new(),
     };
-    let mut repairs: Vec<Repair> = fixes
-        .iter()
-        .map(|(fix, request)| survey.repair(fix, request))
-        .collect();
+    let mut repairs: Vec<Repair> =
+        fixes.iter().map(|(fix, request)| survey.repair(fix, request)).collect();
     merge_rebuilds(&mut repairs);
     Plan::new(ctx.facts.host.clone(), repairs)
 }
@@ -57,13 +55,8 @@ struct Survey<'p> {
 
 impl Survey<'_> {
     fn repair(&mut self, fix: &Fix, request: &FixRequest<'_>) -> Repair {
-        let DesiredState {
-            changes,
-            warnings,
-            afterwards,
-            refused,
-            unknown,
-        } = (fix.desired)(request);
+        let DesiredState { changes, warnings, afterwards, refused, unknown } =
+            (fix.desired)(request);
         let mut repair = Repair {
             fix: fix.id.to_owned(),
             about: fix.about.to_owned(),
@@ -112,14 +105,7 @@ impl Survey<'_> {
     /// changes something.
     fn action(&mut self, target: &ChangeTarget, changed: bool) -> Result<Option<Action>, NoChange> {
         Ok(match target {
-            ChangeTarget::Register {
-                bdf,
-                capability,
-                offset,
-                width,
-                mask,
-                value,
-            } => {
+            ChangeTarget::Register { bdf, capability, offset, width, mask, value } => {
                 let write = ConfigWrite {
                     bdf: *bdf,
                     capability: *capability,
@@ -132,20 +118,12 @@ impl Survey<'_> {
                 let write = self.register(write)?;
                 (write.new != write.old).then_some(Action::WriteConfig(write))
             }
-            ChangeTarget::File {
-                path,
-                mode,
-                content,
-            } => {
+            ChangeTarget::File { path, mode, content } => {
                 let old = self.text(path)?;
                 let new = content(old.as_deref())?;
                 self.write(path, *mode, old, new)?
             }
-            ChangeTarget::Mask {
-                path,
-                from,
-                content,
-            } => {
+            ChangeTarget::Mask { path, from, content } => {
                 let old = self.text(path)?;
                 let new = match &old {
                     Some(old) => content(Some(old))?,
@@ -233,8 +211,7 @@ impl Survey<'_> {
 }
 
 fn file_path(path: &str) -> Result<FilePath, String> {
-    path.try_into()
-        .map_err(|invalid| format!("{path} is {invalid}"))
+    path.try_into().map_err(|invalid| format!("{path} is {invalid}"))
 }
 
 fn planned(action: &Action) -> Option<PlannedCommand> {
@@ -243,8 +220,5 @@ fn planned(action: &Action) -> Option<PlannedCommand> {
         Action::RebuildImage(image) => (build(image)?, &[0][..]),
         _ => return None,
     };
-    Some(PlannedCommand {
-        argv: command.words(),
-        expected: expected.to_vec(),
-    })
+    Some(PlannedCommand { argv: command.words(), expected: expected.to_vec() })
 }

@@ -95,10 +95,7 @@ pub fn undo(
         }
         journals.write_undone(&journal).map_err(interrupted)?;
     }
-    let whole = journal
-        .entries
-        .iter()
-        .all(|entry| entry.progress == Progress::Undone);
+    let whole = journal.entries.iter().all(|entry| entry.progress == Progress::Undone);
     if whole && journal.state != JournalState::Undone {
         journal.state = JournalState::Undone;
         journals.write_undone(&journal).map_err(interrupted)?;
@@ -107,11 +104,7 @@ pub fn undo(
         // Ignored: the rest is removed with the journal.
         let _ = journals.discard(journal.number);
     }
-    Ok(UndoReport {
-        journal,
-        steps,
-        whole,
-    })
+    Ok(UndoReport { journal, steps, whole })
 }
 
 /// Runs a rebuild once more. It counts only if everything that it is made of is restored.
@@ -131,17 +124,11 @@ fn rebuilt(
     if let (Some(source), true) = (left.first(), restored.is_empty()) {
         return Back::Refused(is_not_restored(source));
     }
-    let back = rerun(
-        undo.executor,
-        &command(operation),
-        expected(operation),
-        report,
-    );
+    let back = rerun(undo.executor, &command(operation), expected(operation), report);
     match left.first() {
-        Some(source) if !back.is_left() => Back::Refused(format!(
-            "{}: the next undo runs it again",
-            is_not_restored(source)
-        )),
+        Some(source) if !back.is_left() => {
+            Back::Refused(format!("{}: the next undo runs it again", is_not_restored(source)))
+        }
         _ => back,
     }
 }

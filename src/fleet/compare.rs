@@ -32,10 +32,7 @@ impl Fleet {
         if mask {
             self.number_nodes();
         }
-        let section = self
-            .links
-            .as_ref()
-            .map(|links| links.section(&faults, mask));
+        let section = self.links.as_ref().map(|links| links.section(&faults, mask));
         let (network, mut findings) = section.unzip();
         let (links, heat) = match &self.links {
             Some(links) => links.links(),
@@ -74,15 +71,11 @@ impl Fleet {
         if let Some(faults) = &mut findings {
             report.findings.splice(0..0, faults.drain(..));
         }
-        report
-            .absent
-            .order_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
+        report.absent.order_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
         let above = cut_off(&mut report.findings, MAX_FINDINGS);
-        for (what, more) in [
-            ("groups", more_groups),
-            ("facts", more_facts),
-            ("findings", more_findings + above),
-        ] {
+        for (what, more) in
+            [("groups", more_groups), ("facts", more_facts), ("findings", more_findings + above)]
+        {
             if more > 0 {
                 self.note(format!("{more} more {what} are not listed"));
             }
@@ -163,10 +156,7 @@ impl Fleet {
     fn versions(&self, order: &[usize]) -> Vec<FleetValue> {
         let mut versions: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for at in order {
-            versions
-                .entry(self.nodes[*at].version)
-                .or_default()
-                .push(*at);
+            versions.entry(self.nodes[*at].version).or_default().push(*at);
         }
         let mut versions: Vec<FleetValue> = versions
             .into_iter()
@@ -217,9 +207,7 @@ impl Fleet {
     /// Number of nodes with a document of each kind.
     fn nodes_of_kinds(&self) -> Vec<usize> {
         let has = |kind: usize| move |node: &&Node| node.kinds & (1 << kind) != 0;
-        (0..self.kinds.len())
-            .map(|kind| self.nodes.iter().filter(has(kind)).count())
-            .collect()
+        (0..self.kinds.len()).map(|kind| self.nodes.iter().filter(has(kind)).count()).collect()
     }
 
     /// Of each node the facts that are not as those of most nodes; a value of `None` is a fact that it lacks.
@@ -256,11 +244,7 @@ impl Fleet {
         let key = &self.keys[key as usize];
         let (id, subject) = (self.text(key.id), self.text(key.subject));
         let kind = &self.kinds[usize::from(key.kind)];
-        let probe = if kind == "doctor" {
-            String::new()
-        } else {
-            format!("{kind}: ")
-        };
+        let probe = if kind == "doctor" { String::new() } else { format!("{kind}: ") };
         match (id.as_str(), key.source) {
             ("host", _) => subject,
             (_, Some(source)) => format!("{probe}{id}, {subject}: {}", self.text(source)),
@@ -286,11 +270,8 @@ impl Fleet {
             groups.entry(alike).or_default().push(*at);
         }
         let mut groups: Vec<(Alike<'_>, Vec<usize>)> = groups.into_iter().collect();
-        let rank: HashMap<usize, usize> = order
-            .iter()
-            .enumerate()
-            .map(|(rank, at)| (*at, rank))
-            .collect();
+        let rank: HashMap<usize, usize> =
+            order.iter().enumerate().map(|(rank, at)| (*at, rank)).collect();
         groups.order_by_key(|(_, nodes)| (std::cmp::Reverse(nodes.len()), rank[&nodes[0]]));
         let more = cut_off(&mut groups, MAX_GROUPS);
         let group = |((state, differences), nodes): (Alike<'_>, Vec<usize>)| NodeGroup {
@@ -312,9 +293,7 @@ impl Fleet {
     }
 
     fn majority(&self, majorities: &[Option<Option<u32>>], key: u32) -> Option<String> {
-        majorities[key as usize]
-            .flatten()
-            .map(|value| self.text(value))
+        majorities[key as usize].flatten().map(|value| self.text(value))
     }
 
     /// Facts that some nodes do not share, those with the fewest exceptions first.
@@ -344,9 +323,7 @@ impl Fleet {
             values.order_by_key(|nodes| std::cmp::Reverse(nodes.len()));
             values.truncate(MAX_VALUES);
             let outlier = |nodes: &[Outlier]| FleetValue {
-                value: nodes[0]
-                    .1
-                    .map_or_else(|| "none".to_owned(), |value| self.text(value)),
+                value: nodes[0].1.map_or_else(|| "none".to_owned(), |value| self.text(value)),
                 count: nodes.len(),
                 nodes: self.names(nodes.iter().map(|(.., at)| at)),
             };
@@ -372,9 +349,7 @@ impl Fleet {
             }
         }
         all.sort_unstable();
-        let mut found: Vec<_> = all
-            .chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2))
-            .collect();
+        let mut found: Vec<_> = all.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)).collect();
         found.order_by_key(|nodes| (nodes[0].0, std::cmp::Reverse(nodes.len())));
         let more = cut_off(&mut found, MAX_FINDINGS);
         let finding = |nodes: &[(u8, u32, u32, usize)]| {

@@ -27,11 +27,7 @@ const TO: &str = " > ";
 /// Figures that are worse than those of the other nodes, the worst first.
 pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
     let mut outliers: Vec<(f64, f64, u32, f64, &Series)> = Vec::new();
-    for series in fleet
-        .series
-        .iter()
-        .filter(|series| series.values.len() >= FEWEST)
-    {
+    for series in fleet.series.iter().filter(|series| series.values.len() >= FEWEST) {
         let mut values: Vec<f64> = series.values.iter().map(|(_, value)| *value).collect();
         let Some(middle) = median(&mut values) else {
             continue;
@@ -40,11 +36,7 @@ pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
         let spread = DEVIATION * median(&mut deviations).unwrap_or(0.0);
         let is_time = fleet.texts.text(series.unit) == MICROSECONDS;
         for (node, value) in &series.values {
-            let worse = if is_time {
-                value - middle
-            } else {
-                middle - value
-            };
+            let worse = if is_time { value - middle } else { middle - value };
             if worse <= middle * LOSS || worse <= spread * DEVIATIONS {
                 continue;
             }
@@ -53,9 +45,7 @@ pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
     }
     let name = |node: u32| fleet.nodes[node as usize].name.as_str();
     outliers.order_by(|(loss, _, node, ..), (other, _, of, ..)| {
-        other
-            .total_cmp(loss)
-            .then_with(|| natural(name(*node)).cmp(&natural(name(*of))))
+        other.total_cmp(loss).then_with(|| natural(name(*node)).cmp(&natural(name(*of))))
     });
     outliers.truncate(MAX_OUTLIERS);
     let figure = |(loss, median, node, value, series): (f64, f64, u32, f64, &Series)| FleetFigure {
@@ -77,9 +67,7 @@ fn links(fleet: &Fleet) -> Vec<(&Series, (&str, &str))> {
     let mut largest: HashMap<(u32, u32), &Series> = HashMap::new();
     let unit = |series: &&Series| fleet.texts.text(series.unit) == GIGABYTES_PER_SECOND;
     for series in fleet.series.iter().filter(unit) {
-        let known = largest
-            .entry((series.name, series.subject))
-            .or_insert(series);
+        let known = largest.entry((series.name, series.subject)).or_insert(series);
         if known.bytes < series.bytes {
             *known = series;
         }

@@ -11,21 +11,15 @@ const MAX_ROWS: usize = 64;
 
 /// The worst share of each pair of names.
 pub fn share_map(links: &[(&str, &str, f64)]) -> Option<HeatMap> {
-    let ends: BTreeSet<&str> = links
-        .iter()
-        .flat_map(|(from, to, _)| [*from, *to])
-        .collect();
+    let ends: BTreeSet<&str> = links.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
     let mut ends: Vec<&str> = ends.into_iter().collect();
     if ends.is_empty() {
         return None;
     }
     ends.order_by(|a, b| natural(a).cmp(&natural(b)));
     let step = ends.len().div_ceil(MAX_ROWS);
-    let rows: HashMap<&str, usize> = ends
-        .iter()
-        .enumerate()
-        .map(|(at, end)| (*end, at / step))
-        .collect();
+    let rows: HashMap<&str, usize> =
+        ends.iter().enumerate().map(|(at, end)| (*end, at / step)).collect();
     let names: Vec<String> = ends
         .chunks(step)
         .map(|chunk| match chunk {

@@ -23,12 +23,7 @@ pub const DOCTOR_SCHEMA: &str = "gdr.doctor/1";
 const MAX_FACTS: usize = 100_000;
 
 /// Checks whose evidence changes by itself: idle links, counters, memory in use.
-const VOLATILE: [&str; 4] = [
-    "pcie.link",
-    "pcie.errors",
-    "limits.rdma-cgroup",
-    "platform.cma",
-];
+const VOLATILE: [&str; 4] = ["pcie.link", "pcie.errors", "limits.rdma-cgroup", "platform.cma"];
 
 /// Reports of a fleet.
 #[derive(Debug, Default)]
@@ -142,11 +137,7 @@ impl Fleet {
 
     /// A node that has no report.
     pub fn absent(&mut self, node: &str, why: Absence, reason: impl Into<String>) {
-        let absent = AbsentNode {
-            node: node.to_owned(),
-            why,
-            reason: reason.into(),
-        };
+        let absent = AbsentNode { node: node.to_owned(), why, reason: reason.into() };
         // The first reason is the cause.
         self.absent.entry(node.to_owned()).or_insert(absent);
     }
@@ -241,10 +232,8 @@ impl Fleet {
             reasons: Reasons::default(),
         };
         if !head.complete {
-            let text = format!(
-                "gdr {}: it ended before it was complete",
-                self.kinds[usize::from(kind)]
-            );
+            let text =
+                format!("gdr {}: it ended before it was complete", self.kinds[usize::from(kind)]);
             intake.reasons.add(FleetState::Undetermined, &text);
         }
         if head.probe.is_none() {
@@ -295,14 +284,10 @@ impl Fleet {
     }
 
     fn kind(&mut self, name: &str) -> Option<u8> {
-        let at = self
-            .kinds
-            .iter()
-            .position(|kind| kind == name)
-            .unwrap_or_else(|| {
-                self.kinds.push(name.to_owned());
-                self.kinds.len() - 1
-            });
+        let at = self.kinds.iter().position(|kind| kind == name).unwrap_or_else(|| {
+            self.kinds.push(name.to_owned());
+            self.kinds.len() - 1
+        });
         // A mask of 32 bits; there are fewer probes.
         u8::try_from(at).ok().filter(|at| *at < 32)
     }
@@ -320,10 +305,7 @@ impl Fleet {
             false => plain,
         };
         let at = *self.by_name.entry(name.clone()).or_insert_with(|| {
-            self.nodes.push(Node {
-                name,
-                ..Node::default()
-            });
+            self.nodes.push(Node { name, ..Node::default() });
             self.nodes.len() - 1
         });
         self.nodes[at].kinds |= 1 << kind;
@@ -341,12 +323,7 @@ impl Fleet {
     /// A fact whose check, subject and source have numbers.
     fn numbered_fact(&mut self, intake: &mut Intake, key: (u32, u32, Option<u32>), value: &str) {
         let (id, subject, source) = key;
-        let key = FactKey {
-            kind: intake.kind,
-            id,
-            subject,
-            source,
-        };
+        let key = FactKey { kind: intake.kind, id, subject, source };
         let keys = &mut self.keys;
         let number = *self.by_key.entry(key).or_insert_with(|| {
             keys.push(key);
@@ -364,10 +341,7 @@ impl Fleet {
             ("CPU", text(&host.cpu)),
             ("CPUs", number(host.cpus)),
             // Equal machines differ by a few MiB.
-            (
-                "memory, GiB",
-                number(host.memory.map(|bytes| bytes.saturating_add(1 << 29) >> 30)),
-            ),
+            ("memory, GiB", number(host.memory.map(|bytes| bytes.saturating_add(1 << 29) >> 30))),
         ] {
             if let Some(value) = value {
                 self.fact(intake, ("host", what), &value);
@@ -377,16 +351,9 @@ impl Fleet {
 
     fn add_device(&mut self, device: &Device<'_>, intake: &mut Intake) {
         let place = device.bdf.as_deref().unwrap_or("no PCI function");
-        let numa = device
-            .numa
-            .map_or("none".to_owned(), |numa| numa.to_string());
-        let links = device
-            .nvlinks
-            .map_or("unknown".to_owned(), |links| links.to_string());
-        let value = format!(
-            "{} at {place}, NUMA node {numa}, NVLinks {links}",
-            device.label
-        );
+        let numa = device.numa.map_or("none".to_owned(), |numa| numa.to_string());
+        let links = device.nvlinks.map_or("unknown".to_owned(), |links| links.to_string());
+        let value = format!("{} at {place}, NUMA node {numa}, NVLinks {links}", device.label);
         self.fact(intake, ("device", &device.name), &value);
     }
 
@@ -463,10 +430,8 @@ impl Fleet {
         ) {
             let word = if failed { "fail" } else { "warn" };
             let reason = result.reason.as_deref().unwrap_or("no reason was given");
-            let value = format!(
-                "{word}: {}: {reason}",
-                result.verdict.word(result.median.is_some())
-            );
+            let value =
+                format!("{word}: {}: {reason}", result.verdict.word(result.median.is_some()));
             let name = match result.bytes {
                 Some(bytes) => format!("{}, {bytes} bytes", result.name),
                 None => result.name.to_string(),
@@ -493,16 +458,11 @@ impl Fleet {
         }
         intake.figures += 1;
         let node = intake.node;
-        let (name, subject) = (
-            self.texts.number(&result.name),
-            self.texts.number(&result.subject),
-        );
+        let (name, subject) = (self.texts.number(&result.name), self.texts.number(&result.subject));
         let unit = self.texts.number(&result.unit);
         let series = &mut self.series;
-        let at = *self
-            .by_series
-            .entry((intake.kind, name, subject, result.bytes))
-            .or_insert_with(|| {
+        let at = *self.by_series.entry((intake.kind, name, subject, result.bytes)).or_insert_with(
+            || {
                 series.push(Series {
                     name,
                     subject,
@@ -511,7 +471,8 @@ impl Fleet {
                     values: Vec::new(),
                 });
                 series.len() - 1
-            });
+            },
+        );
         // From several NUMA nodes the best counts: the others are far by design.
         let values = &mut self.series[at].values;
         match values.last_mut() {
@@ -532,11 +493,7 @@ impl Fleet {
             .cloned()
             .collect();
         for name in missing {
-            self.absent(
-                &name,
-                Absence::Missing,
-                "it was expected, and no report of it came",
-            );
+            self.absent(&name, Absence::Missing, "it was expected, and no report of it came");
         }
         // A report that came in the end counts.
         let by_name = &self.by_name;

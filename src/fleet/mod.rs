@@ -27,10 +27,8 @@ pub fn exit_code(report: &FleetReport) -> u8 {
     let network = report.network.as_ref();
     let failures = network.map_or(0, FleetNetwork::failures);
     let is_empty = network.is_some_and(|network| network.pairs == 0);
-    match (
-        summary.failed + summary.absent + failures,
-        summary.undetermined + usize::from(is_empty),
-    ) {
+    match (summary.failed + summary.absent + failures, summary.undetermined + usize::from(is_empty))
+    {
         (1.., _) => 1,
         (0, 1..) => 3,
         (0, 0) => 0,

@@ -24,16 +24,10 @@ pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let mut stems: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     for (stem, digits, number) in numbered {
         // Zeros in front of one number make the width of all significant.
-        let width = if padded.contains(&(stem, digits)) {
-            digits
-        } else {
-            0
-        };
+        let width = if padded.contains(&(stem, digits)) { digits } else { 0 };
         stems.entry((stem, width)).or_default().push(number);
     }
-    let ranges = stems
-        .into_iter()
-        .map(|((stem, width), numbers)| bracket(stem, width, numbers));
+    let ranges = stems.into_iter().map(|((stem, width), numbers)| bracket(stem, width, numbers));
     whole.sort_unstable();
     whole.dedup();
     let names = ranges.chain(whole.into_iter().map(str::to_owned));
@@ -42,8 +36,7 @@ pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 
 /// Text that a host list can hold as it is.
 fn is_plain(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
+    text.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
 }
 
 fn bracket(stem: &str, width: usize, mut numbers: Vec<u64>) -> String {
@@ -90,19 +83,13 @@ mod tests {
     fn cuts_long_texts_between_characters() {
         let whole = "x".repeat(MAX_TEXT);
         assert_eq!(cut(&whole), whole);
-        assert_eq!(
-            cut(&"\u{20ac}".repeat(400)),
-            "\u{20ac}".repeat(341) + "\u{2026}"
-        );
+        assert_eq!(cut(&"\u{20ac}".repeat(400)), "\u{20ac}".repeat(341) + "\u{2026}");
     }
 
     #[test]
     fn folds_as_slurm_does() {
         // scontrol show hostlist n1,n2,n3,n10,n4,login
-        assert_eq!(
-            fold(["n1", "n2", "n3", "n10", "n4", "login"]),
-            "n[1-4,10],login"
-        );
+        assert_eq!(fold(["n1", "n2", "n3", "n10", "n4", "login"]), "n[1-4,10],login");
         assert_eq!(fold(["n01", "n02", "n10"]), "n[01-02,10]");
         assert_eq!(fold(["n7"]), "n7");
         assert_eq!(fold(["a b1", "x", "x"]), "a b1,x");

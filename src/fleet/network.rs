@@ -49,15 +49,12 @@ impl Links {
         let mut nodes: Vec<usize> = match entity {
             Entity::Sending(nic) | Entity::Receiving(nic) | Entity::Nic(nic) => vec![nic.node],
             Entity::Node(node) => vec![node],
-            Entity::Rail(rail) => (0..self.nodes.len())
-                .filter(|node| self.nics[*node].len() > rail)
-                .collect(),
+            Entity::Rail(rail) => {
+                (0..self.nodes.len()).filter(|node| self.nics[*node].len() > rail).collect()
+            }
             Entity::Leaf(leaf) | Entity::Uplinks(leaf) => {
                 let nics = self.leaves.get(leaf).map(|(_, nics)| nics.as_slice());
-                nics.unwrap_or_default()
-                    .iter()
-                    .map(|nic| nic.node)
-                    .collect()
+                nics.unwrap_or_default().iter().map(|nic| nic.node).collect()
             }
         };
         nodes.dedup();
@@ -88,16 +85,8 @@ impl Links {
         let fault = |fault: &Fault| FleetFault {
             kind: kind(fault.entity),
             subject: self.name(fault.entity),
-            nodes: fold(
-                self.nodes_of(fault.entity)
-                    .iter()
-                    .map(|at| self.nodes[*at].as_str()),
-            ),
-            symptoms: fault
-                .symptoms
-                .iter()
-                .map(|symptom| word(*symptom).to_owned())
-                .collect(),
+            nodes: fold(self.nodes_of(fault.entity).iter().map(|at| self.nodes[*at].as_str())),
+            symptoms: fault.symptoms.iter().map(|symptom| word(*symptom).to_owned()).collect(),
             ratio: fault.ratio,
             measurements: fault.measurements,
             confidence: fault.confidence,
@@ -109,11 +98,7 @@ impl Links {
             quick: self.quick,
             seconds: self.seconds,
             pairs: self.measurements.len(),
-            failed: self
-                .measurements
-                .iter()
-                .filter(|measured| measured.failed)
-                .count(),
+            failed: self.measurements.iter().filter(|measured| measured.failed).count(),
             unexplained: self.unexplained(faults).count(),
             faults: faults.iter().map(fault).collect(),
         };
@@ -176,9 +161,7 @@ impl Links {
                 *counts.entry(reason).or_default() += 1;
             }
         }
-        let most = counts
-            .into_iter()
-            .max_by_key(|(reason, count)| (*count, *reason));
+        let most = counts.into_iter().max_by_key(|(reason, count)| (*count, *reason));
         most.map(|(reason, _)| reason.to_owned())
     }
 
@@ -230,9 +213,7 @@ impl Links {
     pub fn links(&self) -> (Vec<FleetLink>, Option<HeatMap>) {
         let mut shares = self.shares();
         let node = |nic: &Nic| self.nodes[nic.node].as_str();
-        let pairs = shares
-            .iter()
-            .map(|(from, to, link)| (node(from), node(to), link.share));
+        let pairs = shares.iter().map(|(from, to, link)| (node(from), node(to), link.share));
         let heat = share_map(&pairs.collect::<Vec<_>>());
         shares.sort_by(|(_, _, a), (_, _, b)| {
             let names = || natural(&a.node).cmp(&natural(&b.node));
@@ -256,18 +237,15 @@ fn finding(fault: &FleetFault, count: usize) -> FleetFinding {
 }
 
 fn message(fault: &FleetFault) -> String {
-    let words = fault
-        .symptoms
-        .iter()
-        .map(|symptom| match (symptom.as_str(), fault.ratio) {
-            ("bandwidth", Some(ratio)) => format!("{:.0} % of the usual bandwidth", ratio * 100.0),
-            ("latency", Some(ratio)) if fault.symptoms[0] == "latency" => {
-                format!("{ratio:.1} times the usual latency")
-            }
-            ("latency", _) => "late".to_owned(),
-            ("loss", _) => "packets are lost".to_owned(),
-            _ => "nothing gets through".to_owned(),
-        });
+    let words = fault.symptoms.iter().map(|symptom| match (symptom.as_str(), fault.ratio) {
+        ("bandwidth", Some(ratio)) => format!("{:.0} % of the usual bandwidth", ratio * 100.0),
+        ("latency", Some(ratio)) if fault.symptoms[0] == "latency" => {
+            format!("{ratio:.1} times the usual latency")
+        }
+        ("latency", _) => "late".to_owned(),
+        ("loss", _) => "packets are lost".to_owned(),
+        _ => "nothing gets through".to_owned(),
+    });
     let mut text = words.collect::<Vec<_>>().join(", ");
     if let Some(reason) = &fault.reason {
         text.push_str(&format!(" ({reason})"));
@@ -280,10 +258,7 @@ fn message(fault: &FleetFault) -> String {
         fault.measurements
     ));
     if !fault.same.is_empty() {
-        text.push_str(&format!(
-            "; these have the same measurements: {}",
-            fault.same.join("; ")
-        ));
+        text.push_str(&format!("; these have the same measurements: {}", fault.same.join("; ")));
     }
     text
 }

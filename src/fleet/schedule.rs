@@ -52,19 +52,13 @@ pub fn schedule(nodes: usize, rails: usize, quick: bool) -> Vec<Round> {
         let picked = order.iter().cycle().skip(from).take(count.min(all.len()));
         picked.map(|at| all[*at].clone()).collect::<Vec<_>>()
     };
-    let round = |phase, shift, pairs| Round {
-        phase,
-        shift,
-        pairs,
-    };
+    let round = |phase, shift, pairs| Round { phase, shift, pairs };
     let alone = match quick {
         true => chosen(few.max(FEWEST), 0),
         false => all.clone(),
     };
-    let mut rounds: Vec<Round> = alone
-        .into_iter()
-        .map(|pairs| round(Phase::Alone, 0, pairs))
-        .collect();
+    let mut rounds: Vec<Round> =
+        alone.into_iter().map(|pairs| round(Phase::Alone, 0, pairs)).collect();
     if rails > 1 {
         rounds.push(round(Phase::Together, 0, halves(nodes)));
         let more = if quick { 0 } else { few };
@@ -176,24 +170,14 @@ mod tests {
 
     #[test]
     fn quick_rounds_grow_with_the_logarithm() {
-        for (nodes, rounds) in [
-            (2, 1),
-            (4, 3),
-            (5, 3),
-            (16, 4),
-            (64, 6),
-            (256, 8),
-            (1000, 10),
-        ] {
+        for (nodes, rounds) in [(2, 1), (4, 3), (5, 3), (16, 4), (64, 6), (256, 8), (1000, 10)] {
             let quick = schedule(nodes, 8, true);
             let alone = of_phase(&quick, Phase::Alone);
             assert_eq!(alone.len(), rounds, "{nodes}");
             assert_eq!(quick.len(), rounds + 2, "{nodes}");
             let pairs: Vec<_> = alone.iter().flat_map(|round| &round.pairs).collect();
-            let distinct: BTreeSet<_> = pairs
-                .iter()
-                .map(|(one, other)| (one.min(other), one.max(other)))
-                .collect();
+            let distinct: BTreeSet<_> =
+                pairs.iter().map(|(one, other)| (one.min(other), one.max(other))).collect();
             assert_eq!(distinct.len(), pairs.len(), "{nodes}");
         }
     }

@@ -26,11 +26,7 @@ fn report(documents: &[(&str, Value)]) -> FleetReport {
 }
 
 fn groups(report: &FleetReport) -> Vec<(&str, usize)> {
-    report
-        .groups
-        .iter()
-        .map(|group| (group.nodes.as_str(), group.differences.len()))
-        .collect()
+    report.groups.iter().map(|group| (group.nodes.as_str(), group.differences.len())).collect()
 }
 
 #[test]
@@ -45,9 +41,7 @@ fn two_nodes_that_differ_are_two_groups() {
 /// What is not compared is not kept, and the note says so.
 #[test]
 fn facts_beyond_the_limit_take_no_memory() {
-    let row: String = (0..250_000)
-        .map(|at| format!("\"{at}\":\"PIX\","))
-        .collect();
+    let row: String = (0..250_000).map(|at| format!("\"{at}\":\"PIX\",")).collect();
     let topology = format!(
         "{{\"schema\":\"gdr.topo/1\",\"gdr\":\"1\",\"host\":{{\"name\":\"a\"}},\"matrix\":{{\"\":{{{row}\"b\":\"PIX\"}}}}}}"
     );
@@ -56,10 +50,7 @@ fn facts_beyond_the_limit_take_no_memory() {
     assert_ne!(fleet.texts.text(99_000), "");
     assert_eq!(fleet.texts.text(101_000), "");
     let merged = fleet.report(false);
-    assert_eq!(
-        merged.notes,
-        ["a: only the first 100000 facts and figures were compared"]
-    );
+    assert_eq!(merged.notes, ["a: only the first 100000 facts and figures were compared"]);
     assert_eq!(merged.summary.ok, 1);
 }
 
@@ -67,13 +58,7 @@ fn facts_beyond_the_limit_take_no_memory() {
 #[test]
 fn individual_facts_are_no_differences() {
     let node = |host: &'static str| {
-        (
-            host,
-            doctor(
-                host,
-                &[("x.serial", "info", host), ("gpu.driver", "pass", "580")],
-            ),
-        )
+        (host, doctor(host, &[("x.serial", "info", host), ("gpu.driver", "pass", "580")]))
     };
     let merged = report(&[node("n1"), node("n2"), node("n3"), node("n4")]);
     assert_eq!(groups(&merged), [("n[1-4]", 0)]);
@@ -82,15 +67,9 @@ fn individual_facts_are_no_differences() {
 
 #[test]
 fn lacking_facts_are_differences() {
-    let all = [
-        ("gpu.present", "pass", "there"),
-        ("gpu.driver", "pass", "580"),
-    ];
-    let documents = [
-        ("n1", doctor("n1", &all)),
-        ("n2", doctor("n2", &all)),
-        ("n3", doctor("n3", &all[..1])),
-    ];
+    let all = [("gpu.present", "pass", "there"), ("gpu.driver", "pass", "580")];
+    let documents =
+        [("n1", doctor("n1", &all)), ("n2", doctor("n2", &all)), ("n3", doctor("n3", &all[..1]))];
     let merged = report(&documents);
     assert_eq!(groups(&merged), [("n[1-2]", 0), ("n3", 1)]);
     let difference = &merged.groups[1].differences[0];
@@ -121,19 +100,10 @@ fn late_report_counts() {
     fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
     fleet.add(Some("n2"), "", doctor("host", &[]).to_string().as_bytes());
     let merged = fleet.report(false);
-    let absent: Vec<(&str, Absence)> = merged
-        .absent
-        .iter()
-        .map(|absent| (absent.node.as_str(), absent.why))
-        .collect();
-    assert_eq!(
-        absent,
-        [("n1", Absence::TimedOut), ("n3", Absence::Missing)]
-    );
-    assert_eq!(
-        (merged.groups[0].nodes.as_str(), exit_code(&merged)),
-        ("n2", 1)
-    );
+    let absent: Vec<(&str, Absence)> =
+        merged.absent.iter().map(|absent| (absent.node.as_str(), absent.why)).collect();
+    assert_eq!(absent, [("n1", Absence::TimedOut), ("n3", Absence::Missing)]);
+    assert_eq!((merged.groups[0].nodes.as_str(), exit_code(&merged)), ("n2", 1));
 }
 
 #[test]
@@ -142,11 +112,7 @@ fn figures_of_fewer_than_four_nodes_are_not_compared() {
         json!({ "schema": "gdr.probe/1", "gdr": "1", "host": { "source": "live", "name": host }, "probe": "host", "simulated": false,
             "complete": true, "results": [{ "name": "x", "subject": "GPU0", "bytes": 1, "unit": "GB/s", "median": rate, "verdict": "ok", "reason": null }] })
     };
-    let few = [
-        ("n1", probe("n1", 50.0)),
-        ("n2", probe("n2", 50.0)),
-        ("n3", probe("n3", 5.0)),
-    ];
+    let few = [("n1", probe("n1", 50.0)), ("n2", probe("n2", 50.0)), ("n3", probe("n3", 5.0))];
     assert!(report(&few).figures.is_empty());
     let enough = [few.to_vec(), vec![("n4", probe("n4", 50.0))]].concat();
     assert_eq!(report(&enough).figures[0].node, "n3");
@@ -169,14 +135,8 @@ fn failure_that_no_part_explains_is_no_pass() {
             let value = |value: f64| (!failed).then_some(value);
             Measurement {
                 phase: Phase::Alone,
-                client: Nic {
-                    node: client,
-                    rail: 0,
-                },
-                server: Nic {
-                    node: server,
-                    rail: 0,
-                },
+                client: Nic { node: client, rail: 0 },
+                server: Nic { node: server, rail: 0 },
                 there: value(10.0),
                 back: value(9.0),
                 latency: value(2.0),
@@ -192,10 +152,7 @@ fn failure_that_no_part_explains_is_no_pass() {
             nodes: nodes.map(str::to_owned).to_vec(),
             nics: vec![vec!["mlx5_0".to_owned()]; 4],
             measurements: pairs.into_iter().enumerate().map(measurement).collect(),
-            reasons: failing
-                .iter()
-                .map(|at| (*at, "no answer".to_owned()))
-                .collect(),
+            reasons: failing.iter().map(|at| (*at, "no answer".to_owned())).collect(),
             rounds: 3,
             ..Links::default()
         });
@@ -205,10 +162,7 @@ fn failure_that_no_part_explains_is_no_pass() {
     // All measurements of one node: it is dead, and the report has the reason.
     let dead = report(&[0, 1, 2]);
     let faults = &dead.network.as_ref().expect("a network").faults;
-    assert_eq!(
-        (faults.len(), faults[0].reason.as_deref()),
-        (1, Some("no answer"))
-    );
+    assert_eq!((faults.len(), faults[0].reason.as_deref()), (1, Some("no answer")));
     let report = report(&[4]);
     let network = report.network.as_ref().expect("a network");
     assert_eq!((network.faults.len(), network.unexplained), (0, 1));

@@ -128,9 +128,7 @@ mod tests {
                 vec!["mlx5_1".to_owned(), "ens2".to_owned()],
             ]
         };
-        ["n1", "n2.cluster", "n3"]
-            .map(|node| (node.to_owned(), nics()))
-            .to_vec()
+        ["n1", "n2.cluster", "n3"].map(|node| (node.to_owned(), nics())).to_vec()
     }
 
     /// Switches with the numbers of node and NIC.
@@ -139,10 +137,7 @@ mod tests {
     fn read(text: &str) -> Result<Read, String> {
         let pairs = |nics: Vec<Nic>| nics.into_iter().map(|nic| (nic.node, nic.rail)).collect();
         let leaves = leaves(text, &expand, &nodes())?;
-        Ok(leaves
-            .into_iter()
-            .map(|(name, nics)| (name, pairs(nics)))
-            .collect())
+        Ok(leaves.into_iter().map(|(name, nics)| (name, pairs(nics))).collect())
     }
 
     #[test]
@@ -170,14 +165,8 @@ mod tests {
         let text = "n1: lldp.ens1.via=LLDP\nn1: lldp.ens1.chassis.name=leaf1\nn2: lldp.ens1.chassis.name=leaf1\n\
                     n1: lldp.ens2.chassis.name=leaf2\nn9: lldp.ens2.chassis.name=leaf9\n";
         assert_eq!(read(text), rails);
-        assert_eq!(
-            read("n[1-2] mlx5_0 leaf1\nn1 ens2 leaf2 # a cable\n\n"),
-            rails
-        );
-        assert_eq!(
-            read("n3 leaf7"),
-            Ok(vec![("leaf7".to_owned(), vec![(2, 0), (2, 1)])])
-        );
+        assert_eq!(read("n[1-2] mlx5_0 leaf1\nn1 ens2 leaf2 # a cable\n\n"), rails);
+        assert_eq!(read("n3 leaf7"), Ok(vec![("leaf7".to_owned(), vec![(2, 0), (2, 1)])]));
     }
 
     #[test]
@@ -187,9 +176,6 @@ mod tests {
             assert!(error.contains("names no NIC"), "{error}");
         }
         let error = read("\nn1 a b c\n").expect_err("four words");
-        assert!(
-            error.starts_with("line 2: expected node and switch"),
-            "{error}"
-        );
+        assert!(error.starts_with("line 2: expected node and switch"), "{error}");
     }
 }

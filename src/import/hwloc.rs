@@ -47,10 +47,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         host: host(&document),
         numa: nodes.all,
         nvme: os.nvme(),
-        driver: Driver {
-            gpus: os.gpus(&pci),
-            ..Driver::default()
-        },
+        driver: Driver { gpus: os.gpus(&pci), ..Driver::default() },
         platform: platform(&document, &pci),
         pci: match pci.is_empty() {
             // Every machine has PCI devices, so this document was written without them.
@@ -94,12 +91,8 @@ fn functions(
         found.push(PciDevice {
             bdf,
             place: Fact::Known(tree.place(at, bdf)),
-            attributes: is_of_interest(&ids).then(|| {
-                Box::new(Attributes {
-                    local_cpus,
-                    ..Attributes::default()
-                })
-            }),
+            attributes: is_of_interest(&ids)
+                .then(|| Box::new(Attributes { local_cpus, ..Attributes::default() })),
             ids,
             numa_node,
             config: Config::default(),
@@ -132,21 +125,12 @@ fn is_network(device: &PciDevice) -> bool {
 fn ids(text: &str) -> Fact<Ids> {
     let parse = || {
         let mut words = text.split(' ');
-        let class = u32::from_str_radix(words.next()?, 16)
-            .ok()
-            .filter(|class| *class <= 0xffff)?;
-        let (vendor, device) = words
-            .next()?
-            .strip_prefix('[')?
-            .strip_suffix(']')?
-            .split_once(':')?;
-        let interface = words
-            .nth(2)
-            .and_then(|text| u8::from_str_radix(text, 16).ok());
-        let (vendor, device) = (
-            u16::from_str_radix(vendor, 16).ok()?,
-            u16::from_str_radix(device, 16).ok()?,
-        );
+        let class = u32::from_str_radix(words.next()?, 16).ok().filter(|class| *class <= 0xffff)?;
+        let (vendor, device) =
+            words.next()?.strip_prefix('[')?.strip_suffix(']')?.split_once(':')?;
+        let interface = words.nth(2).and_then(|text| u8::from_str_radix(text, 16).ok());
+        let (vendor, device) =
+            (u16::from_str_radix(vendor, 16).ok()?, u16::from_str_radix(device, 16).ok()?);
         (vendor != 0).then_some(Ids {
             vendor,
             device: Some(device),

@@ -51,13 +51,10 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
     let of_class = |is: fn(&Ids) -> bool| {
-        devices
-            .iter()
-            .filter(move |device| device.ids.known().is_some_and(is))
+        devices.iter().filter(move |device| device.ids.known().is_some_and(is))
     };
-    let nvme: Vec<(String, Bdf)> = of_class(Ids::is_nvme)
-        .map(|device| (device.bdf.to_string(), device.bdf))
-        .collect();
+    let nvme: Vec<(String, Bdf)> =
+        of_class(Ids::is_nvme).map(|device| (device.bdf.to_string(), device.bdf)).collect();
     let platform = Platform {
         paravirtual_devices: super::paravirtual_devices(&devices),
         ..Platform::default()
@@ -100,16 +97,10 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         }
     });
     if left_out > 0 {
-        failure.add(
-            0,
-            format!("more than {FUNCTIONS} functions: {left_out} ignored"),
-        );
+        failure.add(0, format!("more than {FUNCTIONS} functions: {left_out} ignored"));
     }
     if unread > 0 {
-        failure.add(
-            0,
-            format!("more than {MOST_READ} functions in all parts: {unread} not read"),
-        );
+        failure.add(0, format!("more than {MOST_READ} functions in all parts: {unread} not read"));
     }
     machines.join(run, failure);
     let mut machines = machines.all();
@@ -118,10 +109,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
     if let Some(first) = machines.first()
         && all > first.len()
     {
-        let line = machines[1..]
-            .iter()
-            .flat_map(Functions::values)
-            .map(|merged| merged.line);
+        let line = machines[1..].iter().flat_map(Functions::values).map(|merged| merged.line);
         failure.add(
             line.min().unwrap_or_default(),
             "has no function in common with other parts of this text: it may be another machine, and paths between them are \
@@ -184,10 +172,7 @@ fn devices(functions: Functions, failure: &mut ParseNotes) -> Vec<(PciDevice, bo
         let device = PciDevice {
             bdf,
             place: tree.place(bdf),
-            ids: merged
-                .numbers
-                .ids()
-                .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+            ids: merged.numbers.ids().map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
             numa_node: merged.numa,
             config: merged.config,
             attributes: Some(merged.attributes)
@@ -210,41 +195,23 @@ fn on_root(merged: &MergedFunction) -> bool {
     const FPGAS: [u16; 2] = [0x10ee, 0x1172];
     match merged.port {
         _ if merged.numbers.vendor == Some(INTEL)
-            && merged
-                .numbers
-                .device
-                .is_some_and(|of| PERIPHERALS.contains(&of)) =>
+            && merged.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) =>
         {
             true
         }
         Some(port) if port.is_integrated() => true,
-        Some(PortType::RootPort) => merged
-            .numbers
-            .vendor
-            .is_some_and(|vendor| vendor != RED_HAT),
+        Some(PortType::RootPort) => merged.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
         // Some NICs claim to be host bridges but are endpoints.
         Some(_) => false,
-        None if merged
-            .numbers
-            .vendor
-            .is_some_and(|vendor| FPGAS.contains(&vendor)) =>
-        {
-            false
-        }
-        None => merged
-            .numbers
-            .class
-            .is_some_and(|class| class >> 8 == 0x0600),
+        None if merged.numbers.vendor.is_some_and(|vendor| FPGAS.contains(&vendor)) => false,
+        None => merged.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
     }
 }
 
 /// Virtual functions may extend past the last function of the physical one's bus (PCIe 9.2.1.2).
 fn reach(tree: &mut Tree, bdf: Bdf, merged: &MergedFunction) {
-    let Some(sriov) = merged
-        .config
-        .sriov
-        .present()
-        .filter(|sriov| sriov.enabled && sriov.num_vfs > 0)
+    let Some(sriov) =
+        merged.config.sriov.present().filter(|sriov| sriov.enabled && sriov.num_vfs > 0)
     else {
         return;
     };
@@ -278,17 +245,13 @@ impl ParseNotes {
     fn notes(mut self) -> Vec<Note> {
         self.found.sort();
         if self.more > 0 {
-            self.found
-                .push((0, format!("and {} more remarks", self.more)));
+            self.found.push((0, format!("and {} more remarks", self.more)));
         }
         let source = |line: usize| match line {
             0 => "lspci".to_owned(),
             line => format!("lspci, line {line}"),
         };
-        let note = |(line, message)| Note {
-            source: source(line),
-            message,
-        };
+        let note = |(line, message)| Note { source: source(line), message };
         self.found.into_iter().map(note).collect()
     }
 }

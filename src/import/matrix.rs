@@ -44,11 +44,7 @@ pub fn add(facts: &mut Facts, bytes: &[u8]) {
     let mut pairs = Vec::new();
     for ((row, gpu), at) in rows.iter().zip(gpus).zip(0..) {
         for (other, nvlinks) in addresses.iter().zip(&row.nvlinks).skip(at + 1) {
-            pairs.push(LinkedPair {
-                from: addresses[at],
-                to: *other,
-                nvlinks: *nvlinks,
-            });
+            pairs.push(LinkedPair { from: addresses[at], to: *other, nvlinks: *nvlinks });
         }
         if let Some(cpus) = row.rest.first().and_then(|cpus| cpus.parse().ok()) {
             gpu.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
@@ -68,24 +64,16 @@ fn matrix(text: &str) -> Option<Vec<Row<'_>>> {
     let mut lines = text.lines();
     loop {
         // On a terminal nvidia-smi underlines the head.
-        let head = lines
-            .find(|line| line.contains("GPU0"))?
-            .replace("\u{1b}[4m", " ");
+        let head = lines.find(|line| line.contains("GPU0"))?.replace("\u{1b}[4m", " ");
         let words = head.split_ascii_whitespace();
         let devices: Vec<&str> = words.take_while(|word| *word != "CPU").collect();
-        let gpus = devices
-            .iter()
-            .filter(|name| name.starts_with("GPU"))
-            .count();
+        let gpus = devices.iter().filter(|name| name.starts_with("GPU")).count();
         if !(1..=MOST_GPUS).contains(&gpus) {
             continue;
         }
         // A row may look like another head, so no more rows are read than decide.
-        let rows: Vec<Row<'_>> = lines
-            .clone()
-            .take(gpus + 1)
-            .map_while(|line| row(line, devices.len()))
-            .collect();
+        let rows: Vec<Row<'_>> =
+            lines.clone().take(gpus + 1).map_while(|line| row(line, devices.len())).collect();
         if rows.len() == gpus {
             return Some(rows);
         }
@@ -99,10 +87,7 @@ fn row(line: &str, count: usize) -> Option<Row<'_>> {
     number.parse::<u32>().ok()?;
     let cells: Vec<&str> = words.by_ref().take(count).collect();
     let nvlinks: Option<Vec<u32>> = cells.iter().map(|cell| nvlinks(cell)).collect();
-    Some(Row {
-        nvlinks: nvlinks.filter(|links| links.len() == count)?,
-        rest: words.collect(),
-    })
+    Some(Row { nvlinks: nvlinks.filter(|links| links.len() == count)?, rest: words.collect() })
 }
 
 /// Number of NVLinks in a cell.
@@ -144,19 +129,12 @@ mlx5_0\tPIX\tSYS\t X
         let mut facts = gpus(2);
         add(&mut facts, MATRIX.as_bytes());
         let bdf = |text: &str| text.parse::<Bdf>().expect("an address");
-        let pair = LinkedPair {
-            from: bdf("10:00.0"),
-            to: bdf("11:00.0"),
-            nvlinks: 18,
-        };
+        let pair = LinkedPair { from: bdf("10:00.0"), to: bdf("11:00.0"), nvlinks: 18 };
         assert_eq!(facts.linked_pairs, Fact::Known(vec![pair]));
         let second = &facts.devices()[1];
         assert_eq!(second.numa_node, Fact::Known(Some(1)));
         let cpus = &second.attributes.as_ref().expect("attributes").local_cpus;
-        assert_eq!(
-            cpus.known().map(ToString::to_string).as_deref(),
-            Some("32-63")
-        );
+        assert_eq!(cpus.known().map(ToString::to_string).as_deref(), Some("32-63"));
     }
 
     #[test]
@@ -165,21 +143,14 @@ mlx5_0\tPIX\tSYS\t X
         add(&mut facts, MATRIX.as_bytes());
         assert!(facts.linked_pairs.known().is_none());
         let message = &facts.notes.last().expect("a note").message;
-        assert_eq!(
-            message,
-            "ignored: its matrix has 2 GPUs and the list of PCI functions 3"
-        );
+        assert_eq!(message, "ignored: its matrix has 2 GPUs and the list of PCI functions 3");
     }
 
     #[test]
     fn a_cut_matrix_is_ignored() {
         let cut = MATRIX.replace("NV18\t X ", "NV18");
-        for text in [
-            cut.as_str(),
-            "GPU0: NVIDIA H100\nGPU1: x\n",
-            "GPU0",
-            "GPU0 X NV999999999999",
-        ] {
+        for text in [cut.as_str(), "GPU0: NVIDIA H100\nGPU1: x\n", "GPU0", "GPU0 X NV999999999999"]
+        {
             assert_eq!(matrix(text), None, "{text}");
         }
     }

@@ -69,9 +69,7 @@ fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
         ids.class_and_subclass() == 0x0207
             || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
     };
-    let nics = pci
-        .iter()
-        .filter(|device| device.ids.known().is_some_and(is_nic));
+    let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
     nics.map(|device| device.bdf).collect()
 }
 

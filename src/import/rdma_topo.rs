@@ -35,10 +35,7 @@ const START: usize = 1 << 16;
 
 /// Detects a dump: a list whose first object has the key `realpath`.
 pub fn is_format(bytes: &[u8]) -> bool {
-    let inner = bytes
-        .strip_prefix(b"[")
-        .unwrap_or_default()
-        .trim_ascii_start();
+    let inner = bytes.strip_prefix(b"[").unwrap_or_default().trim_ascii_start();
     let start = inner.get(..START).unwrap_or(inner);
     let key = b"\"realpath\"";
     inner.starts_with(b"{") && start.windows(key.len()).any(|part| part == key)
@@ -49,19 +46,14 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error)))
     })?;
     functions.order_by_key(|function| function.device.bdf);
-    if let Some(twice) = functions
-        .windows(2)
-        .find(|pair| pair[0].device.bdf == pair[1].device.bdf)
+    if let Some(twice) = functions.windows(2).find(|pair| pair[0].device.bdf == pair[1].device.bdf)
     {
         return Err(ImportError::Malformed(format!(
             "rdma_topo's dump lists the PCI function {} twice",
             twice[0].device.bdf
         )));
     }
-    let gpus = functions
-        .iter()
-        .filter(|function| function.is(Ids::is_nvidia_gpu))
-        .count();
+    let gpus = functions.iter().filter(|function| function.is(Ids::is_nvidia_gpu)).count();
     // A dump without any names was made without them.
     let named = functions.iter().any(|function| function.names.is_some());
     let (mut rdma, mut nvme) = (Vec::new(), Vec::new());
@@ -69,25 +61,9 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         let Some(names) = &function.names else {
             continue;
         };
-        rdma.extend(
-            names
-                .infiniband
-                .0
-                .iter()
-                .map(|name| function.rdma(name, gpus)),
-        );
-        nvme.extend(
-            names
-                .nvme
-                .0
-                .iter()
-                .map(|name| (name.clone(), function.device.bdf)),
-        );
-        at_most(
-            FUNCTIONS,
-            rdma.len() + nvme.len(),
-            "RDMA devices and NVMe controllers",
-        )?;
+        rdma.extend(names.infiniband.0.iter().map(|name| function.rdma(name, gpus)));
+        nvme.extend(names.nvme.0.iter().map(|name| (name.clone(), function.device.bdf)));
+        at_most(FUNCTIONS, rdma.len() + nvme.len(), "RDMA devices and NVMe controllers")?;
     }
     rdma.order_by_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
     nvme.order_by_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
@@ -95,10 +71,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     for function in &mut functions {
         notes.append(&mut function.notes);
     }
-    let pci: Vec<PciDevice> = functions
-        .into_iter()
-        .map(|function| function.device)
-        .collect();
+    let pci: Vec<PciDevice> = functions.into_iter().map(|function| function.device).collect();
     let unless_omitted = |named: bool| match named {
         true => Ok(()),
         false => Err(Why::NotCovered),
@@ -226,13 +199,8 @@ struct Function {
 impl Function {
     fn of(item: Item<'_>) -> Result<Self, String> {
         let path = Path::new(item.realpath.as_ref());
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        let bdf: Bdf = name
-            .parse()
-            .map_err(|_| "its realpath does not end in a PCI address")?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let bdf: Bdf = name.parse().map_err(|_| "its realpath does not end in a PCI address")?;
         let space = unpacked(&item.config, CONFIG)
             .ok_or("its config is not base64 of at most 4096 deflated bytes")?;
         let vpd = match &item.vpd {
@@ -241,10 +209,7 @@ impl Function {
             None => Vec::new(),
         };
         let config = decode(&space.as_slice(), Depth::Full);
-        let note = |message: String| Note {
-            source: format!("{bdf} in the dump"),
-            message,
-        };
+        let note = |message: String| Note { source: format!("{bdf} in the dump"), message };
         let mut notes: Vec<Note> = config.failure.iter().cloned().map(note).collect();
         let place = match parse_place(path, bdf) {
             Some(place) => Fact::Known(place),
@@ -272,9 +237,7 @@ impl Function {
             },
             config,
             attributes: Some(Box::new(Attributes {
-                iommu_group: item
-                    .iommu_group
-                    .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+                iommu_group: item.iommu_group.map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
                 ..Attributes::default()
             })),
         };
@@ -341,16 +304,9 @@ mod tests {
     fn reads_modalias() {
         let text = "pci:v000015B3d0000101Esv000015B3sd00000023bc02sc07i01";
         let read = ids(text).expect("ids");
-        assert_eq!(
-            (read.vendor, read.device, read.class),
-            (0x15b3, Some(0x101e), 0x02_0701)
-        );
-        for text in [
-            "",
-            "pci:v",
-            "usb:v1D6Bp0002d0510",
-            "pci:v000115B3d0000101Esv0sd0bc02sc07i00",
-        ] {
+        assert_eq!((read.vendor, read.device, read.class), (0x15b3, Some(0x101e), 0x02_0701));
+        for text in ["", "pci:v", "usb:v1D6Bp0002d0510", "pci:v000115B3d0000101Esv0sd0bc02sc07i00"]
+        {
             assert_eq!(ids(text), None, "{text}");
         }
     }
@@ -364,10 +320,7 @@ mod tests {
         assert_eq!(unpacked(text, 31), None);
         let zeros = "eJztwTEBAAAAwqD1T20ND6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACAVwOGrwAB";
-        assert_eq!(
-            unpacked(zeros, 100_000).map(|bytes| bytes.len()),
-            Some(100_000)
-        );
+        assert_eq!(unpacked(zeros, 100_000).map(|bytes| bytes.len()), Some(100_000));
         assert_eq!(unpacked(zeros, 4096), None);
         assert_eq!(unpacked("!", 64), None);
     }

@@ -86,12 +86,9 @@ impl SupportReport {
                 false => Ok(None),
             };
         };
-        facts.pci = facts.pci.map(|devices| {
-            devices
-                .into_iter()
-                .map(|device| self.located(device))
-                .collect()
-        });
+        facts.pci = facts
+            .pci
+            .map(|devices| devices.into_iter().map(|device| self.located(device)).collect());
         super::matrix::add(&mut facts, self.smi.as_bytes());
         facts.partial = !self.complete;
         Ok(Some(facts))

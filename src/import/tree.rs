@@ -49,10 +49,7 @@ impl Tree {
                 tree.lasts.insert(node.bdf, last);
             }
             if let Some(bus) = node.secondary.filter(|bus| *bus != 0) {
-                let below = RootBus {
-                    domain: node.bdf.domain,
-                    bus,
-                };
+                let below = RootBus { domain: node.bdf.domain, bus };
                 tree.above
                     .entry(below)
                     .and_modify(|above| {
@@ -72,10 +69,7 @@ impl Tree {
 
     /// Records that virtual functions extend to a bus without a bridge: they are below the same bridge.
     pub(super) fn reaches(&mut self, physical: Bdf, bus: u8) {
-        let reached = RootBus {
-            domain: physical.domain,
-            bus,
-        };
+        let reached = RootBus { domain: physical.domain, bus };
         let within = match self.above.get(&bus_of(physical)) {
             Some(Above::Bridge(bridge)) => self.lasts.get(bridge).is_some_and(|last| bus <= *last),
             Some(Above::Several(..)) | None => false,
@@ -153,10 +147,7 @@ impl Tree {
 }
 
 fn bus_of(bdf: Bdf) -> RootBus {
-    RootBus {
-        domain: bdf.domain,
-        bus: bdf.bus,
-    }
+    RootBus { domain: bdf.domain, bus: bdf.bus }
 }
 
 #[cfg(test)]
@@ -202,10 +193,7 @@ mod tests {
             ("02:03.0", Some(7), false),
             ("0001:00:01.0", Some(1), false),
         ]);
-        assert_eq!(
-            place(&tree, "07:00.1"),
-            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0"
-        );
+        assert_eq!(place(&tree, "07:00.1"), "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0");
         assert_eq!(place(&tree, "0001:01:00.0"), "pci0001:00/0001:00:01.0");
         assert_eq!(place(&tree, "00:1f.0"), "pci0000:00");
         assert!(tree.failure().is_empty());
@@ -238,11 +226,7 @@ mod tests {
         assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:03.0");
         let failure = tree.failure();
         assert_eq!(failure.len(), 1, "{failure:?}");
-        assert!(
-            failure[0]
-                .1
-                .contains("0000:00:01.0 and 0000:00:02.0 both lead to bus 01")
-        );
+        assert!(failure[0].1.contains("0000:00:01.0 and 0000:00:02.0 both lead to bus 01"));
     }
 
     #[test]
@@ -277,28 +261,15 @@ mod tests {
         // The bus above is unknown.
         tree.reaches(bdf("40:00.0"), 0x41);
         assert_eq!(place(&tree, "02:01.0"), "pci0000:02", "a root bus");
-        assert_eq!(
-            place(&tree, "03:00.0"),
-            "pci0000:03?",
-            "behind the last bus of the bridge"
-        );
+        assert_eq!(place(&tree, "03:00.0"), "pci0000:03?", "behind the last bus of the bridge");
         assert_eq!(place(&tree, "41:00.0"), "pci0000:41?");
     }
 
     #[test]
     fn bus_with_switch_port_is_not_root() {
-        let mut nodes = vec![
-            node("17:00.0", None, true),
-            node("17:01.0", Some(0x18), false),
-        ];
-        assert_eq!(
-            place(&Tree::new(&nodes), "18:00.0"),
-            "pci0000:17/0000:17:01.0"
-        );
+        let mut nodes = vec![node("17:00.0", None, true), node("17:01.0", Some(0x18), false)];
+        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17/0000:17:01.0");
         nodes[1].below_a_port = true;
-        assert_eq!(
-            place(&Tree::new(&nodes), "18:00.0"),
-            "pci0000:17?/0000:17:01.0"
-        );
+        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17?/0000:17:01.0");
     }
 }

@@ -49,29 +49,21 @@ mod tests {
         };
         assert!(is_secure(&vector(&[(3, 64), (23, 1), (0, 0)])));
         assert!(!is_secure(&vector(&[(3, 23), (23, 0), (0, 0)])));
-        assert!(!is_secure(
-            &std::fs::read("/proc/self/auxv").expect("a vector")
-        ));
+        assert!(!is_secure(&std::fs::read("/proc/self/auxv").expect("a vector")));
     }
 
     #[test]
     fn elevated_child_gets_no_environment() {
-        for (is_elevated, expected) in [
-            (true, "LC_ALL=C\n"),
-            (false, "X=1\nCUDA_INJECTION64_PATH=/x\n"),
-        ] {
+        for (is_elevated, expected) in
+            [(true, "LC_ALL=C\n"), (false, "X=1\nCUDA_INJECTION64_PATH=/x\n")]
+        {
             let mut command = Command::new("/usr/bin/env");
             // From the caller.
-            command
-                .env_clear()
-                .env("X", "1")
-                .env("CUDA_INJECTION64_PATH", "/x");
+            command.env_clear().env("X", "1").env("CUDA_INJECTION64_PATH", "/x");
             pass(&mut command, is_elevated);
             let output = command.output().expect("env runs").stdout;
-            let mut lines: Vec<&str> = std::str::from_utf8(&output)
-                .expect("text")
-                .lines()
-                .collect();
+            let mut lines: Vec<&str> =
+                std::str::from_utf8(&output).expect("text").lines().collect();
             let mut expected: Vec<&str> = expected.lines().collect();
             lines.sort_unstable();
             expected.sort_unstable();

@@ -14,12 +14,7 @@ pub struct Lookahead<'a> {
 
 impl<'a> Lookahead<'a> {
     pub fn new(stream: &'a mut dyn Read) -> Self {
-        Self {
-            stream,
-            buffer: Vec::new(),
-            at: 0,
-            taken: 0,
-        }
+        Self { stream, buffer: Vec::new(), at: 0, taken: 0 }
     }
 
     /// The buffered bytes; empty only at the end.

@@ -31,17 +31,11 @@ fn open_with(path: &Path, silence: Duration) -> io::Result<Input> {
     is_readable(&std::fs::metadata(path)?)?;
     // Without NONBLOCK the call blocks until a pipe has a writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::options()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     // The path may point to something else by now.
     let metadata = file.metadata()?;
     is_readable(&metadata)?;
-    Ok(Input {
-        file,
-        silence: metadata.file_type().is_fifo().then_some(silence),
-    })
+    Ok(Input { file, silence: metadata.file_type().is_fifo().then_some(silence) })
 }
 
 fn is_readable(metadata: &Metadata) -> io::Result<()> {
@@ -95,14 +89,8 @@ mod tests {
 
     fn pipe(directory: &Path) -> std::path::PathBuf {
         let path = directory.join("pipe");
-        mknodat(
-            CWD,
-            &path,
-            rustix::fs::FileType::Fifo,
-            Mode::RUSR | Mode::WUSR,
-            0,
-        )
-        .expect("a pipe");
+        mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .expect("a pipe");
         path
     }
 
@@ -115,10 +103,7 @@ mod tests {
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         // A silent writer times out too.
-        let _writer = File::options()
-            .write(true)
-            .open(&path)
-            .expect("the other end");
+        let _writer = File::options().write(true).open(&path).expect("the other end");
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.to_string(), "no data from this pipe for 0.1 s");
         assert!(start.elapsed() < Duration::from_secs(30));
@@ -131,10 +116,7 @@ mod tests {
         let mut input = open(&path).expect("it opens");
         let writer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
-            let mut file = File::options()
-                .write(true)
-                .open(path)
-                .expect("the other end");
+            let mut file = File::options().write(true).open(path).expect("the other end");
             for part in ["one ", "two"] {
                 std::io::Write::write_all(&mut file, part.as_bytes()).expect("written");
                 std::thread::sleep(Duration::from_millis(50));

@@ -37,13 +37,7 @@ mod tests {
 
     #[test]
     fn suggests_similar_names_only() {
-        let names = [
-            "pcie.acs",
-            "pcie.ats",
-            "gpu.bar1",
-            "gpu",
-            "rdma.mixed-stack",
-        ];
+        let names = ["pcie.acs", "pcie.ats", "gpu.bar1", "gpu", "rdma.mixed-stack"];
         for (typed, name) in [
             ("pcie.asc", "pcie.acs"),
             ("PCIE.ACS", "pcie.acs"),
@@ -54,11 +48,7 @@ mod tests {
             ("gpus", "gpu"),
             ("mixed_stack", "rdma.mixed-stack"),
         ] {
-            assert_eq!(
-                did_you_mean(typed, names),
-                format!(" (did you mean '{name}'?)"),
-                "{typed}"
-            );
+            assert_eq!(did_you_mean(typed, names), format!(" (did you mean '{name}'?)"), "{typed}");
         }
         for typed in ["", "zzz", "limits.memlock"] {
             assert_eq!(did_you_mean(typed, names), "", "{typed}");

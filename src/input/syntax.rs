@@ -16,9 +16,7 @@ pub fn json_error(error: &serde_json::Error) -> String {
         return format!("{place}: not valid JSON");
     }
     let text = error.to_string();
-    let message = text
-        .rsplit_once(" at line ")
-        .map_or(text.as_str(), |(message, _)| message);
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     format!("{place}: {}", kind(message))
 }
 
@@ -112,10 +110,7 @@ mod tests {
     struct None {}
 
     fn toml(text: &str) -> String {
-        toml_error(
-            &toml::from_str::<Page>(text).expect_err("it is wrong"),
-            text,
-        )
+        toml_error(&toml::from_str::<Page>(text).expect_err("it is wrong"), text)
     }
 
     fn json(text: &str) -> String {
@@ -124,10 +119,7 @@ mod tests {
 
     #[test]
     fn toml_errors_say_place_and_kind() {
-        assert_eq!(
-            toml("root:$6$secret:1:2\nuser:*:3\n"),
-            "line 1, column 19: not valid TOML"
-        );
+        assert_eq!(toml("root:$6$secret:1:2\nuser:*:3\n"), "line 1, column 19: not valid TOML");
         assert_eq!(
             toml("title = 'a'\nsecret = 1\n"),
             "line 2, column 1: unknown key, expected one of `title`, `kind`, `none`"
@@ -140,10 +132,7 @@ mod tests {
             toml("title = [ 'secret' ]\n"),
             "line 1, column 9: wrong type, expected a string"
         );
-        assert_eq!(
-            toml("kind = 'Long'\n"),
-            "line 1, column 1: missing key `title`"
-        );
+        assert_eq!(toml("kind = 'Long'\n"), "line 1, column 1: missing key `title`");
     }
 
     #[test]

@@ -74,11 +74,7 @@ impl Compression {
             }
             Self::Lz4 => {
                 input.consume(4);
-                Box::new(Lz4 {
-                    input,
-                    block: Vec::new(),
-                    at: 0,
-                })
+                Box::new(Lz4 { input, block: Vec::new(), at: 0 })
             }
         })
     }
@@ -93,21 +89,14 @@ pub fn unpacked<T, E: From<io::Error>>(
     read: impl FnOnce(&mut Lookahead<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let packed = Cell::new(0);
-    let mut file = Counted {
-        file,
-        count: &packed,
-    };
+    let mut file = Counted { file, count: &packed };
     let mut input = Lookahead::new(&mut file);
     let content: Box<dyn Read + '_> = match Compression::signature(input.peek(6)?)? {
         None => return read(&mut input),
         Some(Compression::Gzip) => Box::new(Gzip::new(&mut input, true)?),
         Some(compression) => compression.unpack(&mut input)?,
     };
-    let mut content = Limited {
-        content,
-        count: 0,
-        packed: &packed,
-    };
+    let mut content = Limited { content, count: 0, packed: &packed };
     read(&mut Lookahead::new(&mut content))
 }
 
@@ -152,9 +141,7 @@ struct Zstd<R>(R);
 
 impl<R: Read> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.0
-            .read(out)
-            .map_err(|error| invalid(zstd_error(&error)))
+        self.0.read(out).map_err(|error| invalid(zstd_error(&error)))
     }
 }
 
@@ -170,12 +157,7 @@ struct Gzip<'i, 's> {
 impl<'i, 's> Gzip<'i, 's> {
     fn new(input: &'i mut Lookahead<'s>, all: bool) -> io::Result<Self> {
         gzip_header(input)?;
-        Ok(Self {
-            input,
-            state: InflateState::new_boxed(DataFormat::Raw),
-            all,
-            ended: false,
-        })
+        Ok(Self { input, state: InflateState::new_boxed(DataFormat::Raw), all, ended: false })
     }
 
     /// Skips a member's checksum and the header of the next.
@@ -323,8 +305,7 @@ impl Lz4<'_, '_> {
         let unpacked = lz4_flex::block::decompress_into(packed, &mut self.block);
         self.input.consume(length);
         self.at = 0;
-        self.block
-            .truncate(unpacked.map_err(|_| invalid("invalid LZ4 data"))?);
+        self.block.truncate(unpacked.map_err(|_| invalid("invalid LZ4 data"))?);
         // An empty block would look like the end of the stream.
         match self.block.is_empty() {
             true => Err(invalid("invalid LZ4 data")),

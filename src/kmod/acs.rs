@@ -37,19 +37,13 @@ pub fn entries(line: &str, name: &str) -> Result<Vec<String>, String> {
             continue;
         };
         for option in list.trim_matches('"').split(',') {
-            if let Some(value) = option
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('='))
-            {
+            if let Some(value) = option.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
                 last = Some(value.to_owned());
             }
         }
     }
-    let entries: Vec<String> = last
-        .iter()
-        .flat_map(|value| value.split(';'))
-        .map(str::to_owned)
-        .collect();
+    let entries: Vec<String> =
+        last.iter().flat_map(|value| value.split(';')).map(str::to_owned).collect();
     match entries.iter().find(|entry| !is_entry(entry, name)) {
         Some(entry) => Err(format!("invalid entry in pci={name}=: '{entry}'")),
         None => Ok(entries),
@@ -65,19 +59,12 @@ pub fn without(word: &str, name: &str) -> Option<String> {
     let Some(list) = word.trim_matches('"').strip_prefix("pci=") else {
         return Some(word.to_owned());
     };
-    let is_it = |option: &&str| {
-        option
-            .strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('='))
-    };
+    let is_it = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
     let options: Vec<&str> = list.trim_matches('"').split(',').collect();
     match options.iter().any(is_it) {
         false => Some(word.to_owned()),
         true => {
-            let left: Vec<&str> = options
-                .into_iter()
-                .filter(|option| !is_it(option))
-                .collect();
+            let left: Vec<&str> = options.into_iter().filter(|option| !is_it(option)).collect();
             (!left.is_empty()).then(|| format!("pci={}", left.join(",")))
         }
     }
@@ -88,9 +75,7 @@ pub fn without(word: &str, name: &str) -> Option<String> {
 pub fn config(present: &[String], changes: &[PortChange]) -> String {
     let own = changes.iter().map(|port| {
         let before = present.iter().find(|entry| names(entry, port.port));
-        let mask = before
-            .and_then(|entry| entry.split_once('@'))
-            .map_or("", |(mask, _)| mask);
+        let mask = before.and_then(|entry| entry.split_once('@')).map_or("", |(mask, _)| mask);
         format!("{}@{}", mask_of(port, mask), port.port)
     });
     joined(own.collect(), present, changes)
@@ -98,21 +83,12 @@ pub fn config(present: &[String], changes: &[PortChange]) -> String {
 
 /// The value of `disable_acs_redir`: these ports, then the present entries.
 pub fn disable(present: &[String], changes: &[PortChange]) -> String {
-    joined(
-        changes.iter().map(|port| port.port.to_string()).collect(),
-        present,
-        changes,
-    )
+    joined(changes.iter().map(|port| port.port.to_string()).collect(), present, changes)
 }
 
 fn joined(own: Vec<String>, present: &[String], changes: &[PortChange]) -> String {
-    let others = present
-        .iter()
-        .filter(|entry| !changes.iter().any(|port| names(entry, port.port)));
-    own.into_iter()
-        .chain(others.cloned())
-        .collect::<Vec<_>>()
-        .join(";")
+    let others = present.iter().filter(|entry| !changes.iter().any(|port| names(entry, port.port)));
+    own.into_iter().chain(others.cloned()).collect::<Vec<_>>().join(";")
 }
 
 fn mask_of(port: &PortChange, before: &str) -> String {
@@ -134,10 +110,7 @@ fn device(entry: &str) -> &str {
 
 /// Parses an address with or without domain.
 fn address(device: &str) -> Option<Bdf> {
-    device
-        .parse()
-        .or_else(|_| format!("0000:{device}").parse())
-        .ok()
+    device.parse().or_else(|_| format!("0000:{device}").parse()).ok()
 }
 
 fn is_entry(entry: &str, name: &str) -> bool {
@@ -153,10 +126,7 @@ fn is_entry(entry: &str, name: &str) -> bool {
         _ => entry,
     };
     let hex = device.strip_prefix("pci:").unwrap_or(device);
-    !hex.is_empty()
-        && hex
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit() || b":./".contains(&byte))
+    !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit() || b":./".contains(&byte))
 }
 
 #[cfg(test)]
@@ -174,10 +144,7 @@ mod tests {
     #[test]
     fn last_parameter_counts_and_invalid_entry_is_error() {
         let line = "ro pci=realloc,config_acs=xx000x0@0000:01:00.0 quiet \"pci=config_acs=1@02:00.0;x0@pci:10de:22a3\"";
-        assert_eq!(
-            entries(line, CONFIG).expect("entries"),
-            ["1@02:00.0", "x0@pci:10de:22a3"]
-        );
+        assert_eq!(entries(line, CONFIG).expect("entries"), ["1@02:00.0", "x0@pci:10de:22a3"]);
         assert_eq!(entries(line, DISABLE), Ok(Vec::new()));
         // The kernel rejects quotes inside the value.
         assert!(entries("pci=config_acs=\"1@02:00.0\"", CONFIG).is_err());
@@ -190,23 +157,11 @@ mod tests {
     #[test]
     fn masks_clear_redirect_bits_only() {
         // SV RR CR UF: bits 0, 2, 3, 4. DT EC UF CR RR TB SV from the left.
-        let ports = [
-            port("0000:02:00.0", 0x1d, 0x0c),
-            port("0000:02:01.0", 0x3d, 0x2c),
-        ];
-        assert_eq!(
-            config(&[], &ports),
-            "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0"
-        );
-        let present = [
-            "xxxx1x0@02:00.0".to_owned(),
-            "xx111x1@pci:10de:22a3".to_owned(),
-        ];
+        let ports = [port("0000:02:00.0", 0x1d, 0x0c), port("0000:02:01.0", 0x3d, 0x2c)];
+        assert_eq!(config(&[], &ports), "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0");
+        let present = ["xxxx1x0@02:00.0".to_owned(), "xx111x1@pci:10de:22a3".to_owned()];
         // SrcValid stays off; a port comes before a wildcard.
-        assert_eq!(
-            config(&present, &ports[..1]),
-            "xx100x0@0000:02:00.0;xx111x1@pci:10de:22a3"
-        );
+        assert_eq!(config(&present, &ports[..1]), "xx100x0@0000:02:00.0;xx111x1@pci:10de:22a3");
         let once = config(&present, &ports);
         let parsed: Vec<String> = once.split(';').map(str::to_owned).collect();
         assert_eq!(config(&parsed, &ports), once);
@@ -221,10 +176,7 @@ mod tests {
             Some("pci=realloc")
         );
         assert_eq!(without("pci=config_acs=1@02:00.0", CONFIG), None);
-        assert_eq!(
-            without("pci=realloc", CONFIG).as_deref(),
-            Some("pci=realloc")
-        );
+        assert_eq!(without("pci=realloc", CONFIG).as_deref(), Some("pci=realloc"));
         assert_eq!(without("quiet", CONFIG).as_deref(), Some("quiet"));
     }
 }

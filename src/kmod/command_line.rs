@@ -13,11 +13,7 @@ pub fn command_line(text: &str) -> Vec<Directive> {
         commands(&word, &mut found);
     }
     let of_ours = found.into_iter().filter(concerns);
-    let directive = |command| Directive {
-        source: SOURCE.to_owned(),
-        line: 0,
-        command,
-    };
+    let directive = |command| Directive { source: SOURCE.to_owned(), line: 0, command };
     of_ours.map(directive).collect()
 }
 
@@ -42,13 +38,8 @@ pub fn words(text: &str) -> Vec<String> {
 fn commands(word: &str, found: &mut Vec<Command>) {
     if let Some(list) = word.strip_prefix("module_blacklist=") {
         // The kernel compares names without normalizing them.
-        let names = list
-            .trim_matches('"')
-            .split(',')
-            .filter(|name| !name.is_empty());
-        found.extend(names.map(|name| Command::Refuse {
-            module: name.to_owned(),
-        }));
+        let names = list.trim_matches('"').split(',').filter(|name| !name.is_empty());
+        found.extend(names.map(|name| Command::Refuse { module: name.to_owned() }));
         return;
     }
     // GRUB moves a quote from the value to the start of the word; libkmod moves it back.
@@ -71,14 +62,9 @@ fn commands(word: &str, found: &mut Vec<Command>) {
     match (module, value) {
         // Not normalized: kmod compares these with names that have underscores.
         ("modprobe", Some(list)) if name == "blacklist" => {
-            let list = if moved {
-                list.trim_end_matches('"')
-            } else {
-                list
-            };
-            found.extend(list.split(',').map(|name| Command::Blacklist {
-                module: name.to_owned(),
-            }));
+            let list = if moved { list.trim_end_matches('"') } else { list };
+            found
+                .extend(list.split(',').map(|name| Command::Blacklist { module: name.to_owned() }));
         }
         _ => {
             let Some(module) = module_name(module) else {
@@ -98,17 +84,11 @@ mod tests {
     use super::*;
 
     fn commands_of(text: &str) -> Vec<Command> {
-        command_line(text)
-            .into_iter()
-            .map(|found| found.command)
-            .collect()
+        command_line(text).into_iter().map(|found| found.command).collect()
     }
 
     fn options(options: &str) -> Command {
-        Command::Options {
-            module: "nvidia".to_owned(),
-            options: options.to_owned(),
-        }
+        Command::Options { module: "nvidia".to_owned(), options: options.to_owned() }
     }
 
     #[test]
@@ -116,14 +96,8 @@ mod tests {
         for (text, expected) in [
             ("quiet nvidia.NVreg_X=1 ro\n", "NVreg_X=1"),
             ("nvidia.NVreg_X=1.5", "NVreg_X=1.5"),
-            (
-                "nvidia.NVreg_RegistryDwords=\"A=1; B=2\"",
-                "NVreg_RegistryDwords=\"A=1; B=2\"",
-            ),
-            (
-                "\"nvidia.NVreg_RegistryDwords=A=1; B=2\"",
-                "NVreg_RegistryDwords=\"A=1; B=2\"",
-            ),
+            ("nvidia.NVreg_RegistryDwords=\"A=1; B=2\"", "NVreg_RegistryDwords=\"A=1; B=2\""),
+            ("\"nvidia.NVreg_RegistryDwords=A=1; B=2\"", "NVreg_RegistryDwords=\"A=1; B=2\""),
             ("nvidia.async_probe", "async_probe"),
         ] {
             assert_eq!(commands_of(text), [options(expected)], "{text}");
@@ -145,19 +119,12 @@ mod tests {
 
     #[test]
     fn reads_blacklists_of_kmod_and_kernel() {
-        let blacklist = |name: &str| Command::Blacklist {
-            module: name.to_owned(),
-        };
+        let blacklist = |name: &str| Command::Blacklist { module: name.to_owned() };
         assert_eq!(
             commands_of("modprobe.blacklist=nouveau,nvidia-drm,pcspkr rd.driver.blacklist=nvidia"),
             [blacklist("nouveau"), blacklist("nvidia-drm")]
         );
-        let refuse = Command::Refuse {
-            module: "nvidia_peermem".to_owned(),
-        };
-        assert_eq!(
-            commands_of("module_blacklist=pcspkr,nvidia_peermem"),
-            [refuse]
-        );
+        let refuse = Command::Refuse { module: "nvidia_peermem".to_owned() };
+        assert_eq!(commands_of("module_blacklist=pcspkr,nvidia_peermem"), [refuse]);
     }
 }

@@ -56,9 +56,7 @@ enum InstallCommand {
 
 impl<'a> Config<'a> {
     pub fn new(directives: impl IntoIterator<Item = &'a Directive>) -> Self {
-        Self {
-            directives: directives.into_iter().collect(),
-        }
+        Self { directives: directives.into_iter().collect() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &'a Directive> {
@@ -130,10 +128,9 @@ impl<'a> Config<'a> {
     fn resolve(&self, module: &str, requested: &str) -> Load<'a> {
         let own = self.options(module, requested);
         let install = self.iter().find_map(|found| match &found.command {
-            Command::Install {
-                module: name,
-                shell,
-            } if matches(name, module) => Some((found, shell.as_str())),
+            Command::Install { module: name, shell } if matches(name, module) => {
+                Some((found, shell.as_str()))
+            }
             _ => None,
         });
         let mut load = Load {
@@ -201,9 +198,7 @@ fn modprobe_target(mut arguments: &str) -> Option<(String, bool)> {
             _ => named = named.or(Some(argument)),
         }
     }
-    named
-        .filter(|_| ignores)
-        .and_then(|name| Some((module_name(name)?, passes_options)))
+    named.filter(|_| ignores).and_then(|name| Some((module_name(name)?, passes_options)))
 }
 
 #[cfg(test)]
@@ -244,10 +239,7 @@ mod tests {
     #[test]
     fn merges_options_of_name_and_alias() {
         assert_eq!(
-            loads(
-                "options nvidia A=1\noptions nvidia-drm B=1\noptions nvidia C=2\n",
-                "nvidia"
-            ),
+            loads("options nvidia A=1\noptions nvidia-drm B=1\noptions nvidia C=2\n", "nvidia"),
             pair("nvidia", "A=1 C=2")
         );
         assert_eq!(
@@ -277,11 +269,7 @@ mod tests {
         let text = format!("{DEBIAN}options nvidia A=1\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
-        assert_eq!(
-            module_and_options(&load),
-            pair("nvidia_current", ""),
-            "the options are lost"
-        );
+        assert_eq!(module_and_options(&load), pair("nvidia_current", ""), "the options are lost");
         let text = format!("{text}alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
@@ -290,40 +278,21 @@ mod tests {
 
     #[test]
     fn refuses_by_install_alias_kernel_and_blacklist() {
-        for shell in [
-            "/bin/false",
-            "/bin/true",
-            ":",
-            "exit 1",
-            "echo no; /usr/bin/false",
-        ] {
+        for shell in ["/bin/false", "/bin/true", ":", "exit 1", "echo no; /usr/bin/false"] {
             let found = read(&format!("install nvidia {shell}\n"));
             let load = Config::new(&found).load("nvidia");
-            assert!(
-                matches!(load.refused, Some(NotLoaded::Install(_))),
-                "{shell}"
-            );
+            assert!(matches!(load.refused, Some(NotLoaded::Install(_))), "{shell}");
         }
         let off = read("alias nvidia off\n");
-        assert!(matches!(
-            Config::new(&off).load("nvidia").refused,
-            Some(NotLoaded::Off(_))
-        ));
+        assert!(matches!(Config::new(&off).load("nvidia").refused, Some(NotLoaded::Off(_))));
         let words = command_line("module_blacklist=nvidia");
-        assert!(matches!(
-            Config::new(&words).load("nvidia").refused,
-            Some(NotLoaded::Kernel(_))
-        ));
+        assert!(matches!(Config::new(&words).load("nvidia").refused, Some(NotLoaded::Kernel(_))));
         let black = read("blacklist nvidia\n");
         let config = Config::new(&black);
         assert_eq!(config.load("nvidia").refused, None);
         let load = config.load_for_device("pci:v000010DE", "nvidia");
         assert!(matches!(load.refused, Some(NotLoaded::Blacklist(_))));
-        for shell in [
-            "/usr/bin/own-script nvidia",
-            "modprobe nvidia-current",
-            "true && own",
-        ] {
+        for shell in ["/usr/bin/own-script nvidia", "modprobe nvidia-current", "true && own"] {
             let found = read(&format!("install nvidia {shell}\n"));
             assert_eq!(Config::new(&found).load("nvidia").refused, None, "{shell}");
         }

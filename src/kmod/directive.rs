@@ -30,11 +30,7 @@ pub fn directives(source: &str, text: &str) -> Result<Vec<Directive>, String> {
                 "it has more than {MOST} directives, or more than {MOST_BYTES} bytes of them"
             ));
         }
-        found.push(Directive {
-            source: source.to_owned(),
-            line,
-            command,
-        });
+        found.push(Directive { source: source.to_owned(), line, command });
     }
     Ok(found)
 }
@@ -76,23 +72,11 @@ fn command(line: &str) -> Option<Command> {
     let last = || (!rest.is_empty()).then(|| rest.to_owned());
     let module = module_name(first)?;
     Some(match command {
-        "options" => Command::Options {
-            module,
-            options: last()?.replace('\t', " "),
-        },
+        "options" => Command::Options { module, options: last()?.replace('\t', " ") },
         "blacklist" => Command::Blacklist { module },
-        "install" => Command::Install {
-            module,
-            shell: last()?,
-        },
-        "alias" => Command::Alias {
-            name: module,
-            module: module_name(word(rest)?.0)?,
-        },
-        "softdep" => Command::Softdep {
-            module,
-            modules: last()?,
-        },
+        "install" => Command::Install { module, shell: last()? },
+        "alias" => Command::Alias { name: module, module: module_name(word(rest)?.0)? },
+        "softdep" => Command::Softdep { module, modules: last()? },
         _ => return None,
     })
 }
@@ -146,10 +130,7 @@ mod tests {
     }
 
     fn options(module: &str, options: &str) -> Command {
-        Command::Options {
-            module: module.to_owned(),
-            options: options.to_owned(),
-        }
+        Command::Options { module: module.to_owned(), options: options.to_owned() }
     }
 
     #[test]
@@ -168,10 +149,7 @@ mod tests {
             [
                 options("nvidia_drm", " modeset=1 oops=2 "),
                 Command::Blacklist { module: module() },
-                Command::Install {
-                    module: module(),
-                    shell: "/bin/false".to_owned()
-                },
+                Command::Install { module: module(), shell: "/bin/false".to_owned() },
                 alias("pci:v000010DEd*sv*sd*bc03sc02i00*", "nvidia"),
                 alias("nvidia", "off"),
                 Command::Softdep {
@@ -195,10 +173,7 @@ mod tests {
         let text =
             "# by alice\noptions snd a=1\noptions nvidia \\\n A=\\\\x\n\nblacklist nouveau\n";
         let kept_once = kept(text);
-        assert!(
-            !kept_once.contains("alice") && !kept_once.contains("snd"),
-            "{kept_once}"
-        );
+        assert!(!kept_once.contains("alice") && !kept_once.contains("snd"), "{kept_once}");
         assert_eq!(kept(&kept_once), kept_once);
         assert_eq!(directives("x", &kept_once), directives("x", text));
         assert_eq!(kept("blacklist pcspkr\n"), "");

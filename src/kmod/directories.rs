@@ -9,12 +9,9 @@ pub const NEWEST: u32 = 34;
 pub fn directories(version: u32) -> &'static [&'static str] {
     match version {
         ..29 => &["/etc/modprobe.d", "/run/modprobe.d", "/lib/modprobe.d"],
-        29..32 => &[
-            "/etc/modprobe.d",
-            "/run/modprobe.d",
-            "/usr/local/lib/modprobe.d",
-            "/lib/modprobe.d",
-        ],
+        29..32 => {
+            &["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/lib/modprobe.d"]
+        }
         32.. => &[
             "/etc/modprobe.d",
             "/run/modprobe.d",
@@ -30,10 +27,7 @@ pub fn directories(version: u32) -> &'static [&'static str] {
 /// From `LIBKMOD_AGE` and `LIBKMOD_REVISION` of kmod's releases: 27 has 3.5, 28 3.6, 29 3.7, 30 4.0,
 /// 31 4.1, 32 4.2, 33 5.0, 34 5.1.
 pub fn version_of_library(file: &str) -> Option<u32> {
-    let mut numbers = file
-        .strip_prefix("libkmod.so.2.")?
-        .split('.')
-        .map(str::parse::<u32>);
+    let mut numbers = file.strip_prefix("libkmod.so.2.")?.split('.').map(str::parse::<u32>);
     match (numbers.next()?.ok()?, numbers.next()?.ok()?) {
         (..3, _) => Some(22),
         (3, revision) => Some((revision + 22).min(29)),

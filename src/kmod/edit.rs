@@ -13,17 +13,12 @@ const COMMENTED: &str = "# gdr: ";
 
 /// Comments out all lines of these directives; an error if one is missing.
 pub fn commented(text: &str, out: &[&Directive]) -> Result<String, String> {
-    let source = out
-        .first()
-        .map_or("", |directive| directive.source.as_str());
+    let source = out.first().map_or("", |directive| directive.source.as_str());
     let present = parse_complete(source, text)?;
     let mut starts = BTreeSet::new();
     for directive in out {
         if !present.contains(directive) {
-            return Err(format!(
-                "{} line {} has changed",
-                directive.source, directive.line
-            ));
+            return Err(format!("{} line {} has changed", directive.source, directive.line));
         }
         starts.insert(directive.line);
     }
@@ -42,9 +37,9 @@ pub fn commented(text: &str, out: &[&Directive]) -> Result<String, String> {
 /// Parses a complete file; rejects the reduced copy of a snapshot, whose lines are not the file's.
 fn parse_complete(source: &str, text: &str) -> Result<Vec<Directive>, String> {
     match text.lines().any(|line| line.starts_with(MARK)) {
-        true => Err(format!(
-            "{source} is only partly in this snapshot: run gdr on the machine itself"
-        )),
+        true => {
+            Err(format!("{source} is only partly in this snapshot: run gdr on the machine itself"))
+        }
         false => directives(source, text),
     }
 }
@@ -52,28 +47,24 @@ fn parse_complete(source: &str, text: &str) -> Result<Vec<Directive>, String> {
 /// Physical lines with their ends: number, text, and whether the line continues the one before.
 fn physical_lines(text: &str) -> impl Iterator<Item = (u32, &str, bool)> {
     let mut continued = false;
-    text.split_inclusive('\n')
-        .zip(1..)
-        .map(move |(line, number)| {
-            let joined = continued;
-            // A backslash escapes the next character, including a backslash.
-            let mut escaped = false;
-            continued = false;
-            for c in line.chars() {
-                continued = escaped && c == '\n';
-                escaped = !escaped && c == '\\';
-            }
-            (number, line, joined)
-        })
+    text.split_inclusive('\n').zip(1..).map(move |(line, number)| {
+        let joined = continued;
+        // A backslash escapes the next character, including a backslash.
+        let mut escaped = false;
+        continued = false;
+        for c in line.chars() {
+            continued = escaped && c == '\n';
+            escaped = !escaped && c == '\\';
+        }
+        (number, line, joined)
+    })
 }
 
 /// The last value that a text sets for a module's parameter, without quotes.
 pub fn value_in(text: &str, module: &str, parameter: &str) -> Result<Option<String>, String> {
     let mut found = None;
     for (_, options) in lines_for(text, module)? {
-        let own = parameters(&options)
-            .into_iter()
-            .rfind(|set| set.name == parameter);
+        let own = parameters(&options).into_iter().rfind(|set| set.name == parameter);
         found = own.map(|set| set.value.unwrap_or_default()).or(found);
     }
     Ok(found)
@@ -94,10 +85,7 @@ pub fn with_value(
         let found = physical_lines(text).find(|(at, ..)| *at == number);
         found.is_some_and(|(_, line, joined)| !joined && !line.contains('\\'))
     };
-    let set = Parameter {
-        name: parameter.to_owned(),
-        value: Some(value.to_owned()),
-    };
+    let set = Parameter { name: parameter.to_owned(), value: Some(value.to_owned()) };
     let Some((number, options)) = last.filter(|(number, _)| is_whole(*number)) else {
         let mut text = text.to_owned();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -128,18 +116,12 @@ fn lines_for(text: &str, module: &str) -> Result<Vec<(u32, String)>, String> {
         Command::Options { module, options } if module == name => Some((directive.line, options)),
         _ => None,
     };
-    Ok(parse_complete("the file of gdr", text)?
-        .into_iter()
-        .filter_map(own)
-        .collect())
+    Ok(parse_complete("the file of gdr", text)?.into_iter().filter_map(own).collect())
 }
 
 fn line(module: &str, parameters: &[Parameter]) -> String {
     let words: Vec<String> = parameters.iter().map(word).collect();
-    format!(
-        "{}\n",
-        written(&format!("options {module} {}", words.join(" ")))
-    )
+    format!("{}\n", written(&format!("options {module} {}", words.join(" "))))
 }
 
 /// Formats a parameter.
@@ -164,10 +146,7 @@ mod tests {
 
     fn out(text: &str, lines: &[u32]) -> Result<String, String> {
         let all = directives("a.conf", text).expect("few");
-        let out: Vec<&Directive> = all
-            .iter()
-            .filter(|found| lines.contains(&found.line))
-            .collect();
+        let out: Vec<&Directive> = all.iter().filter(|found| lines.contains(&found.line)).collect();
         commented(text, &out)
     }
 
@@ -180,10 +159,7 @@ mod tests {
                 "# by hand\r\n# gdr: \tblacklist nvidia \noptions snd a=1\n# gdr: install nvidia \\\n# gdr:   /bin/false\nblacklist nouveau"
             )
         );
-        assert_eq!(
-            out("blacklist nvidia", &[1]).as_deref(),
-            Ok("# gdr: blacklist nvidia")
-        );
+        assert_eq!(out("blacklist nvidia", &[1]).as_deref(), Ok("# gdr: blacklist nvidia"));
         // An escaped backslash does not join lines.
         assert_eq!(
             out("options nvidia A=x\\\\\nblacklist nvidia\n", &[1]).as_deref(),
@@ -193,15 +169,10 @@ mod tests {
 
     #[test]
     fn rejects_changed_or_reduced_file() {
-        let directive = directives("a.conf", "blacklist nvidia\n")
-            .expect("few")
-            .remove(0);
+        let directive = directives("a.conf", "blacklist nvidia\n").expect("few").remove(0);
         for text in ["", "\nblacklist nvidia\n"] {
             let changed = commented(text, &[&directive]);
-            assert!(
-                changed.is_err_and(|why| why.contains("a.conf line 1")),
-                "{text}"
-            );
+            assert!(changed.is_err_and(|why| why.contains("a.conf line 1")), "{text}");
         }
         let recorded = commented("# gdr: line 1\nblacklist nvidia\n", &[&directive]);
         assert!(recorded.is_err_and(|why| why.contains("only partly in this snapshot")));
@@ -226,13 +197,7 @@ mod tests {
                 "2",
                 "options nvidia A=1\noptions nvidia-current A=1 B=2\n",
             ),
-            (
-                "options nvidia A=1\n",
-                "nvidia",
-                "A",
-                "1",
-                "options nvidia A=1\n",
-            ),
+            ("options nvidia A=1\n", "nvidia", "A", "1", "options nvidia A=1\n"),
             (
                 "options nvidia A=1 \\\n B=2\n",
                 "nvidia",
@@ -240,13 +205,7 @@ mod tests {
                 "2",
                 "options nvidia A=1 \\\n B=2\noptions nvidia A=2\n",
             ),
-            (
-                "# open \\\n",
-                "nvidia",
-                "A",
-                "1",
-                "# open \\\n\noptions nvidia A=1\n",
-            ),
+            ("# open \\\n", "nvidia", "A", "1", "# open \\\n\noptions nvidia A=1\n"),
             ("", "nvidia", "A", "", "options nvidia A=\"\"\n"),
         ] {
             assert_eq!(
@@ -261,10 +220,7 @@ mod tests {
     fn last_value_counts() {
         let text = "options nvidia A=1\noptions nvidia_current A=2\noptions nvidia A=\"3 4\" B=1\n";
         assert_eq!(value_in(text, "nvidia", "A"), Ok(Some("3 4".to_owned())));
-        assert_eq!(
-            value_in(text, "nvidia-current", "A"),
-            Ok(Some("2".to_owned()))
-        );
+        assert_eq!(value_in(text, "nvidia-current", "A"), Ok(Some("2".to_owned())));
         assert_eq!(value_in(text, "nvidia", "C"), Ok(None));
     }
 }

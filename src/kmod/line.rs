@@ -88,10 +88,7 @@ mod tests {
     }
 
     fn owned(lines: &[(u32, &str)]) -> Vec<(u32, String)> {
-        lines
-            .iter()
-            .map(|(number, line)| (*number, (*line).to_owned()))
-            .collect()
+        lines.iter().map(|(number, line)| (*number, (*line).to_owned())).collect()
     }
 
     #[test]
@@ -123,10 +120,7 @@ mod tests {
 
     #[test]
     fn normalizes_names_outside_brackets() {
-        assert_eq!(
-            module_name("nvidia-peermem").as_deref(),
-            Some("nvidia_peermem")
-        );
+        assert_eq!(module_name("nvidia-peermem").as_deref(), Some("nvidia_peermem"));
         assert_eq!(module_name("a-[0-9]-b").as_deref(), Some("a_[0-9]_b"));
         assert_eq!((module_name("a]b"), module_name("a[b")), (None, None));
     }

@@ -15,10 +15,7 @@ pub fn masked(text: &str) -> String {
 
 /// Masks the directives of an initramfs.
 pub fn masked_image(image: Initramfs) -> Initramfs {
-    Initramfs {
-        directives: image.directives.into_iter().map(mask).collect(),
-        ..image
-    }
+    Initramfs { directives: image.directives.into_iter().map(mask).collect(), ..image }
 }
 
 fn mask(mut directive: Directive) -> Directive {
@@ -30,10 +27,7 @@ fn mask(mut directive: Directive) -> Directive {
         Command::Options { options, .. } => {
             let is_path = |value: &str| value.starts_with('/') && value.len() > 1;
             let set = parameters(options);
-            if set
-                .iter()
-                .any(|set| set.value.as_deref().is_some_and(is_path))
-            {
+            if set.iter().any(|set| set.value.as_deref().is_some_and(is_path)) {
                 let words = set.into_iter().map(|set| match set.value {
                     Some(value) if is_path(&value) => format!("{}=/{MASKED}", set.name),
                     Some(value) => format!("{}=\"{value}\"", set.name),
@@ -50,26 +44,14 @@ fn mask(mut directive: Directive) -> Directive {
 /// Keeps a word of a shell command that gdr interprets, and masks any other.
 fn word(word: &str) -> &str {
     const PROGRAMS: [&str; 7] = ["modprobe", "false", "true", ":", "exit", "echo", "logger"];
-    const SIGNS: [&str; 10] = [
-        ";",
-        "&&",
-        "||",
-        "|",
-        "&",
-        "$CMDLINE_OPTS",
-        "-i",
-        "--ignore-install",
-        "-r",
-        "--remove",
-    ];
+    const SIGNS: [&str; 10] =
+        [";", "&&", "||", "|", "&", "$CMDLINE_OPTS", "-i", "--ignore-install", "-r", "--remove"];
     const MODULES: [&str; 7] = ["nvidia", "nouveau", "mlx4", "mlx5", "ib_", "ib-", "gdrdrv"];
     let bare = word.trim_end_matches(';');
     let name = bare.rsplit('/').next().unwrap_or_default();
     let directory = &bare[..bare.len() - name.len()];
     let of_system = ["", "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/"].contains(&directory);
-    let plain = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let module =
         directory.is_empty() && plain && MODULES.iter().any(|start| name.starts_with(start));
     match (of_system && PROGRAMS.contains(&name))
@@ -92,12 +74,7 @@ fn line(directive: Directive) -> String {
         Command::Softdep { module, modules } => format!("softdep {module} {modules}"),
         Command::Refuse { .. } => return String::new(),
     };
-    format!(
-        "{}{}\n{}\n",
-        super::directive::MARK,
-        directive.line,
-        written(&text)
-    )
+    format!("{}{}\n{}\n", super::directive::MARK, directive.line, written(&text))
 }
 
 #[cfg(test)]

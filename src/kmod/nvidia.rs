@@ -66,13 +66,8 @@ pub const NAMES: [&str; 54] = [
 ];
 
 /// Parameters without prefix, including those that every module has.
-const WITHOUT_PREFIX: [&str; 5] = [
-    "NvSwitchBlacklist",
-    "NvSwitchRegDwords",
-    "async_probe",
-    "dyndbg",
-    "rm_firmware_active",
-];
+const WITHOUT_PREFIX: [&str; 5] =
+    ["NvSwitchBlacklist", "NvSwitchRegDwords", "async_probe", "dyndbg", "rm_firmware_active"];
 
 /// Parameters that GPUDirect depends on, as the driver shows them, with defaults (nv-reg.h).
 pub const DEFAULTS: [(&str, &str); 8] = [
@@ -135,9 +130,7 @@ pub fn nearest<'n>(name: &str, shown: impl IntoIterator<Item = &'n str>) -> Opti
 fn known<'n>(shown: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = String> {
     let prefixed = NAMES.iter().map(|name| format!("{PREFIX}{name}"));
     let shown: Vec<String> = shown.into_iter().map(set_as).collect();
-    prefixed
-        .chain(shown)
-        .chain(WITHOUT_PREFIX.iter().map(|name| (*name).to_owned()))
+    prefixed.chain(shown).chain(WITHOUT_PREFIX.iter().map(|name| (*name).to_owned()))
 }
 
 /// Levenshtein distance.
@@ -168,10 +161,7 @@ mod tests {
             ("RegistryDwords", Some("NVreg_RegistryDwords")),
             ("NVReg_EnableStreamMemOPs", Some("NVreg_EnableStreamMemOPs")),
             ("NVreg_EnableStreamMemOps", Some("NVreg_EnableStreamMemOPs")),
-            (
-                "NVreg_EnableResizeableBar",
-                Some("NVreg_EnableResizableBar"),
-            ),
+            ("NVreg_EnableResizeableBar", Some("NVreg_EnableResizableBar")),
             ("NVreg_Enable_PCIe_Gen3", Some("NVreg_EnablePCIeGen3")),
             ("NVreg_SomethingElse", None),
             ("modeset", None),
@@ -187,24 +177,15 @@ mod tests {
         assert!(is_known("NVreg_NewInR700", ["NewInR700"]));
         assert!(is_known("NVreg_RestrictProfilingToAdminUsers", []));
         assert!(is_known("NVreg_VMallocHeapMaxSize", []) && is_known("async_probe", []));
-        assert_eq!(
-            shown_as("NVreg_RestrictProfilingToAdminUsers"),
-            Some("RmProfilingAdminOnly")
-        );
-        assert_eq!(
-            set_as("RmProfilingAdminOnly"),
-            "NVreg_RestrictProfilingToAdminUsers"
-        );
+        assert_eq!(shown_as("NVreg_RestrictProfilingToAdminUsers"), Some("RmProfilingAdminOnly"));
+        assert_eq!(set_as("RmProfilingAdminOnly"), "NVreg_RestrictProfilingToAdminUsers");
     }
 
     #[test]
     fn distances() {
-        for (a, b, distance_to) in [
-            ("", "", 0),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("ab", "ba", 2),
-        ] {
+        for (a, b, distance_to) in
+            [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+        {
             assert_eq!(distance(a, b), distance_to, "{a} {b}");
         }
     }

@@ -41,11 +41,7 @@ fn parameter(word: &str) -> Parameter {
         None => (word, false),
     };
     // A leading = is part of the name.
-    let equals = word
-        .char_indices()
-        .skip(1)
-        .find(|(_, c)| *c == '=')
-        .map(|(at, _)| at);
+    let equals = word.char_indices().skip(1).find(|(_, c)| *c == '=').map(|(at, _)| at);
     let unquoted = |text: &str| text.strip_suffix('"').unwrap_or(text).to_owned();
     match equals {
         Some(at) => {
@@ -55,18 +51,10 @@ fn parameter(word: &str) -> Parameter {
                 None if whole => unquoted(value),
                 None => value.to_owned(),
             };
-            Parameter {
-                name: name.replace('-', "_"),
-                value: Some(value),
-            }
+            Parameter { name: name.replace('-', "_"), value: Some(value) }
         }
         None => Parameter {
-            name: if whole {
-                unquoted(word)
-            } else {
-                word.to_owned()
-            }
-            .replace('-', "_"),
+            name: if whole { unquoted(word) } else { word.to_owned() }.replace('-', "_"),
             value: None,
         },
     }
@@ -79,10 +67,7 @@ pub fn unsigned(text: &str) -> Option<u32> {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let (digits, base) = match digits
-        .strip_prefix("0x")
-        .or_else(|| digits.strip_prefix("0X"))
-    {
+    let (digits, base) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hexadecimal) => (hexadecimal, 16),
         None if digits.len() > 1 && digits.starts_with('0') => (&digits[1..], 8),
         None => (digits, 10),
@@ -106,10 +91,7 @@ mod tests {
     use super::*;
 
     fn pairs(options: &str) -> Vec<(String, Option<String>)> {
-        parameters(options)
-            .into_iter()
-            .map(|p| (p.name, p.value))
-            .collect()
+        parameters(options).into_iter().map(|p| (p.name, p.value)).collect()
     }
 
     #[test]
@@ -120,30 +102,20 @@ mod tests {
             ("  A=\"b c; d\" ", "A", Some("b c; d")),
             ("\"A=b c\"", "A", Some("b c")),
             ("A=b\"c d\"", "A", Some("b\"c d\"")),
-            (
-                "A=\"PeerMappingOverride=1;\"",
-                "A",
-                Some("PeerMappingOverride=1;"),
-            ),
+            ("A=\"PeerMappingOverride=1;\"", "A", Some("PeerMappingOverride=1;")),
             ("A=b=c", "A", Some("b=c")),
             ("A=", "A", Some("")),
             ("async_probe", "async_probe", None),
             ("=x", "=x", None),
         ] {
-            assert_eq!(
-                pairs(options),
-                [(name.to_owned(), value.map(str::to_owned))],
-                "{options}"
-            );
+            assert_eq!(pairs(options), [(name.to_owned(), value.map(str::to_owned))], "{options}");
         }
     }
 
     #[test]
     fn splits_at_blanks_until_double_dash() {
-        let names: Vec<String> = parameters("A=1 B=\"x y\"\tC D=\"open e=1")
-            .into_iter()
-            .map(|p| p.name)
-            .collect();
+        let names: Vec<String> =
+            parameters("A=1 B=\"x y\"\tC D=\"open e=1").into_iter().map(|p| p.name).collect();
         assert_eq!(names, ["A", "B", "C", "D"]);
         assert_eq!(pairs("A=1 -- B=2").len(), 1);
         assert!(pairs("   ").is_empty());

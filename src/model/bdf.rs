@@ -35,9 +35,7 @@ impl FromStr for Bdf {
 
     /// Reads `BB:DD.F`, `DDDD:BB:DD.F` and NVML's `DDDDDDDD:BB:DD.F`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).ok_or_else(|| BdfError {
-            text: text.to_owned(),
-        })
+        parse(text).ok_or_else(|| BdfError { text: text.to_owned() })
     }
 }
 
@@ -70,12 +68,7 @@ fn parse(text: &str) -> Option<Bdf> {
 
 impl fmt::Display for Bdf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            domain,
-            bus,
-            device,
-            function,
-        } = self;
+        let Self { domain, bus, device, function } = self;
         // A formatted number would ignore the width of the whole address.
         f.pad(&format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
     }
@@ -95,9 +88,7 @@ impl Serialize for Bdf {
 
 impl<'de> Deserialize<'de> for Bdf {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -121,12 +112,7 @@ mod tests {
 
     #[test]
     fn parses_each_spelling() {
-        let want = Bdf {
-            domain: 0,
-            bus: 0x3b,
-            device: 0x1f,
-            function: 7,
-        };
+        let want = Bdf { domain: 0, bus: 0x3b, device: 0x1f, function: 7 };
         for text in ["3b:1f.7", "0000:3b:1f.7", "00000000:3B:1F.7"] {
             assert_eq!(text.parse(), Ok(want), "{text}");
         }

@@ -46,10 +46,8 @@ impl Boot {
     /// Files and settings that apply to future boots. Of GRUB's settings, only those that gdr wrote for this fix.
     pub fn settings(&self, fix: &str) -> Vec<(String, String)> {
         let (path, mark) = (Self::drop_in(fix), Self::mark(fix));
-        let default = self
-            .grub_default
-            .present()
-            .map(|text| ("/etc/default/grub".to_owned(), text));
+        let default =
+            self.grub_default.present().map(|text| ("/etc/default/grub".to_owned(), text));
         let marked = default.into_iter().flat_map(|(path, text)| {
             let lines = text.lines().filter(|line| line.ends_with(&mark));
             lines.map(|line| (path.clone(), line)).collect::<Vec<_>>()

@@ -113,14 +113,7 @@ mod tests {
     fn rejects_options_paths_and_control_characters() {
         assert!(UnitName::try_from("nvidia-persistenced.service").is_ok());
         assert!(UnitName::try_from("getty@tty1.service").is_ok());
-        for text in [
-            "",
-            "--root=/other",
-            "sshd",
-            "../x.service",
-            "a b.service",
-            "x\n.service",
-        ] {
+        for text in ["", "--root=/other", "sshd", "../x.service", "a b.service", "x\n.service"] {
             assert!(UnitName::try_from(text).is_err(), "{text:?}");
         }
         assert!(ModuleName::try_from("nvidia-peermem").is_ok());
@@ -128,24 +121,12 @@ mod tests {
             assert!(ModuleName::try_from(text).is_err(), "{text:?}");
         }
         assert!(FilePath::try_from("/etc/modprobe.d/zz-gdr.conf").is_ok());
-        for text in [
-            "etc/x",
-            "/",
-            "/etc/../x",
-            "/etc//x",
-            "/etc/x/",
-            "/etc/./x",
-            "/a\0b",
-            "/a\nb",
-        ] {
+        for text in ["etc/x", "/", "/etc/../x", "/etc//x", "/etc/x/", "/etc/./x", "/a\0b", "/a\nb"]
+        {
             assert!(FilePath::try_from(text).is_err(), "{text:?}");
         }
         assert!(Digest::try_from("0".repeat(64)).is_ok());
-        for text in [
-            "0".repeat(63),
-            "A".repeat(64),
-            format!("../{}", "0".repeat(61)),
-        ] {
+        for text in ["0".repeat(63), "A".repeat(64), format!("../{}", "0".repeat(61))] {
             assert!(Digest::try_from(text.clone()).is_err(), "{text:?}");
         }
     }

@@ -96,17 +96,9 @@ impl Diff {
     /// Builds the report with the differences that matter, or all of them.
     pub fn report(self, a: Side, b: Side, all: bool) -> DiffReport {
         let total = self.changes.len();
-        let changes: Vec<Change> = self
-            .changes
-            .into_iter()
-            .filter(|change| all || change.matters())
-            .collect();
-        DiffReport {
-            a,
-            b,
-            left_out: total - changes.len(),
-            changes,
-        }
+        let changes: Vec<Change> =
+            self.changes.into_iter().filter(|change| all || change.matters()).collect();
+        DiffReport { a, b, left_out: total - changes.len(), changes }
     }
 }
 

@@ -124,10 +124,7 @@ impl Facts {
     /// Finds a PCI function by address; the list is sorted.
     pub fn device(&self, bdf: Bdf) -> Option<&PciDevice> {
         let devices = self.devices();
-        devices
-            .binary_search_by_key(&bdf, |d| d.bdf)
-            .ok()
-            .and_then(|at| devices.get(at))
+        devices.binary_search_by_key(&bdf, |d| d.bdf).ok().and_then(|at| devices.get(at))
     }
 
     /// Says that a NIC is a virtual function, by the link `physfn` or by its device id; none also if that is unknown.
@@ -165,19 +162,13 @@ impl Facts {
                 && attributes.is_some_and(|attributes| attributes.physical_function.is_absent())
         };
         let has_device = |bdf: Bdf| all.iter().any(|nic| nic.place.present() == Some(&bdf));
-        let ports = self
-            .devices()
-            .iter()
-            .filter(is_port)
-            .map(|device| device.bdf);
+        let ports = self.devices().iter().filter(is_port).map(|device| device.bdf);
         ports.filter(|bdf| !has_device(*bdf)).collect()
     }
 
     /// NVIDIA GPUs on the bus, by address.
     pub fn gpus(&self) -> impl Iterator<Item = &PciDevice> {
-        self.devices()
-            .iter()
-            .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
+        self.devices().iter().filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
     }
 
     /// Answers of NVML, if it answered.

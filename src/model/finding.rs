@@ -129,11 +129,7 @@ pub const ELSEWHERE: &str = "gdr doctor on the machine itself, or a snapshot of 
 impl NextStep {
     /// A step for a check, still without a command.
     pub fn new(check: &str) -> Self {
-        Self {
-            checks: vec![check.to_owned()],
-            command: None,
-            advice: None,
-        }
+        Self { checks: vec![check.to_owned()], command: None, advice: None }
     }
 
     /// The command, else the first sentence of the advice, else the checks.

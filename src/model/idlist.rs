@@ -35,12 +35,7 @@ impl IdList {
 
     /// Creates a list from ranges in any order, both ends included.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
-        Self::merged(
-            ranges
-                .into_iter()
-                .filter(|(low, high)| low <= high)
-                .collect(),
-        )
+        Self::merged(ranges.into_iter().filter(|(low, high)| low <= high).collect())
     }
 
     fn merged(mut ranges: Vec<(u32, u32)>) -> Self {
@@ -83,10 +78,7 @@ impl IdList {
 
     /// The ids in both lists.
     pub fn intersection(&self, other: &Self) -> Self {
-        let (mut a, mut b) = (
-            self.ranges.iter().peekable(),
-            other.ranges.iter().peekable(),
-        );
+        let (mut a, mut b) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
         let mut ranges = Vec::new();
         while let (Some(&&(low, high)), Some(&&(l, h))) = (a.peek(), b.peek()) {
             if l <= high && low <= h {
@@ -104,11 +96,7 @@ impl IdList {
 
     /// The ids in any of the lists.
     pub fn union<'a>(lists: impl IntoIterator<Item = &'a Self>) -> Self {
-        Self::from_ranges(
-            lists
-                .into_iter()
-                .flat_map(|list| list.ranges.iter().copied()),
-        )
+        Self::from_ranges(lists.into_iter().flat_map(|list| list.ranges.iter().copied()))
     }
 
     /// The ids for which `other` is false. Visits each id, so use it on short lists only.
@@ -124,10 +112,7 @@ impl IdList {
 
     /// Number of ids.
     pub fn len(&self) -> u64 {
-        self.ranges
-            .iter()
-            .map(|&(low, high)| u64::from(high - low) + 1)
-            .sum()
+        self.ranges.iter().map(|&(low, high)| u64::from(high - low) + 1).sum()
     }
 }
 
@@ -135,9 +120,7 @@ impl FromStr for IdList {
     type Err = IdListError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || IdListError {
-            text: text.trim().chars().take(80).collect(),
-        };
+        let error = || IdListError { text: text.trim().chars().take(80).collect() };
         let mut ranges = Vec::new();
         for part in text.trim().split(',').filter(|part| !part.is_empty()) {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
@@ -190,16 +173,10 @@ mod tests {
     #[test]
     fn parses_and_formats_kernel_lists() {
         for text in ["", "0", "0-31", "0-55,112-167", "0,2,4,6"] {
-            assert_eq!(
-                text.parse::<IdList>().map(|l| l.to_string()),
-                Ok(text.to_owned())
-            );
+            assert_eq!(text.parse::<IdList>().map(|l| l.to_string()), Ok(text.to_owned()));
         }
         assert_eq!(IdList::new([3, 1, 2, 7]).to_string(), "1-3,7");
-        assert_eq!(
-            "0-4294967295".parse::<IdList>().map(|l| l.len()),
-            Ok(1 << 32)
-        );
+        assert_eq!("0-4294967295".parse::<IdList>().map(|l| l.len()), Ok(1 << 32));
     }
 
     #[test]

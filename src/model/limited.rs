@@ -34,9 +34,7 @@ where
             let mut values = Vec::new();
             while let Some(value) = list.next_element()? {
                 if values.len() == MAX {
-                    return Err(A::Error::custom(format!(
-                        "more than {MAX} values in a list"
-                    )));
+                    return Err(A::Error::custom(format!("more than {MAX} values in a list")));
                 }
                 values.push(value);
             }

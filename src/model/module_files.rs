@@ -60,9 +60,7 @@ impl ModuleFiles {
 
     /// True if a module provides RDMA devices.
     pub fn is_provider(module: &str) -> bool {
-        Self::PROVIDERS
-            .iter()
-            .any(|(_, provider)| *provider == module)
+        Self::PROVIDERS.iter().any(|(_, provider)| *provider == module)
     }
 
     /// Finds a module of the running kernel; unknown if the list was not read or does not exist.

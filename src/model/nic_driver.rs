@@ -104,19 +104,14 @@ const DRIVERS: [NicDriver; 9] = [
 impl NicDriver {
     /// The driver of a NIC, by that of its PCI function.
     pub fn of(function: &str) -> Option<&'static Self> {
-        DRIVERS
-            .iter()
-            .find(|driver| driver.functions.contains(&function))
+        DRIVERS.iter().find(|driver| driver.functions.contains(&function))
     }
 
     /// From which versions on it registers dma-bufs, as a clause.
     pub fn dmabuf_versions(&self) -> String {
         let name = self.name;
         match self.dmabuf {
-            Dmabuf::Since {
-                kernel: (major, minor),
-                rdma_core,
-            } => format!(
+            Dmabuf::Since { kernel: (major, minor), rdma_core } => format!(
                 "{name} registers dma-bufs from Linux {major}.{minor} and rdma-core {rdma_core} on"
             ),
             Dmabuf::Never => format!("{name} registers no dma-buf"),
@@ -153,13 +148,7 @@ mod tests {
             words("bnxt_en").as_deref(),
             Some("bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on")
         );
-        assert_eq!(
-            words("erdma").as_deref(),
-            Some("erdma registers no dma-buf")
-        );
-        assert_eq!(
-            dmabuf_providers(),
-            "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61"
-        );
+        assert_eq!(words("erdma").as_deref(), Some("erdma registers no dma-buf"));
+        assert_eq!(dmabuf_providers(), "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61");
     }
 }

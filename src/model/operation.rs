@@ -85,53 +85,37 @@ pub enum Operation {
 impl Operation {
     /// An operation that starts a unit at every boot.
     pub fn enable_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::EnableUnit {
-            unit: unit.try_into()?,
-        })
+        Ok(Self::EnableUnit { unit: unit.try_into()? })
     }
 
     /// An operation that no longer starts a unit at boot.
     pub fn disable_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::DisableUnit {
-            unit: unit.try_into()?,
-        })
+        Ok(Self::DisableUnit { unit: unit.try_into()? })
     }
 
     /// An operation that starts a unit now.
     pub fn start_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::StartUnit {
-            unit: unit.try_into()?,
-        })
+        Ok(Self::StartUnit { unit: unit.try_into()? })
     }
 
     /// An operation that restarts a unit.
     pub fn restart_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::RestartUnit {
-            unit: unit.try_into()?,
-        })
+        Ok(Self::RestartUnit { unit: unit.try_into()? })
     }
 
     /// An operation that loads a kernel module.
     pub fn load_module(module: &str) -> Result<Self, Invalid> {
-        Ok(Self::LoadModule {
-            module: module.try_into()?,
-        })
+        Ok(Self::LoadModule { module: module.try_into()? })
     }
 
     /// An operation that regenerates a GRUB configuration file.
     pub fn make_grub_config(program: GrubMkconfig, path: &str) -> Result<Self, Invalid> {
-        Ok(Self::MakeGrubConfig {
-            program,
-            path: path.try_into()?,
-        })
+        Ok(Self::MakeGrubConfig { program, path: path.try_into()? })
     }
 
     /// An operation that recreates the boot loader entry of a kernel.
     pub fn add_kernel_entry(release: &str, image: &str) -> Result<Self, Invalid> {
-        Ok(Self::AddKernelEntry {
-            release: release.try_into()?,
-            image: image.try_into()?,
-        })
+        Ok(Self::AddKernelEntry { release: release.try_into()?, image: image.try_into()? })
     }
 
     /// An operation that replaces a word on the command line of every installed kernel.

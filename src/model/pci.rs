@@ -161,18 +161,13 @@ impl Ids {
     /// and GB300 (31c2), the parts of Linux's drivers/vfio/pci/nvgrace-gpu.
     pub fn is_coherent_gpu(&self) -> bool {
         self.vendor == Self::NVIDIA
-            && matches!(
-                self.device,
-                Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2)
-            )
+            && matches!(self.device, Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2))
     }
 
     /// The name of a GPU that the open kernel modules drive, in their README.
     pub fn listed_gpu(&self) -> Option<&'static str> {
         let device = self.device.filter(|_| self.vendor == Self::NVIDIA)?;
-        let at = NVIDIA_GPUS
-            .binary_search_by_key(&device, |(id, _)| *id)
-            .ok()?;
+        let at = NVIDIA_GPUS.binary_search_by_key(&device, |(id, _)| *id).ok()?;
         NVIDIA_GPUS.get(at).map(|(_, name)| *name)
     }
 
@@ -347,11 +342,7 @@ mod tests {
 
     #[test]
     fn detects_gpus_older_than_pascal() {
-        let gpu = |device| Ids {
-            vendor: Ids::NVIDIA,
-            device: Some(device),
-            class: 0x03_0200,
-        };
+        let gpu = |device| Ids { vendor: Ids::NVIDIA, device: Some(device), class: 0x03_0200 };
         // K40m, K80, M60, M40; P100, P40, V100, T4, H100.
         for old in [0x1023, 0x102d, 0x13f2, 0x17fd] {
             assert!(gpu(old).is_before_pascal(), "{old:x}");

@@ -28,13 +28,7 @@ pub struct Plan {
 impl Plan {
     /// Creates a plan for a machine.
     pub fn new(host: Host, repairs: Vec<Repair>) -> Self {
-        Self {
-            host,
-            repairs,
-            failures: None,
-            left: Vec::new(),
-            unknown: Vec::new(),
-        }
+        Self { host, repairs, failures: None, left: Vec::new(), unknown: Vec::new() }
     }
 
     /// All steps, with the fix that each belongs to.

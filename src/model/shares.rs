@@ -39,11 +39,7 @@ impl Shares {
             ("nvlink", self.nvlink),
             ("port", self.port),
         ];
-        let given = named
-            .into_iter()
-            .filter_map(|(key, share)| Some((key, share?)));
-        given
-            .into_iter()
-            .find(|(_, share)| !(0.0..=1.0).contains(share))
+        let given = named.into_iter().filter_map(|(key, share)| Some((key, share?)));
+        given.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share))
     }
 }

@@ -125,11 +125,7 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// Names in a directory.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "names"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "names")]
     pub names: Option<Vec<String>>,
     /// A whole text file; of a large or private one, the part that gdr uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,9 +265,7 @@ impl Serialize for Hex {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-        let text: String = digits
-            .map(|digit| char::from(DIGITS[usize::from(digit)]))
-            .collect();
+        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
         serializer.serialize_str(&text)
     }
 }
@@ -279,11 +273,8 @@ impl Serialize for Hex {
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digit = |byte: u8| {
-            char::from(byte)
-                .to_digit(16)
-                .and_then(|digit| u8::try_from(digit).ok())
-        };
+        let digit =
+            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
         let bytes = text.as_bytes().chunks(2).map(|pair| match pair {
             [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
             _ => None,
@@ -316,15 +307,10 @@ mod tests {
     #[test]
     fn hex_round_trip() {
         assert_eq!(
-            serde_json::to_string(&Hex(vec![0, 0x9f, 255]))
-                .ok()
-                .as_deref(),
+            serde_json::to_string(&Hex(vec![0, 0x9f, 255])).ok().as_deref(),
             Some("\"009fff\"")
         );
-        assert_eq!(
-            serde_json::from_str::<Hex>("\"009FfF\"").ok(),
-            Some(Hex(vec![0, 0x9f, 255]))
-        );
+        assert_eq!(serde_json::from_str::<Hex>("\"009FfF\"").ok(), Some(Hex(vec![0, 0x9f, 255])));
         for text in ["\"0\"", "\"0g\"", "\"+1\"", "\"é\"", "1"] {
             assert!(serde_json::from_str::<Hex>(text).is_err(), "{text}");
         }

@@ -62,9 +62,7 @@ impl Software {
 
     /// Libraries that a program may use: the loader's choice, and those that Python packages load by path.
     pub fn usable<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Library> {
-        let packaged = self
-            .all(name)
-            .filter(|library| library.found == Found::PythonPackage);
+        let packaged = self.all(name).filter(|library| library.found == Found::PythonPackage);
         self.picked(name).into_iter().chain(packaged)
     }
 

@@ -339,10 +339,8 @@ impl Platform {
         if let Some(kind) = self.hypervisor_type.present() {
             return (guest, format!("/sys/hypervisor/type: {kind}"));
         }
-        for (file, text) in [
-            ("sys_vendor", &self.dmi_vendor),
-            ("product_name", &self.dmi_product),
-        ] {
+        for (file, text) in [("sys_vendor", &self.dmi_vendor), ("product_name", &self.dmi_product)]
+        {
             if let Some(text) = text.present()
                 && !text.contains(".metal")
                 && Self::HYPERVISORS.iter().any(|name| text.contains(name))
@@ -365,14 +363,10 @@ impl Platform {
                 Fact::Known(PlatformKind::BareMetal),
                 format!("/sys/class/dmi/id/sys_vendor: {vendor}"),
             ),
-            (Fact::Unknown(why), _) => (
-                Fact::Unknown(*why),
-                "/proc/cpuinfo, /sys/class/dmi/id".to_owned(),
-            ),
-            (_, _) => (
-                Fact::default(),
-                "/proc/cpuinfo, /sys/class/dmi/id".to_owned(),
-            ),
+            (Fact::Unknown(why), _) => {
+                (Fact::Unknown(*why), "/proc/cpuinfo, /sys/class/dmi/id".to_owned())
+            }
+            (_, _) => (Fact::default(), "/proc/cpuinfo, /sys/class/dmi/id".to_owned()),
         }
     }
 
@@ -388,10 +382,7 @@ mod tests {
 
     #[test]
     fn virtio_implies_guest_unless_cpu_flag_is_clear() {
-        let mut platform = Platform {
-            paravirtual_devices: 2,
-            ..Platform::default()
-        };
+        let mut platform = Platform { paravirtual_devices: 2, ..Platform::default() };
         assert!(platform.is_guest(), "Arm has no such flag");
         platform.hypervisor_flag = Fact::Known(true);
         assert!(platform.is_guest());

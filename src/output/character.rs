@@ -20,16 +20,12 @@ pub fn is_hidden(c: char) -> bool {
 
 /// The length of the leading visible ASCII characters, spaces and line feeds: of most output, everything.
 pub fn plain_length(text: &[u8]) -> usize {
-    text.iter()
-        .position(|byte| !matches!(byte, b' '..=b'~' | b'\n'))
-        .unwrap_or(text.len())
+    text.iter().position(|byte| !matches!(byte, b' '..=b'~' | b'\n')).unwrap_or(text.len())
 }
 
 /// Makes untrusted text safe within a line: hidden characters, line breaks and tabs become question marks.
 pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if is_hidden(c) { '?' } else { c })
-        .collect()
+    text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -42,11 +38,9 @@ mod tests {
     fn ranges(class: &str) -> Vec<(char, char)> {
         let parsed = regex_syntax::Parser::new().parse(class).expect("a class");
         match parsed.kind() {
-            HirKind::Class(Class::Unicode(class)) => class
-                .ranges()
-                .iter()
-                .map(|range| (range.start(), range.end()))
-                .collect(),
+            HirKind::Class(Class::Unicode(class)) => {
+                class.ranges().iter().map(|range| (range.start(), range.end())).collect()
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -21,20 +21,12 @@ pub struct Document<T> {
 impl<T> Document<T> {
     /// Creates a document about a machine, with the time at which it was recorded or, else, the current one.
     pub fn of(schema: &'static str, recorded: Option<&str>, body: T) -> Self {
-        Self {
-            taken: recorded.map_or_else(now, str::to_owned),
-            ..Self::new(schema, body)
-        }
+        Self { taken: recorded.map_or_else(now, str::to_owned), ..Self::new(schema, body) }
     }
 
     /// Creates a document with the current time.
     pub fn new(schema: &'static str, body: T) -> Self {
-        Self {
-            schema,
-            gdr: env!("CARGO_PKG_VERSION"),
-            taken: now(),
-            body,
-        }
+        Self { schema, gdr: env!("CARGO_PKG_VERSION"), taken: now(), body }
     }
 }
 
@@ -50,9 +42,7 @@ fn time(seconds: Option<&str>) -> Option<String> {
     /// Last second of the year 9999.
     const LAST: u64 = 253_402_300_799;
     let seconds = seconds?.parse().ok().filter(|seconds| *seconds <= LAST)?;
-    Some(rfc3339(
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),
-    ))
+    Some(rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
 }
 
 fn rfc3339(time: SystemTime) -> String {
@@ -65,14 +55,8 @@ mod tests {
 
     #[test]
     fn parses_source_date_epoch() {
-        assert_eq!(
-            time(Some("1700000000")).as_deref(),
-            Some("2023-11-14T22:13:20Z")
-        );
-        assert_eq!(
-            time(Some("253402300799")).as_deref(),
-            Some("9999-12-31T23:59:59Z")
-        );
+        assert_eq!(time(Some("1700000000")).as_deref(), Some("2023-11-14T22:13:20Z"));
+        assert_eq!(time(Some("253402300799")).as_deref(), Some("9999-12-31T23:59:59Z"));
         for none in ["", "-1", "1.5", "253402300800", "99999999999999999999"] {
             assert_eq!(time(Some(none)), None, "{none}");
         }

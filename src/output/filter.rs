@@ -28,10 +28,7 @@ enum Escape {
 impl<W: Write> Filter<W> {
     /// Filters the output to `inner`.
     pub fn new(inner: W) -> Self {
-        Self {
-            inner,
-            pending: Vec::new(),
-        }
+        Self { inner, pending: Vec::new() }
     }
 
     /// The underlying writer.
@@ -112,15 +109,12 @@ fn escape(text: &str) -> Escape {
             false => Escape::Other,
         };
     };
-    let length = parameters
-        .bytes()
-        .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
-        .count();
+    let length =
+        parameters.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
     match parameters.as_bytes().get(length) {
-        Some(b'm') if length <= LONGEST_COLOUR => Escape::Mark(
-            mark().len() + length + 2,
-            format!("\u{1b}[{}m", &parameters[..length]),
-        ),
+        Some(b'm') if length <= LONGEST_COLOUR => {
+            Escape::Mark(mark().len() + length + 2, format!("\u{1b}[{}m", &parameters[..length]))
+        }
         None if length <= LONGEST_COLOUR => Escape::Cut,
         _ => Escape::Other,
     }
@@ -159,11 +153,7 @@ mod tests {
     fn replaces_hidden_characters_at_any_split() {
         let hostile = b"a\x1b[31mb\x9b2J\xc2\x9bc\xe2\x80\xaed\xe2\x80\xa8e\xf3\xa0\x80\x81f\xff\xe2\x80g\x07\x7f\r\n\th\xc3\xa9\xe2\x86\x92";
         for size in 1..hostile.len() {
-            assert_eq!(
-                in_chunks(hostile, size),
-                "a?[31mb?2J?c?d?e?f??g???\n\thé→",
-                "{size}"
-            );
+            assert_eq!(in_chunks(hostile, size), "a?[31mb?2J?c?d?e?f??g???\n\thé→", "{size}");
         }
     }
 
@@ -177,14 +167,7 @@ mod tests {
             assert_eq!(in_chunks(painted.as_bytes(), size), wanted, "{size}");
         }
         // Even with the right mark, no other sequence passes.
-        for sequence in [
-            "[2J",
-            "]0;title",
-            "[31",
-            "[31;31;31;31;31;31;31;31m",
-            "(0",
-            "",
-        ] {
+        for sequence in ["[2J", "]0;title", "[31", "[31;31;31;31;31;31;31;31m", "(0", ""] {
             let text = filtered(&format!("{}{sequence}.", mark()));
             assert_eq!(text, format!("?{}{sequence}.", &mark()[1..]));
         }
@@ -194,9 +177,6 @@ mod tests {
     fn flush_replaces_incomplete_input() {
         assert_eq!(in_chunks(b"a\xe2\x80", 1), "a?");
         assert_eq!(in_chunks(b"a\x1b", 1), "a?");
-        assert_eq!(
-            in_chunks(mark().as_bytes(), 1),
-            format!("?{}", &mark()[1..])
-        );
+        assert_eq!(in_chunks(mark().as_bytes(), 1), format!("?{}", &mark()[1..]));
     }
 }

@@ -51,12 +51,7 @@ enum Text {
 
 impl<'w> Indented<'w> {
     fn new(inner: &'w mut dyn Write) -> Self {
-        Self {
-            inner,
-            depth: 0,
-            opened: false,
-            text: Text::Outside,
-        }
+        Self { inner, depth: 0, opened: false, text: Text::Outside }
     }
 
     fn line(&self, out: &mut Vec<u8>) {
@@ -108,10 +103,7 @@ impl Write for Indented<'_> {
 
 /// A writer for JSON that replaces hidden characters with `\u` escapes.
 pub fn escaped<W: Write>(inner: W) -> impl Write {
-    Escaped {
-        inner,
-        pending: Vec::new(),
-    }
+    Escaped { inner, pending: Vec::new() }
 }
 
 /// JSON is ASCII outside of strings; inside them, an escape is equivalent to the character.
@@ -202,10 +194,7 @@ mod tests {
         write_compact(&mut compact, &[HOSTILE]).expect("a Vec takes all");
         let compact = String::from_utf8(compact).expect("UTF-8");
         for text in [pretty(&[HOSTILE]).expect("text"), compact] {
-            assert!(
-                text.contains(r"\u007f\u009b\u202e\u2028\ufeff\udb40\udc41é漢"),
-                "{text}"
-            );
+            assert!(text.contains(r"\u007f\u009b\u202e\u2028\ufeff\udb40\udc41é漢"), "{text}");
             let read: Vec<String> = serde_json::from_str(&text).expect("JSON");
             assert_eq!(read, [HOSTILE]);
         }
@@ -221,11 +210,7 @@ mod tests {
                 writer.write_all(chunk).expect("a Vec takes all");
             }
             drop(writer);
-            assert_eq!(
-                String::from_utf8(out).expect("UTF-8"),
-                escape(text.clone()),
-                "{size}"
-            );
+            assert_eq!(String::from_utf8(out).expect("UTF-8"), escape(text.clone()), "{size}");
         }
     }
 }

@@ -38,8 +38,6 @@ pub fn stderr() -> Filter<LineWriter<Stderr>> {
 pub fn filtered(text: &str) -> String {
     let mut filter = Filter::new(Vec::new());
     // Writing to a Vec cannot fail.
-    let _ = filter
-        .write_all(text.as_bytes())
-        .and_then(|()| filter.flush());
+    let _ = filter.write_all(text.as_bytes()).and_then(|()| filter.flush());
     String::from_utf8_lossy(filter.inner()).into_owned()
 }

@@ -80,9 +80,7 @@ fn put(text: &str) {
 
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-    size.map(|size| usize::from(size.ws_col))
-        .filter(|columns| *columns > 0)
-        .unwrap_or(WIDTH)
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
 }
 
 /// Subject, bar, numbers, and as much of the message as fits. The last column stays empty: some terminals wrap there.
@@ -107,18 +105,9 @@ mod tests {
 
     #[test]
     fn a_line_has_the_share_that_is_done() {
-        assert_eq!(
-            line("GPU 0", "copies", 1, 4, 80),
-            "GPU 0 ██████░░░░░░░░░░░░░░░░░░ 1/4 copies"
-        );
-        assert_eq!(
-            line("GPU 0", "", 9, 4, 80),
-            "GPU 0 ████████████████████████ 9/4 "
-        );
-        assert_eq!(
-            line("GPU 0", "", 0, 0, 80),
-            "GPU 0 ░░░░░░░░░░░░░░░░░░░░░░░░ 0/0 "
-        );
+        assert_eq!(line("GPU 0", "copies", 1, 4, 80), "GPU 0 ██████░░░░░░░░░░░░░░░░░░ 1/4 copies");
+        assert_eq!(line("GPU 0", "", 9, 4, 80), "GPU 0 ████████████████████████ 9/4 ");
+        assert_eq!(line("GPU 0", "", 0, 0, 80), "GPU 0 ░░░░░░░░░░░░░░░░░░░░░░░░ 0/0 ");
         let most = line("", "", u64::MAX, u64::MAX, 30);
         assert_eq!(most, " ████████████████████████ 184");
     }

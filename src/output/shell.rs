@@ -24,11 +24,7 @@ fn quoted(word: &str) -> String {
 /// Hidden characters become escapes of printf's `%b`.
 pub fn print_exactly(text: &str) -> String {
     let is_escaped = |c: char| is_hidden(c) && c != '\n' && c != '\t';
-    let conversion = if text.contains(is_escaped) {
-        "%b"
-    } else {
-        "%s"
-    };
+    let conversion = if text.contains(is_escaped) { "%b" } else { "%s" };
     let argument = |line: &str| match conversion {
         "%s" => format!("'{}'", line.replace('\'', "'\\''")),
         _ => format!("'{}'", escaped(line, is_escaped)),
@@ -104,19 +100,13 @@ mod tests {
             "\u{1b}[2J'\\\u{202e}é\r\n\u{0}x\n",
         ] {
             let command = print_exactly(text);
-            assert!(
-                !command.contains(|c| is_hidden(c) && c != '\n' && c != '\t'),
-                "{command:?}"
-            );
+            assert!(!command.contains(|c| is_hidden(c) && c != '\n' && c != '\t'), "{command:?}");
             let output = std::process::Command::new("/bin/sh")
                 .args(["-c", &command])
                 .output()
                 .expect("a shell");
             assert_eq!(String::from_utf8_lossy(&output.stdout), text, "{command}");
         }
-        assert_eq!(
-            print_exactly("a\nrm -rf x\n"),
-            "printf '%s\\n' \\\n  'a' \\\n  'rm -rf x'"
-        );
+        assert_eq!(print_exactly("a\nrm -rf x\n"), "printf '%s\\n' \\\n  'a' \\\n  'rm -rf x'");
     }
 }

@@ -29,9 +29,7 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Express,
         raw = reader.structure(offset + 4, WHAT)?;
         if version >= 2 {
             let second: [u8; 4] = reader.structure(offset + 0x30, WHAT)?;
-            target = Some(second[0] & 0xf)
-                .filter(|code| *code != 0)
-                .map(LinkSpeed);
+            target = Some(second[0] & 0xf).filter(|code| *code != 0).map(LinkSpeed);
         }
     } else {
         let device: [u8; 8] = reader.structure(offset + 4, WHAT)?;
@@ -66,10 +64,7 @@ fn link(raw: &[u8; 16], target: Option<LinkSpeed>) -> LinkPair {
             speed: LinkSpeed((capabilities & 0xf) as u8),
             width: (capabilities >> 4 & 0x3f) as u8,
         },
-        current: Link {
-            speed: LinkSpeed((status & 0xf) as u8),
-            width: (status >> 4 & 0x3f) as u8,
-        },
+        current: Link { speed: LinkSpeed((status & 0xf) as u8), width: (status >> 4 & 0x3f) as u8 },
         target,
         aspm_supported: aspm((capabilities >> 10) as u16),
         aspm_enabled: aspm(control),
@@ -81,10 +76,7 @@ fn link(raw: &[u8; 16], target: Option<LinkSpeed>) -> LinkPair {
 }
 
 fn aspm(bits: u16) -> Aspm {
-    Aspm {
-        l0s: bits & 0b01 != 0,
-        l1: bits & 0b10 != 0,
-    }
+    Aspm { l0s: bits & 0b01 != 0, l1: bits & 0b10 != 0 }
 }
 
 fn port_type(code: u16) -> PortType {

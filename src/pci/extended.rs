@@ -82,11 +82,7 @@ fn acs(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Acs, Why> {
     let mut vector = [0; 32];
     let length = usize::from(egress_size).div_ceil(32) * 4;
     if length != 0 {
-        reader.fill(
-            offset + 8,
-            &mut vector[..length],
-            "ACS egress control vector",
-        )?;
+        reader.fill(offset + 8, &mut vector[..length], "ACS egress control vector")?;
     }
     let words = (0..length).step_by(4).map(|at| le32(&vector, at));
     Ok(Acs {

@@ -72,9 +72,6 @@ mod tests {
         assert_eq!(offset_of(&&space[..256], Capability::ACS), Ok(None));
         // The list loops back to its start.
         space[0x14a..0x14c].copy_from_slice(&[0x01, 0x10]);
-        assert_eq!(
-            offset_of(&space.as_slice(), Capability::ACS),
-            Err(Why::Broken)
-        );
+        assert_eq!(offset_of(&space.as_slice(), Capability::ACS), Err(Why::Broken));
     }
 }

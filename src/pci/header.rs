@@ -11,20 +11,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
     let status = Status(le16(&raw, 0x06));
     let layout = raw[0x0e] & 0x7f;
     let registers = |count: usize| -> [u32; 6] {
-        std::array::from_fn(|n| {
-            if n < count {
-                le32(&raw, 0x10 + 4 * n)
-            } else {
-                0
-            }
-        })
+        std::array::from_fn(|n| if n < count { le32(&raw, 0x10 + 4 * n) } else { 0 })
     };
     let (kind, bar_count, pointer) = match layout {
         0 => {
-            let subsystem = Subsystem {
-                vendor: le16(&raw, 0x2c),
-                device: le16(&raw, 0x2e),
-            };
+            let subsystem = Subsystem { vendor: le16(&raw, 0x2c), device: le16(&raw, 0x2e) };
             (HeaderKind::Endpoint { subsystem }, 6, raw[0x34])
         }
         1 => {
@@ -69,9 +60,7 @@ fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {
     let mut raw = [0; 64];
     let got = reader.some(0, &mut raw, "the header")?;
     if got < raw.len() {
-        reader.note(format!(
-            "the space ends after {got} bytes, inside the header"
-        ));
+        reader.note(format!("the space ends after {got} bytes, inside the header"));
         return Err(Why::Broken);
     }
     // All 64 bytes, because the vendor id of an SR-IOV virtual function always reads ffff.
@@ -95,9 +84,7 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
         let bits64 = low & 0b111 == 0b100;
         if low != 0 {
             let kind = if low & 1 == 1 {
-                BarKind::Io {
-                    address: low & !0b11,
-                }
+                BarKind::Io { address: low & !0b11 }
             } else {
                 let high = raw[..count].get(usize::from(index) + 1).copied();
                 if bits64 && high.is_none() {
@@ -126,8 +113,5 @@ pub(super) fn bridge_subsystem(
     entry: Entry<u8>,
 ) -> Result<Subsystem, Why> {
     let raw: [u8; 4] = reader.structure(entry.offset + 4, "bridge subsystem")?;
-    Ok(Subsystem {
-        vendor: le16(&raw, 0),
-        device: le16(&raw, 2),
-    })
+    Ok(Subsystem { vendor: le16(&raw, 0), device: le16(&raw, 2) })
 }

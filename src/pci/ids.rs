@@ -38,12 +38,7 @@ impl Ids {
             at += line.len() + 1;
         }
         close(section, begin..bytes.len());
-        Self {
-            bytes: bytes.to_vec(),
-            vendors,
-            classes,
-            devices: Mutex::default(),
-        }
+        Self { bytes: bytes.to_vec(), vendors, classes, devices: Mutex::default() }
     }
 
     /// The lines for these devices and their vendors.
@@ -70,9 +65,7 @@ impl Ids {
         let section = self.vendors.get(&vendor)?;
         // A vendor has thousands of devices, and a machine may have thousands of one vendor's.
         let mut indexed = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = indexed
-            .entry(vendor)
-            .or_insert_with(|| self.device_lines(section));
+        let lines = indexed.entry(vendor).or_insert_with(|| self.device_lines(section));
         let line = self.bytes.get(lines.get(&device)?.clone())?;
         entry(line, 4).map(|(_, name)| name)
     }
@@ -86,12 +79,7 @@ impl Ids {
     }
 
     pub(super) fn devices(&self, vendor: u16, mut each: impl FnMut(u16, Cow<'_, str>)) {
-        for line in self
-            .vendors
-            .get(&vendor)
-            .into_iter()
-            .flat_map(|section| self.lines(section))
-        {
+        for line in self.vendors.get(&vendor).into_iter().flat_map(|section| self.lines(section)) {
             if let Some((id, name)) = line.strip_prefix(b"\t").and_then(|line| entry(line, 4))
                 && let Ok(id) = id.try_into()
             {
@@ -193,19 +181,10 @@ mod tests {
         let (mut vendors, mut classes) = (Vec::new(), Vec::new());
         ids.vendors(|id, name| vendors.push(format!("{id:04x} {name}")));
         ids.subclasses(|base, sub, name| classes.push(format!("{base:02x}{sub:02x} {name}")));
-        assert_eq!(
-            vendors,
-            ["10de NVIDIA Corporation", "15b3 Mellanox Technologies"]
-        );
+        assert_eq!(vendors, ["10de NVIDIA Corporation", "15b3 Mellanox Technologies"]);
         assert_eq!(classes, ["0302 3D controller"]);
-        assert_eq!(
-            ids.device(0x10de, 0x2330).as_deref(),
-            Some("GH100 [H100 SXM5 80GB]")
-        );
-        assert_eq!(
-            ids.device(0x10de, 0x2335).as_deref(),
-            Some("GH100 [H200 \u{fffd}]")
-        );
+        assert_eq!(ids.device(0x10de, 0x2330).as_deref(), Some("GH100 [H100 SXM5 80GB]"));
+        assert_eq!(ids.device(0x10de, 0x2335).as_deref(), Some("GH100 [H200 \u{fffd}]"));
         assert_eq!(ids.device(0x10de, 0x0001), None);
         assert_eq!(ids.device(0x10de, 0x10de), None);
         assert_eq!(ids.device(0x15b3, 0x0002), None);
@@ -213,16 +192,9 @@ mod tests {
 
     #[test]
     fn accepts_random_bytes() {
-        for bytes in [
-            &b""[..],
-            b"\n\n",
-            b"C",
-            b"C ",
-            b"10de",
-            b"10de  ",
-            b"\xff\xfe\n\t\xff",
-            b"\t1234  x",
-        ] {
+        for bytes in
+            [&b""[..], b"\n\n", b"C", b"C ", b"10de", b"10de  ", b"\xff\xfe\n\t\xff", b"\t1234  x"]
+        {
             let ids = Ids::new(bytes);
             assert_eq!(ids.device(0x10de, 0x1234), None);
             ids.vendors(|id, name| panic!("{id:04x} {name}"));

@@ -26,16 +26,12 @@ pub(super) fn legacy(
     let mut at = u16::from(first & !3);
     while at != 0 {
         if at < 0x40 {
-            reader.note(format!(
-                "capability pointer {at:#x} at {from:#x} leads into the header"
-            ));
+            reader.note(format!("capability pointer {at:#x} at {from:#x} leads into the header"));
             return Err(Why::Broken);
         }
         let place = 1 << (at / 4);
         if seen & place != 0 {
-            reader.note(format!(
-                "capability list loops back from {from:#x} to {at:#x}"
-            ));
+            reader.note(format!("capability list loops back from {from:#x} to {at:#x}"));
             return Err(Why::Broken);
         }
         seen |= place;
@@ -43,11 +39,7 @@ pub(super) fn legacy(
         if id == 0xff {
             return Err(reader.malformed("no valid id (ff) in", "capability", at));
         }
-        let entry = Entry {
-            id,
-            offset: at,
-            upper: u16::from_le_bytes([low, high]),
-        };
+        let entry = Entry { id, offset: at, upper: u16::from_le_bytes([low, high]) };
         if !each(reader, entry) {
             return Ok(());
         }
@@ -75,11 +67,7 @@ pub(super) fn extended(
             return Ok(());
         }
         let upper = (head >> 16) as u16;
-        let entry = Entry {
-            id: head as u16,
-            offset: at,
-            upper,
-        };
+        let entry = Entry { id: head as u16, offset: at, upper };
         each(reader, entry);
         let next = upper >> 4 & !3;
         if next == 0 {
@@ -93,9 +81,7 @@ pub(super) fn extended(
         }
         let place = usize::from(next / 4);
         if seen[place / 64] & 1 << (place % 64) != 0 {
-            reader.note(format!(
-                "extended capability list loops back from {at:#x} to {next:#x}"
-            ));
+            reader.note(format!("extended capability list loops back from {at:#x} to {next:#x}"));
             return Err(Why::Broken);
         }
         head = u32::from_le_bytes(reader.structure(next, "extended capability")?);

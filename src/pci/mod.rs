@@ -84,9 +84,7 @@ fn legacy(config: &mut Config, reader: &mut Reader<'_>, first: u8, depth: Depth)
     }
     config.express = express;
     if let Fact::Known(header) = &mut config.header
-        && let HeaderKind::Bridge {
-            subsystem: slot, ..
-        } = &mut header.kind
+        && let HeaderKind::Bridge { subsystem: slot, .. } = &mut header.kind
         && depth == Depth::Full
     {
         *slot = subsystem;
@@ -132,11 +130,7 @@ fn first_extended(
     if reader.ends_at(list::EXTENDED) {
         return unreachable(express);
     }
-    Err(reader.malformed(
-        "the space ends before",
-        "extended capabilities",
-        list::EXTENDED,
-    ))
+    Err(reader.malformed("the space ends before", "extended capabilities", list::EXTENDED))
 }
 
 #[cfg(test)]

@@ -82,29 +82,16 @@ impl PciNames {
                 return Err(NamesError::Twice { vendor, device });
             }
         }
-        Ok(Self {
-            system: system.map(Ids::new),
-            parts,
-        })
+        Ok(Self { system: system.map(Ids::new), parts })
     }
 
     /// A device's name without the vendor's.
     pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
-        let part = || {
-            self.part(vendor, device)
-                .map(|part| part.name.as_str().into())
-        };
-        self.lists()
-            .find_map(|ids| ids.device(vendor, device))
-            .or_else(part)
-            .or_else(|| {
-                let ids = crate::model::Ids {
-                    vendor,
-                    device: Some(device),
-                    class: 0,
-                };
-                ids.listed_gpu().map(Cow::from)
-            })
+        let part = || self.part(vendor, device).map(|part| part.name.as_str().into());
+        self.lists().find_map(|ids| ids.device(vendor, device)).or_else(part).or_else(|| {
+            let ids = crate::model::Ids { vendor, device: Some(device), class: 0 };
+            ids.listed_gpu().map(Cow::from)
+        })
     }
 
     /// The entry of `profiles/devices.toml`.
@@ -114,22 +101,19 @@ impl PciNames {
 
     /// Calls with the vendors of all lists; some repeat.
     pub(super) fn each_vendor(&self, mut each: impl FnMut(u16, &str)) {
-        self.lists()
-            .for_each(|ids| ids.vendors(|id, name| each(id, &name)));
+        self.lists().for_each(|ids| ids.vendors(|id, name| each(id, &name)));
     }
 
     /// Calls with a vendor's devices in all lists; some repeat.
     pub(super) fn each_device(&self, vendor: u16, mut each: impl FnMut(u16, &str)) {
-        self.lists()
-            .for_each(|ids| ids.devices(vendor, |id, name| each(id, &name)));
+        self.lists().for_each(|ids| ids.devices(vendor, |id, name| each(id, &name)));
         let parts = self.parts.values().filter(|part| part.vendor == vendor);
         parts.for_each(|part| each(part.device, &part.name));
     }
 
     /// Calls with the subclasses of all lists; some repeat.
     pub(super) fn each_subclass(&self, mut each: impl FnMut(u8, u8, &str)) {
-        self.lists()
-            .for_each(|ids| ids.subclasses(|base, sub, name| each(base, sub, &name)));
+        self.lists().for_each(|ids| ids.subclasses(|base, sub, name| each(base, sub, &name)));
     }
 
     /// The lists in the format of `pci.ids`. The built-in one is unpacked only if the first does not have the name.
@@ -170,20 +154,14 @@ mod tests {
         let system =
             b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
         let names = PciNames::new(Some(system), PARTS).expect("the list is well formed");
-        assert_eq!(
-            names.device_name(0x10de, 0x2330).as_deref(),
-            Some("H100 of the system")
-        );
+        assert_eq!(names.device_name(0x10de, 0x2330).as_deref(), Some("H100 of the system"));
         // Only in the built-in list of 2022.
         assert_eq!(
             names.device_name(0x15b3, 0x101e).as_deref(),
             Some("ConnectX Family mlx5Gen Virtual Function")
         );
         // Newer than the built-in list.
-        assert_eq!(
-            names.device_name(0x10de, 0x2335).as_deref(),
-            Some("GH100 [H200 SXM 141GB]")
-        );
+        assert_eq!(names.device_name(0x10de, 0x2335).as_deref(), Some("GH100 [H200 SXM 141GB]"));
         assert_eq!(names.device_name(0x10de, 0xfffe), None);
     }
 
@@ -192,10 +170,7 @@ mod tests {
         let system = b"# a list\n10de  NVIDIA\n\t2330  H100\n\t\t10de 16c1  board\n\t2335  H200\n15b3  Mellanox\n\t1021  CX-7\nC 03  Display\n";
         let parts = [(0x10de, [0x2335].into()), (0x1af4, [1].into())].into();
         let kept = only_these(system, &parts);
-        assert_eq!(
-            String::from_utf8_lossy(&kept),
-            "10de  NVIDIA\n\t2335  H200\n"
-        );
+        assert_eq!(String::from_utf8_lossy(&kept), "10de  NVIDIA\n\t2335  H200\n");
         assert_eq!(only_these(&kept, &parts), kept);
     }
 
@@ -208,10 +183,7 @@ mod tests {
         assert!(vendors.contains(&"10de NVIDIA Corporation".to_owned()));
         assert!(classes.contains(&"0302 3D controller".to_owned()));
         let part = names.part(0x10de, 0x2901).expect("B200 is listed");
-        assert_eq!(
-            (part.kind, part.generation.as_str()),
-            (PartKind::Gpu, "blackwell")
-        );
+        assert_eq!((part.kind, part.generation.as_str()), (PartKind::Gpu, "blackwell"));
     }
 
     /// The ids come from the kernel's drivers, the names from pci.ids.
@@ -226,11 +198,7 @@ mod tests {
         ] {
             let (mut known, mut missing) = (0, Vec::new());
             names.each_device(vendor, |device, name| {
-                let ids = crate::model::Ids {
-                    vendor,
-                    device: Some(device),
-                    class: 0x02_0000,
-                };
+                let ids = crate::model::Ids { vendor, device: Some(device), class: 0x02_0000 };
                 let is_named = name.contains("Virtual Function") || name.ends_with(" VF");
                 match (ids.is_virtual_function(), is_named) {
                     (true, is_named) => {
@@ -242,10 +210,7 @@ mod tests {
                 }
             });
             assert!(known > 0, "{vendor:04x}");
-            assert!(
-                without_rdma.is_none_or(|devices| devices == missing),
-                "{missing:04x?}"
-            );
+            assert!(without_rdma.is_none_or(|devices| devices == missing), "{missing:04x?}");
         }
     }
 

@@ -37,9 +37,7 @@ impl<'a> PciNumbers<'a> {
             }
         };
         names.each_vendor(&mut add);
-        FORMERLY
-            .iter()
-            .for_each(|(name, vendor)| add(*vendor, name));
+        FORMERLY.iter().for_each(|(name, vendor)| add(*vendor, name));
         let mut classes = HashMap::new();
         names.each_subclass(|base, sub, name| {
             let class = u32::from(base) << 16 | u32::from(sub) << 8;
@@ -63,15 +61,10 @@ impl<'a> PciNumbers<'a> {
     /// others; the device is `None` if unlisted or ambiguous.
     pub fn part(&self, text: &str) -> Option<(u16, Option<u16>)> {
         let text = text.to_lowercase();
-        let ends = text
-            .match_indices(' ')
-            .map(|(at, _)| at)
-            .chain([text.len()]);
+        let ends = text.match_indices(' ').map(|(at, _)| at).chain([text.len()]);
         let ends: Vec<usize> = ends.filter(|end| *end <= self.longest).collect();
-        let (end, vendors) = ends
-            .iter()
-            .rev()
-            .find_map(|end| Some((*end, self.vendors.get(&text[..*end])?)))?;
+        let (end, vendors) =
+            ends.iter().rev().find_map(|end| Some((*end, self.vendors.get(&text[..*end])?)))?;
         let name = text[end..].trim();
         let found: Vec<(u16, u16)> = vendors
             .iter()
@@ -86,10 +79,7 @@ impl<'a> PciNumbers<'a> {
 
     /// A vendor's device by its lower-case name, or by the number in the text.
     fn device(&self, vendor: u16, name: &str) -> Option<u16> {
-        let number = name
-            .strip_prefix("unknown ")
-            .unwrap_or(name)
-            .strip_prefix("device ");
+        let number = name.strip_prefix("unknown ").unwrap_or(name).strip_prefix("device ");
         if let Some(number) = number.filter(|number| number.len() == 4)
             && let Ok(device) = u16::from_str_radix(number, 16)
         {
@@ -139,10 +129,7 @@ mod tests {
     fn longest_vendor_name_wins() {
         with_numbers(|numbers| {
             for (text, expected) in [
-                (
-                    "Acme / LSI PEX890xx PCIe Gen 5 Switch",
-                    Some((0x1001, Some(0xc030))),
-                ),
+                ("Acme / LSI PEX890xx PCIe Gen 5 Switch", Some((0x1001, Some(0xc030)))),
                 ("Acme Thing", Some((0x1000, Some(1)))),
                 ("Acme Unheard of", Some((0x1000, None))),
                 // Only in the crate's list, only in devices.toml, in none.
@@ -150,26 +137,14 @@ mod tests {
                     "Mellanox Technologies MT2892 Family [ConnectX-6 Dx]",
                     Some((0x15b3, Some(0x101d))),
                 ),
-                (
-                    "NVIDIA Corporation GH100 [H200 SXM 141GB]",
-                    Some((0x10de, Some(0x2335))),
-                ),
+                ("NVIDIA Corporation GH100 [H200 SXM 141GB]", Some((0x10de, Some(0x2335)))),
                 ("NVIDIA Corporation GX999", Some((0x10de, None))),
-                (
-                    "nVidia Corporation Device 2335",
-                    Some((0x10de, Some(0x2335))),
-                ),
-                (
-                    "nVidia Corporation Unknown device 0191",
-                    Some((0x10de, Some(0x0191))),
-                ),
+                ("nVidia Corporation Device 2335", Some((0x10de, Some(0x2335)))),
+                ("nVidia Corporation Unknown device 0191", Some((0x10de, Some(0x0191)))),
                 ("Intel Corporation", Some((0x8086, None))),
                 ("Intel Corporation Twice", Some((0x8086, None))),
                 // A name of two vendors: the device decides.
-                (
-                    "Red Hat, Inc. QEMU PCIe Root port",
-                    Some((0x1b36, Some(0xc))),
-                ),
+                ("Red Hat, Inc. QEMU PCIe Root port", Some((0x1b36, Some(0xc)))),
                 ("Red Hat, Inc. Something new", None),
                 ("Nobody GmbH Thing", None),
                 ("", None),

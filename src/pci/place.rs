@@ -16,11 +16,7 @@ pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
         let part = part?;
         if let Some(root) = part.strip_prefix("pci").and_then(parse_root) {
             bridges.reverse();
-            return Some(Place {
-                root,
-                rooted: true,
-                bridges,
-            });
+            return Some(Place { root, rooted: true, bridges });
         }
         if bridges.len() == Place::MAX_BRIDGES {
             return None;
@@ -52,19 +48,12 @@ mod tests {
                 "../../../devices/platform/NVDA:00/pci0001:00/0001:01:00.0/0001:02:00.0",
                 vec![bridge],
             ),
-            (
-                "../../../devices/pci0000:00/0000:00:01.0/10000:e0/pci0001:00/0001:02:00.0",
-                vec![],
-            ),
+            ("../../../devices/pci0000:00/0000:00:01.0/10000:e0/pci0001:00/0001:02:00.0", vec![]),
         ] {
             let root = RootBus { domain: 1, bus: 0 };
             assert_eq!(
                 parse_place(Path::new(path), bdf),
-                Some(Place {
-                    root,
-                    rooted: true,
-                    bridges
-                }),
+                Some(Place { root, rooted: true, bridges }),
                 "{path}"
             );
         }

@@ -35,11 +35,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(space: &'a dyn ConfigSpace) -> Self {
-        Self {
-            space,
-            failure: Vec::new(),
-            cardbus: false,
-        }
+        Self { space, failure: Vec::new(), cardbus: false }
     }
 
     pub(super) fn into_remarks(self) -> Vec<String> {

@@ -13,24 +13,14 @@ fn endpoint() -> Vec<u8> {
     put(
         &mut space,
         0x00,
-        &[
-            0xde, 0x10, 0x35, 0x23, 0x06, 0x00, 0x10, 0x00, 0xa1, 0x00, 0x02, 0x03,
-        ],
+        &[0xde, 0x10, 0x35, 0x23, 0x06, 0x00, 0x10, 0x00, 0xa1, 0x00, 0x02, 0x03],
     );
-    put(
-        &mut space,
-        0x10,
-        &[0x0c, 0x00, 0x00, 0x02, 0x40, 0x10, 0x00, 0x00],
-    );
+    put(&mut space, 0x10, &[0x0c, 0x00, 0x00, 0x02, 0x40, 0x10, 0x00, 0x00]);
     put(&mut space, 0x2c, &[0xde, 0x10, 0xbf, 0x18]);
     space[0x34] = 0x40;
     put(&mut space, 0x40, &[0x01, 0x60, 0x03, 0x00]);
     put(&mut space, 0x60, &[0x10, 0x00, 0x02, 0x00]);
-    put(
-        &mut space,
-        0x6c,
-        &[0x05, 0x79, 0x45, 0x00, 0x00, 0x00, 0x05, 0x11],
-    );
+    put(&mut space, 0x6c, &[0x05, 0x79, 0x45, 0x00, 0x00, 0x00, 0x05, 0x11]);
     put(&mut space, 0x100, &0x1402_0001_u32.to_le_bytes());
     put(&mut space, 0x140, &0x1601_000d_u32.to_le_bytes());
     put(&mut space, 0x144, &[0x5f, 0x00, 0x1d, 0x00]);
@@ -64,12 +54,8 @@ fn outcome(config: &Config) -> String {
         }
     }
     let header = config.header.why().map_or('+', letter);
-    let Config {
-        express, acs, ats, ..
-    } = config;
-    [header, absent_or(express), absent_or(acs), absent_or(ats)]
-        .iter()
-        .collect()
+    let Config { express, acs, ats, .. } = config;
+    [header, absent_or(express), absent_or(acs), absent_or(ats)].iter().collect()
 }
 
 #[track_caller]
@@ -92,11 +78,7 @@ fn config_survives_json() {
     for space in [&endpoint()[..], &endpoint()[..64], &[]] {
         let config = full(space);
         let text = serde_json::to_string(&config).expect("plain data");
-        assert_eq!(
-            serde_json::from_str::<Config>(&text).ok(),
-            Some(config),
-            "{text}"
-        );
+        assert_eq!(serde_json::from_str::<Config>(&text).ok(), Some(config), "{text}");
     }
 }
 
@@ -115,21 +97,9 @@ fn truncated_file() {
         space[0x41] = 0;
         space
     };
-    expect(
-        &full(&[]),
-        "BBBB",
-        &["the space ends after 0 bytes, inside the header"],
-    );
-    expect(
-        &full(&space[..20]),
-        "BBBB",
-        &["the space ends after 20 bytes, inside the header"],
-    );
-    expect(
-        &full(&space[..63]),
-        "BBBB",
-        &["the space ends after 63 bytes, inside the header"],
-    );
+    expect(&full(&[]), "BBBB", &["the space ends after 0 bytes, inside the header"]);
+    expect(&full(&space[..20]), "BBBB", &["the space ends after 20 bytes, inside the header"]);
+    expect(&full(&space[..63]), "BBBB", &["the space ends after 63 bytes, inside the header"]);
     // The sizes that Linux shows to unprivileged readers.
     expect(&full(&space[..64]), "+DDD", &[]);
     let cut = "the space ends inside or before capability at 0x40";
@@ -173,20 +143,12 @@ fn gone_device_reads_all_ones() {
     let gone = "the header reads all ones: unplugged, powered off or fallen off the bus";
     expect(&full(&[0xff; 4096]), "BBBB", &[gone]);
     expect(&decode(&&[0xff; 64][..], Depth::Header), "BNNN", &[gone]);
-    expect(
-        &full(&[0; 4096]),
-        "BBBB",
-        &["the header reads all zeroes: no device answered"],
-    );
+    expect(&full(&[0; 4096]), "BBBB", &["the header reads all zeroes: no device answered"]);
 
     let mut space = endpoint();
     space[0x60..].fill(0xff);
     let config = full(&space);
-    expect(
-        &config,
-        "+BBB",
-        &["all ones, as from a device that is gone, in capability at 0x60"],
-    );
+    expect(&config, "+BBB", &["all ones, as from a device that is gone, in capability at 0x60"]);
     let mut space = endpoint();
     space[0x144..0x148].fill(0xff);
     let ones = "all ones, as from a device that is gone, in ACS at 0x144";
@@ -203,10 +165,7 @@ fn virtual_function_has_no_vendor() {
     space[..4].fill(0xff);
     let config = full(&space);
     expect(&config, "++++", &[]);
-    assert_eq!(
-        config.header.known().map(|header| header.vendor),
-        Some(0xffff)
-    );
+    assert_eq!(config.header.known().map(|header| header.vendor), Some(0xffff));
 }
 
 #[test]
@@ -216,38 +175,18 @@ fn bridge_has_buses_and_subsystem() {
     put(&mut space, 0x18, &[0x3a, 0x3b, 0x40]);
     put(&mut space, 0x62, &[0x62, 0x01]);
     put(&mut space, 0x61, &[0xa4]);
-    put(
-        &mut space,
-        0xa4,
-        &[0x0d, 0x00, 0x00, 0x00, 0xd9, 0x15, 0x34, 0x12],
-    );
+    put(&mut space, 0xa4, &[0x0d, 0x00, 0x00, 0x00, 0xd9, 0x15, 0x34, 0x12]);
     let buses = |subsystem| HeaderKind::Bridge {
         primary: 0x3a,
         secondary: 0x3b,
         subordinate: 0x40,
         subsystem,
     };
-    let kind = |depth| {
-        decode(&space.as_slice(), depth)
-            .header
-            .map(|header| header.kind)
-    };
-    let maker = Subsystem {
-        vendor: 0x15d9,
-        device: 0x1234,
-    };
-    assert_eq!(
-        kind(Depth::Full),
-        Fact::Known(buses(Fact::Known(Some(maker))))
-    );
-    assert_eq!(
-        kind(Depth::Express),
-        Fact::Known(buses(Fact::Unknown(Why::NotCovered)))
-    );
+    let kind = |depth| decode(&space.as_slice(), depth).header.map(|header| header.kind);
+    let maker = Subsystem { vendor: 0x15d9, device: 0x1234 };
+    assert_eq!(kind(Depth::Full), Fact::Known(buses(Fact::Known(Some(maker)))));
+    assert_eq!(kind(Depth::Express), Fact::Known(buses(Fact::Unknown(Why::NotCovered))));
     let config = full(&space);
-    let port = config
-        .express
-        .present()
-        .map(|express| (express.port, express.slot));
+    let port = config.express.present().map(|express| (express.port, express.slot));
     assert_eq!(port, Some((PortType::DownstreamPort, true)));
 }

@@ -47,10 +47,7 @@ pub fn combine(mut runs: Vec<ProbeReport>) -> Option<ProbeReport> {
     let mut combined = runs.next()?;
     for run in runs {
         combined.complete &= run.complete;
-        let new = run
-            .notes
-            .into_iter()
-            .filter(|note| !combined.notes.contains(note));
+        let new = run.notes.into_iter().filter(|note| !combined.notes.contains(note));
         let new: Vec<String> = new.collect();
         combined.notes.extend(new);
     }
@@ -66,11 +63,7 @@ fn middle(mut results: Vec<&ProbeResult>) -> Option<ProbeResult> {
     results.retain(|result| rank(result.verdict) == worst);
     results.order_by(|a, b| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
     let middle = results.swap_remove(results.len() / 2);
-    Some(ProbeResult {
-        runs,
-        verified,
-        ..middle.clone()
-    })
+    Some(ProbeResult { runs, verified, ..middle.clone() })
 }
 
 fn rank(verdict: ProbeVerdict) -> u8 {
@@ -173,10 +166,7 @@ fn by_figure(results: &[ProbeResult]) -> BTreeMap<Key<'_>, ByBackend<'_>> {
     let mut figures: BTreeMap<Key<'_>, ByBackend<'_>> = BTreeMap::new();
     let results = results.iter().filter(|result| result.unit != BYTES);
     for result in results.filter(|result| result.median.is_some() || rank(result.verdict) > 2) {
-        let key = Key {
-            backend: "",
-            ..Key::of(result)
-        };
+        let key = Key { backend: "", ..Key::of(result) };
         let of_backend = figures.entry(key).or_default().entry(&result.backend);
         of_backend.or_default().push_back(result);
     }
@@ -234,11 +224,7 @@ fn change(key: &Key<'_>, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -
         kind: ChangeKind::Changed,
         identity: false,
         volatile: !is_large && !backends,
-        figure: Some(FigureChange {
-            percent,
-            noise: threshold * 100.0,
-            regression,
-        }),
+        figure: Some(FigureChange { percent, noise: threshold * 100.0, regression }),
     })
 }
 
@@ -273,10 +259,7 @@ impl Figure {
             0..RUNS => 0.0,
             runs => error(mad(&result.runs).unwrap_or(0.0), runs as f64),
         };
-        Some(Self {
-            median,
-            error: within.max(between) / median,
-        })
+        Some(Self { median, error: within.max(between) / median })
     }
 }
 

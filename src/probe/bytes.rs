@@ -22,12 +22,7 @@ impl Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            at,
-            expected,
-            found,
-            wrong,
-        } = self;
+        let Self { at, expected, found, wrong } = self;
         write!(f, "byte {at} is {found:#04x} and should be {expected:#04x}")?;
         match wrong {
             0 | 1 => Ok(()),

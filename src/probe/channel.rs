@@ -53,21 +53,13 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
     /// Both ends, for two threads. `timeout` is added to the time that each step may take.
     pub fn pair(timeout: Duration) -> (Self, Self) {
         let ((to_second, from_first), (to_first, from_second)) = (channel(), channel());
-        let end = |to, from| Self {
-            to: To::Thread(to),
-            from,
-            next: None,
-            timeout,
-        };
+        let end = |to, from| Self { to: To::Thread(to), from, next: None, timeout };
         (end(to_second, from_second), end(to_first, from_first))
     }
 
     /// The channel over this process's standard input, a socket.
     pub fn over_stdin(timeout: Duration) -> io::Result<Self> {
-        Self::over(
-            UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
-            timeout,
-        )
+        Self::over(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), timeout)
     }
 
     pub fn over(socket: UnixStream, timeout: Duration) -> io::Result<Self> {
@@ -84,12 +76,7 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
                 }
             }
         });
-        Ok(Self {
-            to: To::Process(socket),
-            from,
-            next: None,
-            timeout,
-        })
+        Ok(Self { to: To::Process(socket), from, next: None, timeout })
     }
 
     pub fn send(&mut self, message: M) -> Result<(), ChannelError> {
@@ -113,13 +100,10 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
         let timeout = time + self.timeout;
         let line = match self.next.take() {
             Some(line) => line,
-            None => self
-                .from
-                .recv_timeout(timeout)
-                .map_err(|error| match error {
-                    RecvTimeoutError::Timeout => ChannelError::Silent(timeout),
-                    RecvTimeoutError::Disconnected => ChannelError::Ended,
-                })?,
+            None => self.from.recv_timeout(timeout).map_err(|error| match error {
+                RecvTimeoutError::Timeout => ChannelError::Silent(timeout),
+                RecvTimeoutError::Disconnected => ChannelError::Ended,
+            })?,
         };
         match line {
             Line::Message(message) => Ok(message),
@@ -191,10 +175,7 @@ mod tests {
             let failed = ChannelError::Failed("no GPU".to_owned());
             assert_eq!(one.receive(TIMEOUT), Err(failed));
             two.fail("again".to_owned()).expect("sent");
-            assert_eq!(
-                one.failure(TIMEOUT),
-                Some(ChannelError::Failed("again".to_owned()))
-            );
+            assert_eq!(one.failure(TIMEOUT), Some(ChannelError::Failed("again".to_owned())));
         }
     }
 

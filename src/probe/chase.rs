@@ -40,10 +40,7 @@ pub fn chase(
         stream.record(&end)?;
         let mut last = [0; 8];
         stream.read(&result, 0, &mut last)?;
-        Ok::<_, Error>((
-            u64::from_le_bytes(last),
-            end.elapsed_since(&begin)?.as_secs_f64(),
-        ))
+        Ok::<_, Error>((u64::from_le_bytes(last), end.elapsed_since(&begin)?.as_secs_f64()))
     };
     let mut launch = f64::INFINITY;
     // The first warms up.
@@ -57,10 +54,7 @@ pub fn chase(
         }
     }
     let lines = (LIST / LINE) as u32;
-    let mut sampler = Sampler::new(Budget {
-        least: budget.least.max(blocks as usize),
-        ..budget
-    });
+    let mut sampler = Sampler::new(Budget { least: budget.least.max(blocks as usize), ..budget });
     // The first warms up.
     for sample in 0_u32.. {
         if sample > 0 && !sampler.wants_more() {
@@ -91,17 +85,10 @@ mod tests {
         let gpu = Gpu::sim();
         let stream = gpu.stream().expect("a stream");
         let list = gpu.allocate(Allocation::Malloc, LIST).expect("memory");
-        let budget = Budget {
-            time: Duration::ZERO,
-            least: 3,
-            share: 0.1,
-            runs: None,
-        };
+        let budget = Budget { time: Duration::ZERO, least: 3, share: 0.1, runs: None };
         let mut bytes = ring();
         stream.write(&list, 0, &bytes).expect("written");
-        let samples = chase(&stream, &list, budget)
-            .expect("it runs")
-            .expect("an intact list");
+        let samples = chase(&stream, &list, budget).expect("it runs").expect("an intact list");
         assert!(samples.len() >= 3);
         // A lost line, whose word is 0, and an offset outside of the list.
         for broken in [0, LIST as u64] {

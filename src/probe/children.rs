@@ -91,20 +91,14 @@ impl Children<'_> {
 
     /// The GPUs that CUDA lists; `None` if the probe cannot continue. Without `required` an empty list is fine.
     pub fn list(&mut self, sim: u32, required: bool) -> Result<Option<Vec<Listed>>, ProbeError> {
-        let list = ListGpus {
-            sim,
-            timeout: self.timeout,
-            required,
-        };
+        let list = ListGpus { sim, timeout: self.timeout, required };
         let ran = self.run("GPUs", &list, &[])?;
         Ok(self.may_go_on(&ran).then_some(ran.listed))
     }
 
     /// The RDMA devices of libibverbs; `None` if the probe cannot continue.
     pub fn nics(&mut self) -> Result<Option<Vec<String>>, ProbeError> {
-        let nics = ListRdmaDevices {
-            timeout: self.timeout,
-        };
+        let nics = ListRdmaDevices { timeout: self.timeout };
         let ran = self.run("RDMA devices", &nics, &[])?;
         Ok(self.may_go_on(&ran).then_some(ran.nics))
     }
@@ -154,11 +148,7 @@ impl Children<'_> {
         environment: &[(&str, &str)],
         wire: Option<Wire>,
     ) -> Result<ChildResult, ProbeError> {
-        let start = Start {
-            set: environment,
-            wire,
-            ..Start::default()
-        };
+        let start = Start { set: environment, wire, ..Start::default() };
         self.run_as(subject, task, start)
     }
 
@@ -196,12 +186,8 @@ impl Children<'_> {
         command.env_remove(SECRET_VARIABLE);
         let mut ran = ChildResult::default();
         let (mut lost, mut unit) = (false, None);
-        let ended = watch(
-            &mut command,
-            self.interrupts,
-            start.wire,
-            self.timeout,
-            &mut |output| {
+        let ended =
+            watch(&mut command, self.interrupts, start.wire, self.timeout, &mut |output| {
                 let event = match output {
                     Output::Event(event) => event,
                     Output::Message(line) if start.keeps_messages => {
@@ -224,8 +210,7 @@ impl Children<'_> {
                     Event::Lost => lost = true,
                     event => self.add(subject, event),
                 }
-            },
-        )?;
+            })?;
         ran.whole = ended == ChildEnd::Done && !lost;
         ran.failure = failure_reason(&ended);
         ran.go_on = match &ended {
@@ -249,12 +234,7 @@ impl Children<'_> {
                 }
             }
             Event::Gpu(gpu) => {
-                if self
-                    .report
-                    .gpus
-                    .iter()
-                    .all(|known| known.subject != gpu.subject)
-                {
+                if self.report.gpus.iter().all(|known| known.subject != gpu.subject) {
                     self.report.gpus.push(*gpu);
                 }
             }
@@ -317,12 +297,11 @@ fn failure_reason(ended: &ChildEnd) -> Option<String> {
         ChildEnd::Interrupted => Some("it was interrupted".to_owned()),
         ChildEnd::Stopped => Some("it was stopped".to_owned()),
         ChildEnd::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
-        ChildEnd::Crashed(step, status) => Some(format!(
-            "the child process ended ({status}) while waiting for {}",
-            step.what
-        )),
-        ChildEnd::Garbled(error) => Some(format!(
-            "a library wrote into the output of the child process: {error}"
-        )),
+        ChildEnd::Crashed(step, status) => {
+            Some(format!("the child process ended ({status}) while waiting for {}", step.what))
+        }
+        ChildEnd::Garbled(error) => {
+            Some(format!("a library wrote into the output of the child process: {error}"))
+        }
     }
 }

@@ -39,9 +39,7 @@ pub fn keep_to_half(first: bool) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return;
     };
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|cpu| allowed.is_set(*cpu))
-        .collect();
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     if cpus.len() < 2 {
         return;
     }

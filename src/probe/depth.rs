@@ -44,12 +44,7 @@ impl Terms {
 impl Terms {
     /// The quick depth without limits.
     pub fn quick(sizes: &[usize], timeout: Duration) -> Self {
-        Self {
-            depth: Depth::Quick,
-            sizes: sizes.to_vec(),
-            shares: Shares::default(),
-            timeout,
-        }
+        Self { depth: Depth::Quick, sizes: sizes.to_vec(), shares: Shares::default(), timeout }
     }
 }
 

@@ -48,11 +48,7 @@ impl Task for ListGpus {
             Err(error) => format!(
                 "there is no GPU to probe: {}{}; see gdr doctor; --sim needs no GPU",
                 gpu::sentence(&error),
-                match error
-                    .failure()
-                    .and_then(gpu::Failure::result)
-                    .map(|result| result.0)
-                {
+                match error.failure().and_then(gpu::Failure::result).map(|result| result.0) {
                     Some(NO_DEVICE) => hidden(),
                     Some(OPERATING_SYSTEM) => few_files(),
                     _ => String::new(),
@@ -103,9 +99,7 @@ fn listed(device: &gpu::Device, simulated: bool) -> Listed {
         ordinal: device.ordinal,
         name: device.name.clone(),
         uuid: device.uuid.clone(),
-        bdf: device
-            .pci
-            .and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
+        bdf: device.pci.and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
         simulated,
     }
 }

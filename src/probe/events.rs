@@ -75,13 +75,7 @@ pub struct Reporter<'a> {
 impl<'a> Reporter<'a> {
     /// A reporter that adds `timeout` to the time of each step.
     pub fn new(out: &'a mut dyn Write, timeout: Duration) -> Self {
-        Self {
-            out,
-            timeout,
-            done: 0,
-            total: 0,
-            units: None,
-        }
+        Self { out, timeout, done: 0, total: 0, units: None }
     }
 
     /// Sets the number of steps that follow.
@@ -167,15 +161,11 @@ mod tests {
         let mut reporter = Reporter::new(&mut out, Duration::from_secs(10));
         reporter.expect_more(2);
         reporter.doing("the first").expect("written");
-        reporter
-            .doing_for("the second\nof two", Duration::from_secs(5))
-            .expect("written");
+        reporter.doing_for("the second\nof two", Duration::from_secs(5)).expect("written");
         reporter.send(&Event::End).expect("written");
         let text = String::from_utf8(out).expect("text");
-        let events: Vec<Event> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("an event"))
-            .collect();
+        let events: Vec<Event> =
+            text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
         let step = |what: &str, timeout, done| {
             Event::Doing(Step {
                 what: what.to_owned(),
@@ -186,11 +176,7 @@ mod tests {
         };
         assert_eq!(
             events,
-            [
-                step("the first", 10, 0),
-                step("the second\nof two", 15, 1),
-                Event::End
-            ]
+            [step("the first", 10, 0), step("the second\nof two", 15, 1), Event::End]
         );
     }
 }

@@ -32,10 +32,7 @@ pub enum StepError {
     Released(String),
     /// A WQE completed with an error.
     #[error("a WQE failed: {syndrome} (vendor's syndrome {vendor:#04x})")]
-    Wqe {
-        syndrome: gdsync::wire::Syndrome,
-        vendor: u8,
-    },
+    Wqe { syndrome: gdsync::wire::Syndrome, vendor: u8 },
     #[error(transparent)]
     Ranks(#[from] mp::Error),
     #[error(transparent)]
@@ -64,10 +61,7 @@ pub enum StepError {
     #[error("rank {rank} failed: {reason}")]
     RankFailed { rank: u32, reason: String },
     #[error("{what} did not come within {} s", timeout.as_secs())]
-    Late {
-        what: &'static str,
-        timeout: Duration,
-    },
+    Late { what: &'static str, timeout: Duration },
     #[error(
         "port {port} is not active but {state}: see its cable, and gdr doctor --only rdma.port"
     )]
@@ -138,10 +132,7 @@ impl StepError {
                     "{message}; see the limit of locked memory: gdr doctor --only limits.memlock, gdr fix memlock"
                 )
             }
-            Self::Verbs(verbs::Error::Memory {
-                pages: verbs::Pages::Huge,
-                ..
-            }) => {
+            Self::Verbs(verbs::Error::Memory { pages: verbs::Pages::Huge, .. }) => {
                 format!("{message}; too few huge pages are reserved: sysctl vm.nr_hugepages")
             }
             _ => message,
@@ -167,9 +158,7 @@ impl StepError {
         match self {
             Self::Gpu(error) | Self::Queues(gdsync::Error::Gpu { source: error, .. }) => {
                 error.kind() == gpu::Kind::Broken
-                    && error
-                        .failure()
-                        .is_some_and(|failure| failure.result().is_some())
+                    && error.failure().is_some_and(|failure| failure.result().is_some())
             }
             _ => false,
         }

@@ -180,19 +180,13 @@ fn by_blocks(bytes: usize, work: &OnBlock<'_>) -> Result<Option<Wrong>, Error> {
         }
     };
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let others = bytes
-        .div_ceil(BLOCK)
-        .min(cpus)
-        .min(MAX_CPUS)
-        .saturating_sub(1);
+    let others = bytes.div_ceil(BLOCK).min(cpus).min(MAX_CPUS).saturating_sub(1);
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..others).map(|_| scope.spawn(worker)).collect();
-        others
-            .into_iter()
-            .try_fold(worker()?, |wrong, other| match other.join() {
-                Ok(found) => Ok(merged(wrong, found?)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+        others.into_iter().try_fold(worker()?, |wrong, other| match other.join() {
+            Ok(found) => Ok(merged(wrong, found?)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
     })
 }
 
@@ -202,12 +196,7 @@ fn differing(start: usize, block: &[u8], pattern: Pattern) -> Option<Wrong> {
     for (index, word) in ((start / 4) as u64..).zip(block.chunks_exact(4)) {
         let (expected, found) = (pattern.word(index), word_of(word));
         if expected != found {
-            let first = Wrong {
-                at: index * 4,
-                expected,
-                found,
-                words: 0,
-            };
+            let first = Wrong { at: index * 4, expected, found, words: 0 };
             wrong.get_or_insert(first).words += 1;
         }
     }
@@ -258,9 +247,7 @@ mod tests {
         };
         assert_eq!(compare(), [None; 3]);
         for offset in [BYTES - 4, BLOCK, BLOCK - 4] {
-            stream
-                .write(&memory, offset, &[1, 0, 0, 0])
-                .expect("written");
+            stream.write(&memory, offset, &[1, 0, 0, 0]).expect("written");
             host.write(offset, &[1, 0, 0, 0]).expect("written");
         }
         let wrong = Wrong {

@@ -33,11 +33,7 @@ impl Interrupts {
     pub fn catch() -> io::Result<Self> {
         let (pipe, for_children) = UnixStream::pair()?;
         let (mut signals, for_guard) = UnixStream::pair()?;
-        let caught = Self {
-            pipe,
-            last: Arc::default(),
-            prints: Arc::default(),
-        };
+        let caught = Self { pipe, last: Arc::default(), prints: Arc::default() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // Actions run in this order: who reads a pipe finds the number.
             let number = usize::try_from(signal).unwrap_or_default();
@@ -46,19 +42,17 @@ impl Interrupts {
             low_level::pipe::register(signal, for_guard.try_clone()?)?;
         }
         let (last, prints) = (Arc::clone(&caught.last), Arc::clone(&caught.prints));
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                let mut byte = [0];
-                if signals.read_exact(&mut byte).is_ok() {
-                    if !prints.load(Ordering::Relaxed) {
-                        // Either a second signal comes or the time is over.
-                        let _ = signals.set_read_timeout(Some(GRACE));
-                        let _ = signals.read_exact(&mut byte);
-                    }
-                    end_by(status(&last).unwrap_or(BY_SIGNAL));
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let mut byte = [0];
+            if signals.read_exact(&mut byte).is_ok() {
+                if !prints.load(Ordering::Relaxed) {
+                    // Either a second signal comes or the time is over.
+                    let _ = signals.set_read_timeout(Some(GRACE));
+                    let _ = signals.read_exact(&mut byte);
                 }
-            })?;
+                end_by(status(&last).unwrap_or(BY_SIGNAL));
+            }
+        })?;
         Ok(caught)
     }
 
@@ -85,11 +79,7 @@ impl Interrupts {
     /// Interrupts from the other end of this socket.
     #[cfg(test)]
     pub fn of(pipe: UnixStream) -> Self {
-        Self {
-            pipe,
-            last: Arc::default(),
-            prints: Arc::default(),
-        }
+        Self { pipe, last: Arc::default(), prints: Arc::default() }
     }
 }
 

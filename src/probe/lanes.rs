@@ -21,10 +21,7 @@ pub struct Lane<'a> {
 
 impl<'a> Lane<'a> {
     pub fn new(stream: &'a Stream, work: impl Fn() -> Result<(), Error> + 'a) -> Self {
-        Self {
-            stream,
-            work: Box::new(work),
-        }
+        Self { stream, work: Box::new(work) }
     }
 }
 
@@ -70,10 +67,7 @@ impl Runs {
     /// For copies of `bytes`: enough to hide the start of one, and at most half a queue.
     pub fn of(bytes: usize) -> Self {
         let timed = (ENOUGH / bytes.max(1)).clamp(2, MOST_RUNS as usize / 2) as u32;
-        Self {
-            warm: timed.div_ceil(4),
-            timed,
-        }
+        Self { warm: timed.div_ceil(4), timed }
     }
 }
 
@@ -83,10 +77,7 @@ const ENOUGH: usize = 256 << 20;
 /// Runs the lanes once, together.
 pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Error> {
     let Some(first) = lanes.first() else {
-        return Ok(Timed {
-            each: Vec::new(),
-            all: 0.0,
-        });
+        return Ok(Timed { each: Vec::new(), all: 0.0 });
     };
     let marks = lanes
         .iter()
@@ -118,13 +109,8 @@ pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Er
         lane.stream.synchronize()?;
     }
     let one = |time: Duration| time.as_secs_f64() / f64::from(runs.timed.max(1));
-    let each = marks
-        .iter()
-        .map(|(begin, end)| end.elapsed_since(begin).map(one));
-    Ok(Timed {
-        each: each.collect::<Result<_, _>>()?,
-        all: one(last.elapsed_since(&marks[0].0)?),
-    })
+    let each = marks.iter().map(|(begin, end)| end.elapsed_since(begin).map(one));
+    Ok(Timed { each: each.collect::<Result<_, _>>()?, all: one(last.elapsed_since(&marks[0].0)?) })
 }
 
 /// Runs the lanes until the median of their common time is known well enough.
@@ -143,10 +129,7 @@ pub fn measure(
         }
         sampler.push(timed.all);
     }
-    Ok(Measured {
-        each,
-        all: sampler.finish().1,
-    })
+    Ok(Measured { each, all: sampler.finish().1 })
 }
 
 /// Samples, in seconds per run.
@@ -180,11 +163,7 @@ mod tests {
             })
             .collect();
         let timed = together(&gate, &lanes, Runs { warm: 1, timed: 2 }).expect("times");
-        assert_eq!(
-            *log.borrow(),
-            [0, 1, 0, 0, 1, 1],
-            "warm-up first, then each lane's runs"
-        );
+        assert_eq!(*log.borrow(), [0, 1, 0, 0, 1, 1], "warm-up first, then each lane's runs");
         assert_eq!(timed.each.len(), 2);
         assert!(timed.all >= 0.0);
         // Work that cannot be queued opens the gate: nothing waits for the timeout.

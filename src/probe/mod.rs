@@ -68,24 +68,20 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
     if name != task::CHILD {
         return None;
     }
-    Some(
-        serde_json::from_slice(request.as_bytes())
-            .map_err(io::Error::from)
-            .and_then(|request| {
-                crate::keeper::end_with_parent()?;
-                match request {
-                    Request::List(task) => answer(&task, out),
-                    Request::Nics(task) => answer(&task, out),
-                    Request::Copy(task) => answer(&task, out),
-                    Request::Host(task) => answer(&task, out),
-                    Request::P2p(task) => answer(&task, out),
-                    Request::Rdma(task) => answer(&*task, out),
-                    Request::RdmaTogether(task) => answer(&task, out),
-                    Request::Async(task) => answer(&task, out),
-                    Request::Mp(task) => answer(&*task, out),
-                    Request::Mpi(task) if task.writes() => answer(&*task, out),
-                    Request::Mpi(task) => answer(&*task, &mut io::sink()),
-                }
-            }),
-    )
+    Some(serde_json::from_slice(request.as_bytes()).map_err(io::Error::from).and_then(|request| {
+        crate::keeper::end_with_parent()?;
+        match request {
+            Request::List(task) => answer(&task, out),
+            Request::Nics(task) => answer(&task, out),
+            Request::Copy(task) => answer(&task, out),
+            Request::Host(task) => answer(&task, out),
+            Request::P2p(task) => answer(&task, out),
+            Request::Rdma(task) => answer(&*task, out),
+            Request::RdmaTogether(task) => answer(&task, out),
+            Request::Async(task) => answer(&task, out),
+            Request::Mp(task) => answer(&*task, out),
+            Request::Mpi(task) if task.writes() => answer(&*task, out),
+            Request::Mpi(task) => answer(&*task, &mut io::sink()),
+        }
+    }))
 }

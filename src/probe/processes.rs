@@ -46,22 +46,14 @@ pub fn run<T: Task + Sync>(
     };
     let (interrupts, timeout) = (children.interrupts, children.timeout);
     let run = |children: &mut Children<'_>, task, socket: Stdio, stop| {
-        let wire = Wire {
-            socket,
-            stop,
-            sent: None,
-        };
+        let wire = Wire { socket, stop, sent: None };
         children.run_with(subject, task, &[], Some(wire))
     };
     let (ran, remote_ran) = std::thread::scope(|scope| {
         let remote_report = &mut remote_report;
         let other = scope.spawn(move || {
-            let mut remote_children = Children {
-                report: remote_report,
-                interrupts,
-                timeout,
-                progress: &mut Silent,
-            };
+            let mut remote_children =
+                Children { report: remote_report, interrupts, timeout, progress: &mut Silent };
             let ran = run(&mut remote_children, remote, remote_socket, remote_stop);
             if matches!(&ran, Ok(ran) if ran.whole) {
                 return ran.map(|ran| (ran, Some(stops_local)));

@@ -20,12 +20,7 @@ pub struct Budget {
 
 impl Budget {
     pub const fn new(milliseconds: u64, least: usize, share: f64) -> Self {
-        Self {
-            time: Duration::from_millis(milliseconds),
-            least,
-            share,
-            runs: None,
-        }
+        Self { time: Duration::from_millis(milliseconds), least, share, runs: None }
     }
 }
 
@@ -65,12 +60,7 @@ pub struct Sampler {
 impl Sampler {
     pub fn new(mut budget: Budget) -> Self {
         budget.time = measuring_time(budget.time);
-        Self {
-            budget,
-            begun: Instant::now(),
-            samples: Vec::new(),
-            next_check: budget.least.max(6),
-        }
+        Self { budget, begun: Instant::now(), samples: Vec::new(), next_check: budget.least.max(6) }
     }
 
     pub fn wants_more(&mut self) -> bool {
@@ -170,10 +160,8 @@ fn sample<E>(
     batch: u32,
     mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Vec<f64>, E> {
-    let mut sampler = Sampler::new(Budget {
-        runs: budget.runs.map(|runs| runs.div_ceil(batch)),
-        ..budget
-    });
+    let mut sampler =
+        Sampler::new(Budget { runs: budget.runs.map(|runs| runs.div_ceil(batch)), ..budget });
     let clock = clock_cost();
     while sampler.wants_more() {
         let begun = Instant::now();
@@ -234,10 +222,7 @@ pub fn time_prepared<E>(
     }
     let seconds = sampler.finish().1;
     let runs = seconds.len().max(1) as f64;
-    Ok(Timed {
-        cpu: Some(cpu.as_secs_f64() / runs),
-        seconds,
-    })
+    Ok(Timed { cpu: Some(cpu.as_secs_f64() / runs), seconds })
 }
 
 /// CPU time of one run. The operation runs in a loop, as often as fits a part of the budget if a run takes
@@ -277,12 +262,8 @@ fn batch(one: Duration) -> u32 {
 mod tests {
     use super::*;
 
-    const GENEROUS: Budget = Budget {
-        time: Duration::from_secs(60),
-        least: 3,
-        share: 0.05,
-        runs: None,
-    };
+    const GENEROUS: Budget =
+        Budget { time: Duration::from_secs(60), least: 3, share: 0.05, runs: None };
 
     #[test]
     fn noisy_samples_take_longer() {
@@ -303,11 +284,7 @@ mod tests {
     #[test]
     fn takes_minimum_number_of_samples() {
         let taken = |time, cost| {
-            let budget = Budget {
-                time,
-                least: 9,
-                ..GENEROUS
-            };
+            let budget = Budget { time, least: 9, ..GENEROUS };
             let mut runs = 0;
             let samples = super::time(budget, || {
                 runs += 1;
@@ -317,27 +294,17 @@ mod tests {
             (samples.expect("samples").len(), runs)
         };
         let millisecond = Duration::from_millis(1);
-        assert_eq!(
-            taken(Duration::ZERO, millisecond),
-            (3, 4),
-            "one warm-up run"
-        );
+        assert_eq!(taken(Duration::ZERO, millisecond), (3, 4), "one warm-up run");
         // A tenth of a second, up to a second on a busy machine: enough for nine samples of a millisecond.
         let (samples, runs) = taken(100 * millisecond, millisecond);
-        assert!(
-            samples >= 9 && (1..=2).contains(&(runs - samples)),
-            "{samples} {runs}"
-        );
+        assert!(samples >= 9 && (1..=2).contains(&(runs - samples)), "{samples} {runs}");
         let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
         assert!(single.len() >= 6);
     }
 
     #[test]
     fn exact_number_of_runs() {
-        let budget = Budget {
-            runs: Some(250),
-            ..Budget::new(10, 3, 0.0)
-        };
+        let budget = Budget { runs: Some(250), ..Budget::new(10, 3, 0.0) };
         let runs = std::cell::Cell::new(0);
         let count = || {
             runs.set(runs.get() + 1);
@@ -385,9 +352,7 @@ mod tests {
                 operation();
                 Ok::<(), ()>(())
             };
-            cpu_time(budget, &[0.01], run)
-                .expect("it runs")
-                .expect("a figure")
+            cpu_time(budget, &[0.01], run).expect("it runs").expect("a figure")
         };
         let helped = cpu(&mut || {
             std::thread::scope(|scope| {

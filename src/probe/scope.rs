@@ -50,10 +50,7 @@ pub struct Chosen<'a> {
 impl Chosen<'_> {
     /// The name of `gdr topo`, or else CUDA's number.
     fn name(&self) -> String {
-        self.place.map_or_else(
-            || format!("GPU{}", self.listed.ordinal),
-            |place| place.name.clone(),
-        )
+        self.place.map_or_else(|| format!("GPU{}", self.listed.ordinal), |place| place.name.clone())
     }
 
     /// As in `GPU0 (0000:3b:00.0)`.
@@ -77,9 +74,7 @@ impl Chosen<'_> {
 
     fn matches(&self, wanted: &str) -> bool {
         let name = self.name();
-        let address = wanted
-            .parse::<Bdf>()
-            .is_ok_and(|bdf| self.listed.bdf == Some(bdf));
+        let address = wanted.parse::<Bdf>().is_ok_and(|bdf| self.listed.bdf == Some(bdf));
         address
             || name.eq_ignore_ascii_case(wanted)
             || name.strip_prefix("GPU") == Some(wanted)
@@ -93,18 +88,9 @@ pub fn chosen<'a>(
     machine: &'a Machine,
     listed: &[Listed],
 ) -> Result<Vec<Chosen<'a>>, ProbeError> {
-    let place = |listed: &Listed| {
-        machine
-            .gpus
-            .iter()
-            .find(|place| Some(place.bdf) == listed.bdf)
-    };
-    let all = || {
-        listed.iter().map(|listed| Chosen {
-            listed: listed.clone(),
-            place: place(listed),
-        })
-    };
+    let place = |listed: &Listed| machine.gpus.iter().find(|place| Some(place.bdf) == listed.bdf);
+    let all =
+        || listed.iter().map(|listed| Chosen { listed: listed.clone(), place: place(listed) });
     if scope.sim || scope.gpus.iter().any(|gpu| gpu == "all") {
         return Ok(all().collect());
     }
@@ -133,10 +119,7 @@ pub fn bindings(
     let nodes = nodes(wanted, machine, home)?;
     Ok(match nodes.as_slice() {
         [] => vec![None],
-        nodes => nodes
-            .iter()
-            .map(|node| Some((node.id, node.cpus.clone())))
-            .collect(),
+        nodes => nodes.iter().map(|node| Some((node.id, node.cpus.clone()))).collect(),
     })
 }
 
@@ -148,11 +131,8 @@ fn nodes(
     machine: &Machine,
     home: Option<u32>,
 ) -> Result<Vec<&NumaNode>, ProbeError> {
-    let mut nodes: Vec<&NumaNode> = machine
-        .nodes
-        .iter()
-        .filter(|node| !node.cpus.is_empty())
-        .collect();
+    let mut nodes: Vec<&NumaNode> =
+        machine.nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     nodes.order_by_key(|node| (Some(node.id) != home, node.id));
     match wanted {
         Nodes::One(number) => {
@@ -163,10 +143,7 @@ fn nodes(
                     true => "none that are known".to_owned(),
                     false => available.join(", "),
                 };
-                return Err(ProbeError::NoSuchNode {
-                    wanted: number,
-                    available,
-                });
+                return Err(ProbeError::NoSuchNode { wanted: number, available });
             }
         }
         // With one node, or if the GPU's node is unknown, the child is not bound.

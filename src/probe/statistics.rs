@@ -54,10 +54,7 @@ pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     let reach = 0.98 * n.sqrt();
     let low = (n / 2.0 - reach).floor().max(1.0) as usize;
     let high = (n / 2.0 + reach).ceil() as usize + 1;
-    let (low, high) = (
-        sorted.get(low - 1)?,
-        sorted.get(high.min(sorted.len()) - 1)?,
-    );
+    let (low, high) = (sorted.get(low - 1)?, sorted.get(high.min(sorted.len()) - 1)?);
     let median = percentile(&sorted, 0.5)?;
     (median > 0.0).then(|| (high - low) / median)
 }
@@ -70,10 +67,7 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
 /// The median absolute deviation from the median; `None` without samples.
 pub fn mad(samples: &[f64]) -> Option<f64> {
     let median = percentile(&sorted(samples), 0.5)?;
-    let deviations: Vec<f64> = samples
-        .iter()
-        .map(|sample| (sample - median).abs())
-        .collect();
+    let deviations: Vec<f64> = samples.iter().map(|sample| (sample - median).abs()).collect();
     percentile(&sorted(&deviations), 0.5)
 }
 
@@ -82,18 +76,12 @@ pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
     const A_OCTAVE: f64 = 4.0;
     let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| **sample > 0.0) {
-        *counts
-            .entry((sample.log2() * A_OCTAVE).floor() as i32)
-            .or_default() += 1;
+        *counts.entry((sample.log2() * A_OCTAVE).floor() as i32).or_default() += 1;
     }
     let edge = |at: i32| (f64::from(at) / A_OCTAVE).exp2();
     counts
         .into_iter()
-        .map(|(at, samples)| Bucket {
-            from: edge(at),
-            to: edge(at + 1),
-            samples,
-        })
+        .map(|(at, samples)| Bucket { from: edge(at), to: edge(at + 1), samples })
         .collect()
 }
 
@@ -106,9 +94,7 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
 /// The value that one sample in `one_in` exceeds; `None` with fewer samples than that.
 fn rare(sorted: &[f64], one_in: usize) -> Option<f64> {
     let share = 1.0 - 1.0 / one_in as f64;
-    (sorted.len() >= one_in)
-        .then(|| percentile(sorted, share))
-        .flatten()
+    (sorted.len() >= one_in).then(|| percentile(sorted, share)).flatten()
 }
 
 /// Linear interpolation between the nearest ranks (Hyndman and Fan's type 7, the default of R and NumPy).
@@ -136,19 +122,14 @@ mod tests {
         assert_eq!(Figures::of(&[]), None);
         assert_eq!((mean(&[1.0, 2.0, 9.0]), mean(&[])), (Some(4.0), None));
         // scipy.stats.median_abs_deviation([1, 2, 4, 9, 20]) = 3
-        assert_eq!(
-            (mad(&[9.0, 1.0, 20.0, 2.0, 4.0]), mad(&[])),
-            (Some(3.0), None)
-        );
+        assert_eq!((mad(&[9.0, 1.0, 20.0, 2.0, 4.0]), mad(&[])), (Some(3.0), None));
     }
 
     #[test]
     fn histogram_has_four_buckets_per_octave() {
         let buckets = histogram(&[1.0, 1.1, 1.2, 2.0, 0.5, 0.0, 1000.0]);
-        let counts: Vec<(f64, u64)> = buckets
-            .iter()
-            .map(|bucket| (bucket.from, bucket.samples))
-            .collect();
+        let counts: Vec<(f64, u64)> =
+            buckets.iter().map(|bucket| (bucket.from, bucket.samples)).collect();
         // 1.2 is above 2^(1/4) = 1.189, and 1000 above 2^(39/4) = 861.
         assert_eq!(counts[..2], [(0.5, 1), (1.0, 2)]);
         assert!((counts[2].0 - 1.189_207).abs() < 1e-6 && counts[2].1 == 1);

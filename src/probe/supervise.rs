@@ -49,18 +49,13 @@ pub fn measure<P: Probe>(
 pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, ProbeError> {
     let mut report = empty_report(probe, machine);
     let gpus = chosen(probe.scope(), machine, &machine.listed())?;
-    report.gpus = gpus
-        .iter()
-        .map(|gpu| gpu.target().probed(&gpu.listed.name))
-        .collect();
+    report.gpus = gpus.iter().map(|gpu| gpu.target().probed(&gpu.listed.name)).collect();
     report.notes.push(
         "Nothing was measured: this machine is recorded. The figures are what its links carry at their best."
             .to_owned(),
     );
     if machine.gpus.is_empty() {
-        report
-            .notes
-            .push("The record of this machine has no GPU.".to_owned());
+        report.notes.push("The record of this machine has no GPU.".to_owned());
     }
     probe.expect(machine, &mut report)?;
     Ok(report)
@@ -95,12 +90,9 @@ pub fn expect_bandwidth(
     share: Option<f64>,
 ) -> ProbeResult {
     match link {
-        Some(link) => about.promised(
-            name,
-            bytes,
-            GIGABYTES_PER_SECOND,
-            Promise::of_link(link, share),
-        ),
+        Some(link) => {
+            about.promised(name, bytes, GIGABYTES_PER_SECOND, Promise::of_link(link, share))
+        }
         None => {
             let reason = "what its link carries is not known: the CPU reaches it otherwise, or the record does not hold it";
             about.not_measured(name, bytes, reason.to_owned())

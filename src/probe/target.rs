@@ -54,11 +54,7 @@ impl Target {
 
     /// The subject of its results.
     pub fn about(&self, backend: &str, numa: Option<u32>) -> Subject {
-        Subject {
-            subject: self.subject.clone(),
-            backend: backend.to_owned(),
-            numa,
-        }
+        Subject { subject: self.subject.clone(), backend: backend.to_owned(), numa }
     }
 
     /// Its entry in the report, without a mapping.

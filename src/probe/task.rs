@@ -46,10 +46,7 @@ pub fn answer(task: &impl Task, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A part of a task, and the name of its result if it fails.
-pub type Part<S> = (
-    &'static str,
-    fn(&mut S, &mut Reporter<'_>) -> Result<(), StepError>,
-);
+pub type Part<S> = (&'static str, fn(&mut S, &mut Reporter<'_>) -> Result<(), StepError>);
 
 /// Runs the parts of a task one after another. A part that fails gets a result from `failed` (name, reason), and the next one still
 /// runs: it may need less memory, for example.

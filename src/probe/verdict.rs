@@ -20,18 +20,12 @@ pub struct Promise {
 impl Promise {
     /// For a link of this peak rate in bytes/s, in GB/s.
     pub fn of_link(link: u64, share: Option<f64>) -> Self {
-        Self {
-            value: link as f64 / 1e9,
-            share,
-        }
+        Self { value: link as f64 / 1e9, share }
     }
 
     /// For both directions of a link together.
     pub fn doubled(self) -> Self {
-        Self {
-            value: self.value * 2.0,
-            ..self
-        }
+        Self { value: self.value * 2.0, ..self }
     }
 }
 
@@ -48,11 +42,7 @@ pub struct Subject {
 impl Subject {
     /// A subject without a NUMA node.
     pub fn new(subject: &str, backend: &str) -> Self {
-        Self {
-            subject: subject.to_owned(),
-            backend: backend.to_owned(),
-            numa: None,
-        }
+        Self { subject: subject.to_owned(), backend: backend.to_owned(), numa: None }
     }
 
     /// The whole machine.
@@ -93,29 +83,21 @@ impl Subject {
 
     /// `verified` bytes were compared, and all are right.
     pub fn right(&self, name: &str, bytes: Option<usize>, verified: usize) -> ProbeResult {
-        ProbeResult {
-            verified: verified as u64,
-            ..self.bare(name, bytes)
-        }
+        ProbeResult { verified: verified as u64, ..self.bare(name, bytes) }
     }
 
     /// Data was wrong.
     pub fn wrong(&self, name: &str, bytes: Option<usize>, reason: String) -> ProbeResult {
-        ProbeResult {
-            verdict: ProbeVerdict::Wrong,
-            reason: Some(reason),
-            ..self.bare(name, bytes)
-        }
+        ProbeResult { verdict: ProbeVerdict::Wrong, reason: Some(reason), ..self.bare(name, bytes) }
     }
 
     /// `result`, or the reason why its data was wrong.
     pub fn checked(&self, result: ProbeResult, wrong: Option<String>) -> ProbeResult {
         match wrong {
             None => result,
-            Some(reason) => ProbeResult {
-                bytes: result.bytes,
-                ..self.wrong(&result.name, None, reason)
-            },
+            Some(reason) => {
+                ProbeResult { bytes: result.bytes, ..self.wrong(&result.name, None, reason) }
+            }
         }
     }
 
@@ -144,10 +126,7 @@ impl Subject {
         seconds: &[f64],
     ) -> ProbeResult {
         let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
-        let bare = ProbeResult {
-            verified: verified as u64,
-            ..self.bare(name, bytes)
-        };
+        let bare = ProbeResult { verified: verified as u64, ..self.bare(name, bytes) };
         let rare = Figures::of(&samples);
         ProbeResult {
             p99: rare.and_then(|figures| figures.p99),
@@ -190,28 +169,18 @@ impl Subject {
         promise: Option<Promise>,
     ) -> ProbeResult {
         let measurable = seconds.iter().filter(|seconds| **seconds > 0.0);
-        let samples: Vec<f64> = measurable
-            .map(|seconds| bytes as f64 / seconds / 1e9)
-            .collect();
-        let bare = ProbeResult {
-            verified: verified as u64,
-            ..self.bare(name, Some(bytes))
-        };
+        let samples: Vec<f64> = measurable.map(|seconds| bytes as f64 / seconds / 1e9).collect();
+        let bare = ProbeResult { verified: verified as u64, ..self.bare(name, Some(bytes)) };
         with_verdict(with_figures(bare, GIGABYTES_PER_SECOND, &samples), promise)
     }
 
     /// The expected figure of a recorded machine.
     pub fn promised(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
         let slow = promise.share.map_or_else(String::new, |share| {
-            format!(
-                "less than {:.1} {unit} would be slow, ",
-                promise.value * share
-            )
+            format!("less than {:.1} {unit} would be slow, ", promise.value * share)
         });
-        let reason = format!(
-            "not measured; {slow}more than {:.1} {unit} impossible",
-            promise.value
-        );
+        let reason =
+            format!("not measured; {slow}more than {:.1} {unit} impossible", promise.value);
         ProbeResult {
             unit: unit.to_owned(),
             expected: Some(promise.value),
@@ -232,11 +201,7 @@ impl Subject {
 
     /// A figure computed from other figures.
     pub fn figure(&self, name: &str, unit: &str, value: Option<f64>) -> ProbeResult {
-        ProbeResult {
-            unit: unit.to_owned(),
-            median: value,
-            ..self.bare(name, None)
-        }
+        ProbeResult { unit: unit.to_owned(), median: value, ..self.bare(name, None) }
     }
 }
 
@@ -281,14 +246,10 @@ fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResul
 /// The exit code of a probe: 1 if data was wrong, something required was impossible or a figure is not as expected or worse than its baseline, 3 if nothing failed but the report is
 /// incomplete, else 0. Slow is no failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
-    let unexpected = report
-        .findings
-        .iter()
-        .any(|finding| finding.outcome == Outcome::Fail);
+    let unexpected = report.findings.iter().any(|finding| finding.outcome == Outcome::Fail);
     let baseline = report.baseline.iter().flat_map(|diff| &diff.changes);
-    let regressed = baseline
-        .filter_map(|change| change.figure.as_ref())
-        .any(|figure| figure.regression);
+    let regressed =
+        baseline.filter_map(|change| change.figure.as_ref()).any(|figure| figure.regression);
     let failed = failures(report).next().is_some() || unexpected || regressed;
     match (failed, report.complete) {
         (true, _) => 1,
@@ -313,33 +274,18 @@ mod tests {
     use crate::model::ProbeKind;
 
     fn subject() -> Subject {
-        Subject {
-            subject: "GPU0".to_owned(),
-            backend: "rm".to_owned(),
-            numa: Some(1),
-        }
+        Subject { subject: "GPU0".to_owned(), backend: "rm".to_owned(), numa: Some(1) }
     }
 
     #[test]
     fn bandwidth_is_compared_with_the_link() {
         let seconds = [30e-6; 8];
-        let promise = |share| {
-            Some(Promise {
-                value: 63.0,
-                share: Some(share),
-            })
-        };
+        let promise = |share| Some(Promise { value: 63.0, share: Some(share) });
         let fast = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.2));
         let median = fast.median.expect("a median");
         assert!((median - 34.9525).abs() < 0.001, "{median}");
-        assert_eq!(
-            (fast.verdict, fast.expected),
-            (ProbeVerdict::Ok, Some(63.0))
-        );
-        assert_eq!(
-            (fast.unit.as_str(), fast.samples, fast.verified),
-            ("GB/s", 8, 7)
-        );
+        assert_eq!((fast.verdict, fast.expected), (ProbeVerdict::Ok, Some(63.0)));
+        assert_eq!((fast.unit.as_str(), fast.samples, fast.verified), ("GB/s", 8, 7));
         let slow = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.6));
         assert_eq!(slow.verdict, ProbeVerdict::Slow);
         assert_eq!(
@@ -348,20 +294,10 @@ mod tests {
         );
         let limit = |value| Some(Promise { value, share: None });
         let bounded = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(63.0));
-        assert_eq!(
-            (bounded.verdict, bounded.expected),
-            (ProbeVerdict::Ok, None)
-        );
+        assert_eq!((bounded.verdict, bounded.expected), (ProbeVerdict::Ok, None));
         let untrue = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(0.25));
-        assert_eq!(
-            (untrue.verdict, untrue.required),
-            (ProbeVerdict::Impossible, false)
-        );
-        assert!(
-            untrue
-                .reason
-                .is_some_and(|reason| reason.starts_with("more than the 0.2 GB/s"))
-        );
+        assert_eq!((untrue.verdict, untrue.required), (ProbeVerdict::Impossible, false));
+        assert!(untrue.reason.is_some_and(|reason| reason.starts_with("more than the 0.2 GB/s")));
         let latency = subject().latency("copy.write.latency", Some(1 << 20), 0, &seconds);
         assert_eq!((latency.unit.as_str(), latency.median), ("us", Some(30.0)));
     }

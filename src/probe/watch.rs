@@ -76,9 +76,7 @@ pub fn watch(
     timeout: Duration,
     report: &mut dyn FnMut(Output),
 ) -> io::Result<ChildEnd> {
-    let input = wire
-        .as_mut()
-        .map(|wire| std::mem::replace(&mut wire.socket, Stdio::null()));
+    let input = wire.as_mut().map(|wire| std::mem::replace(&mut wire.socket, Stdio::null()));
     let mut child = KillOnDrop(
         command
             .stdin(input.unwrap_or_else(Stdio::null))
@@ -94,19 +92,9 @@ pub fn watch(
     let Some(mut pipe) = child.0.stdout.take() else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    let mut messages = Messages {
-        pipe: child.0.stderr.take(),
-        lines: Lines::default(),
-    };
-    let ended = follow(
-        &mut child,
-        &mut pipe,
-        &mut messages,
-        interrupts,
-        wire.as_ref(),
-        timeout,
-        report,
-    );
+    let mut messages = Messages { pipe: child.0.stderr.take(), lines: Lines::default() };
+    let ended =
+        follow(&mut child, &mut pipe, &mut messages, interrupts, wire.as_ref(), timeout, report);
     // Reads at most a full pipe, because a child that hangs may continue to write.
     for _ in 0..PIPE / CHUNK {
         messages.read(report);
@@ -125,12 +113,8 @@ fn follow(
     report: &mut dyn FnMut(Output),
 ) -> io::Result<ChildEnd> {
     let mut lines = Lines::default();
-    let mut step = Step {
-        what: "this program to start a second time".to_owned(),
-        timeout,
-        done: 0,
-        total: 1,
-    };
+    let mut step =
+        Step { what: "this program to start a second time".to_owned(), timeout, done: 0, total: 1 };
     let mut since = Instant::now();
     loop {
         messages.read(report);
@@ -144,11 +128,7 @@ fn follow(
         )? {
             Ready::Interrupt => return Ok(ChildEnd::Interrupted),
             Ready::Stop => return Ok(ChildEnd::Stopped),
-            Ready::Nothing
-                if wire
-                    .and_then(Wire::last_sent)
-                    .is_some_and(|sent| sent > since) =>
-            {
+            Ready::Nothing if wire.and_then(Wire::last_sent).is_some_and(|sent| sent > since) => {
                 continue;
             }
             Ready::Nothing if since.elapsed() >= step.timeout => return Ok(ChildEnd::Hung(step)),
@@ -157,12 +137,10 @@ fn follow(
         }
         if !lines.read(pipe)? {
             // It may have more to write to standard error than a pipe holds.
-            return Ok(
-                match child.status(timeout, &mut || messages.read(report))? {
-                    Some(status) => ChildEnd::Crashed(step, status),
-                    None => ChildEnd::Hung(step),
-                },
-            );
+            return Ok(match child.status(timeout, &mut || messages.read(report))? {
+                Some(status) => ChildEnd::Crashed(step, status),
+                None => ChildEnd::Hung(step),
+            });
         }
         while let Some(line) = lines.next() {
             match serde_json::from_slice(&line) {
@@ -208,21 +186,14 @@ fn wait(
     waiting.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)));
     let others = waiting.len();
     waiting.extend(
-        messages
-            .pipe
-            .as_ref()
-            .map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
+        messages.pipe.as_ref().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
     );
     match poll(&mut waiting, Some(&timeout)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Ready::Nothing),
         Ok(_) if !waiting[0].revents().is_empty() => Ok(Ready::Interrupt),
         // Events of the child go before a stop.
         Ok(_) if !waiting[1].revents().is_empty() => Ok(Ready::Child),
-        Ok(_)
-            if waiting[2..others]
-                .iter()
-                .any(|stop| !stop.revents().is_empty()) =>
-        {
+        Ok(_) if waiting[2..others].iter().any(|stop| !stop.revents().is_empty()) => {
             Ok(Ready::Stop)
         }
         // A line of standard error does not extend the deadline.
@@ -342,16 +313,12 @@ mod tests {
     ) -> (ChildEnd, Vec<Event>) {
         let mut events = Vec::new();
         let mut command = Command::new("/bin/sh");
-        let ended = watch(
-            command.args(["-c", script]),
-            interrupts,
-            None,
-            timeout,
-            &mut |output| match output {
+        let ended = watch(command.args(["-c", script]), interrupts, None, timeout, &mut |output| {
+            match output {
                 Output::Event(event) => events.push(event),
                 Output::Message(message) => events.push(Event::Note(format!("stderr: {message}"))),
-            },
-        );
+            }
+        });
         (ended.expect("a watch"), events)
     }
 
@@ -369,11 +336,7 @@ mod tests {
             })
             .collect();
         assert_eq!(messages[..2], ["one", "two"]);
-        assert!(
-            messages[2].starts_with("x\u{1b}[2Jaaa"),
-            "{:?}",
-            &messages[2][..10]
-        );
+        assert!(messages[2].starts_with("x\u{1b}[2Jaaa"), "{:?}", &messages[2][..10]);
         assert!(messages.iter().all(|message| message.len() <= MAX_MESSAGE));
     }
 
@@ -383,10 +346,7 @@ mod tests {
         let begun = Instant::now();
         let (ended, events) = run(script, GENEROUS);
         assert_eq!(ended, ChildEnd::Done);
-        assert_eq!(
-            events,
-            [Event::Note("one".to_owned()), Event::Note("two".to_owned())]
-        );
+        assert_eq!(events, [Event::Note("one".to_owned()), Event::Note("two".to_owned())]);
         assert!(begun.elapsed() < GENEROUS / 2, "waited for the exit");
     }
 
@@ -440,10 +400,6 @@ mod tests {
         assert_eq!(events.len(), 1);
         let closed = Interrupts::of(UnixStream::pair().expect("a pair").0);
         let (ended, _) = run_with("exec sleep 60", GENEROUS, &closed);
-        assert_eq!(
-            ended,
-            ChildEnd::Interrupted,
-            "a closed pipe is an interrupt"
-        );
+        assert_eq!(ended, ChildEnd::Interrupted, "a closed pipe is an interrupt");
     }
 }

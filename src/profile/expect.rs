@@ -31,33 +31,19 @@ pub struct Key {
 }
 
 const fn key(name: &'static str, words: &'static str) -> Key {
-    Key {
-        name,
-        words,
-        unit: None,
-        comparison: Comparison::OneOf,
-    }
+    Key { name, words, unit: None, comparison: Comparison::OneOf }
 }
 
 const fn measured(name: &'static str, words: &'static str, unit: &'static str) -> Key {
-    Key {
-        unit: Some(unit),
-        ..key(name, words)
-    }
+    Key { unit: Some(unit), ..key(name, words) }
 }
 
 /// Every key, in the order of the file.
 pub const KEYS: [Key; 27] = [
     key("driver", "NVIDIA driver"),
-    Key {
-        comparison: Comparison::AtLeast,
-        ..key("bandwidth", "Bandwidth")
-    },
+    Key { comparison: Comparison::AtLeast, ..key("bandwidth", "Bandwidth") },
     key("gpus.count", "GPUs"),
-    Key {
-        comparison: Comparison::Set,
-        ..key("gpus.addresses", "GPUs")
-    },
+    Key { comparison: Comparison::Set, ..key("gpus.addresses", "GPUs") },
     key("gpus.model", "GPU model"),
     key("gpus.id", "PCI ID"),
     measured("gpus.memory", "GPU memory", "MiB"),
@@ -68,10 +54,7 @@ pub const KEYS: [Key; 27] = [
     key("memory-path.dma-buf", "Memory path dma-buf"),
     key("memory-path.peermem", "Memory path peermem"),
     key("nics.count", "NICs"),
-    Key {
-        comparison: Comparison::Set,
-        ..key("nics.names", "NICs")
-    },
+    Key { comparison: Comparison::Set, ..key("nics.names", "NICs") },
     key("nics.id", "PCI ID"),
     key("nics.chip", "NIC chip"),
     key("nics.board", "NIC board"),
@@ -150,9 +133,7 @@ impl Values {
                 let least = self.0.iter().filter_map(|value| number(value));
                 let least = least.reduce(f64::min);
                 // An expectation without a number accepts nothing.
-                least
-                    .zip(number(found))
-                    .is_some_and(|(least, found)| found >= least)
+                least.zip(number(found)).is_some_and(|(least, found)| found >= least)
             }
         }
     }
@@ -234,8 +215,7 @@ impl Expected {
                     let mine = mine.entry(device.clone()).or_default();
                     mine.extend(theirs);
                     if comparison == Comparison::AtLeast {
-                        mine.0
-                            .order_by_key(|value| value.parse::<f64>().map_or(0, f64::to_bits));
+                        mine.0.order_by_key(|value| value.parse::<f64>().map_or(0, f64::to_bits));
                         mine.0.truncate(1);
                     }
                 }
@@ -256,9 +236,7 @@ impl fmt::Display for Expected {
         match self {
             Self::All(values) => values.fmt(f),
             Self::Each(each) => {
-                let each = each
-                    .iter()
-                    .map(|(device, values)| format!("{device} {values}"));
+                let each = each.iter().map(|(device, values)| format!("{device} {values}"));
                 f.write_str(&each.collect::<Vec<_>>().join(", "))
             }
         }
@@ -332,9 +310,7 @@ fn toml_values(values: &Values) -> String {
 
 /// A number or a truth value if it reads back as the same text, else a string.
 fn toml_value(value: &str) -> String {
-    let is_number = value
-        .parse::<i64>()
-        .is_ok_and(|number| number.to_string() == value)
+    let is_number = value.parse::<i64>().is_ok_and(|number| number.to_string() == value)
         || value
             .parse::<f64>()
             .is_ok_and(|number| number.to_string() == value && number.is_finite());
@@ -392,11 +368,9 @@ impl<'de> Deserialize<'de> for Expect {
         let table = BTreeMap::<String, Raw>::deserialize(deserializer)?;
         let mut expect = Self::default();
         for (name, raw) in table {
-            let is_section = KEYS.iter().any(|key| {
-                key.name
-                    .strip_prefix(&name)
-                    .is_some_and(|rest| rest.starts_with('.'))
-            });
+            let is_section = KEYS
+                .iter()
+                .any(|key| key.name.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.')));
             match raw {
                 Raw::Table(table) if is_section => {
                     for (inner, raw) in table {
@@ -427,9 +401,9 @@ impl Expect {
                     Raw::Values(values) if !device.starts_with("$__toml") => {
                         Ok((device, values.into()))
                     }
-                    _ => Err(E::custom(format!(
-                        "invalid type: {name}, expected a value or a list"
-                    ))),
+                    _ => {
+                        Err(E::custom(format!("invalid type: {name}, expected a value or a list")))
+                    }
                 });
                 Expected::Each(each.collect::<Result<_, E>>()?)
             }
@@ -474,15 +448,9 @@ rate = { \"mlx5_0\" = 400, \"mlx5_9\" = [100, 200] }
         let expect = parse(TEXT);
         assert_eq!(expect.to_toml(), TEXT);
         let rate = &expect.0["ports.rate"];
-        assert_eq!(
-            rate.of("mlx5_9"),
-            Some(&Values(vec!["100".into(), "200".into()]))
-        );
+        assert_eq!(rate.of("mlx5_9"), Some(&Values(vec!["100".into(), "200".into()])));
         assert_eq!(rate.of("mlx5_1"), None);
-        assert_eq!(
-            expect.0["gpus.count"].of("anything"),
-            Some(&Values::one("8"))
-        );
+        assert_eq!(expect.0["gpus.count"].of("anything"), Some(&Values::one("8")));
     }
 
     #[test]
@@ -526,20 +494,14 @@ rate = { \"mlx5_0\" = 400, \"mlx5_9\" = [100, 200] }
     #[test]
     fn machines_are_merged() {
         let mut both = parse(TEXT);
-        let other = TEXT
-            .replace("40.5", "39.5")
-            .replace("0000:19", "0000:1a")
-            .replace("x16", "x8");
+        let other = TEXT.replace("40.5", "39.5").replace("0000:19", "0000:1a").replace("x16", "x8");
         let differences = both.merge(&parse(&other));
         let want = [
             "gpus.addresses: 0000:18:00.0 or 0000:19:00.0, and 0000:18:00.0 or 0000:1a:00.0: left out",
             "gpus.link: 32GT/s x16, and 32GT/s x8: both are accepted",
         ];
         assert_eq!(differences, want);
-        assert_eq!(
-            both.0["bandwidth"].of("host.write"),
-            Some(&Values::one("39.5"))
-        );
+        assert_eq!(both.0["bandwidth"].of("host.write"), Some(&Values::one("39.5")));
         assert!(!both.0.contains_key("gpus.addresses"));
         let mixed = parse("expect.ports.rate = 400");
         both.merge(&mixed);

@@ -32,9 +32,7 @@ static MINIMA: LazyLock<Vec<Minimum>> = LazyLock::new(|| {
 
 /// The minimum firmware of this device, if known.
 pub fn minimum_firmware(vendor: u16, device: u16) -> Option<&'static Minimum> {
-    MINIMA
-        .iter()
-        .find(|minimum| (minimum.vendor, minimum.device) == (vendor, device))
+    MINIMA.iter().find(|minimum| (minimum.vendor, minimum.device) == (vendor, device))
 }
 
 #[cfg(test)]

@@ -15,10 +15,7 @@ pub use firmware::{Minimum, minimum_firmware};
 pub const SHIPPED: [(&str, &str); 7] = [
     ("rdma", include_str!("../../profiles/rdma.toml")),
     ("async", include_str!("../../profiles/async.toml")),
-    (
-        "gpu-initiated",
-        include_str!("../../profiles/gpu-initiated.toml"),
-    ),
+    ("gpu-initiated", include_str!("../../profiles/gpu-initiated.toml")),
     ("gdrcopy", include_str!("../../profiles/gdrcopy.toml")),
     ("p2p", include_str!("../../profiles/p2p.toml")),
     ("mpi", include_str!("../../profiles/mpi.toml")),
@@ -84,11 +81,7 @@ pub enum ProfileError {
     #[error("profile {name}: unknown check '{id}': see gdr doctor --list")]
     Check { name: String, id: String },
     #[error("profile {name}: invalid {key} = {share} in table probe: must be from 0 to 1")]
-    Share {
-        name: String,
-        key: &'static str,
-        share: f64,
-    },
+    Share { name: String, key: &'static str, share: f64 },
 }
 
 impl Profile {
@@ -103,26 +96,17 @@ impl Profile {
             what: toml_error(&error, text),
         })?;
         if let Some((key, share)) = profile.probe.wrong() {
-            return Err(ProfileError::Share {
-                name: name.to_owned(),
-                key,
-                share,
-            });
+            return Err(ProfileError::Share { name: name.to_owned(), key, share });
         }
         match profile.checks.keys().find(|id| !known(id)) {
-            Some(id) => Err(ProfileError::Check {
-                name: name.to_owned(),
-                id: id.clone(),
-            }),
+            Some(id) => Err(ProfileError::Check { name: name.to_owned(), id: id.clone() }),
             None => Ok(profile),
         }
     }
 
     /// Its short title.
     pub fn title(&self) -> &str {
-        self.about
-            .split_once(':')
-            .map_or(&self.about, |(title, _)| title)
+        self.about.split_once(':').map_or(&self.about, |(title, _)| title)
     }
 
     /// Its expectation of a check, if any.
@@ -146,10 +130,7 @@ pub struct Expectations {
 impl Expectations {
     pub fn of(profiles: &[Profile]) -> Self {
         Self {
-            names: profiles
-                .iter()
-                .map(|profile| profile.name.clone())
-                .collect(),
+            names: profiles.iter().map(|profile| profile.name.clone()).collect(),
             profiles: profiles.to_vec(),
         }
     }
@@ -158,9 +139,7 @@ impl Expectations {
     /// severity and set that of a check without one.
     pub fn weight(&self, id: &str, own: Severity, case: Option<Severity>) -> Severity {
         let weights = self.profiles.iter().map(|profile| {
-            let expected = profile
-                .expectation(id)
-                .and_then(|expected| expected.severity);
+            let expected = profile.expectation(id).and_then(|expected| expected.severity);
             match (case, expected) {
                 (Some(case), Some(expected)) => case.min(expected),
                 (Some(case), None) => case,
@@ -172,11 +151,9 @@ impl Expectations {
 
     /// Whether any profile requires the check.
     pub fn requires(&self, id: &str) -> bool {
-        self.profiles.iter().any(|profile| {
-            profile
-                .expectation(id)
-                .is_some_and(|expected| expected.required)
-        })
+        self.profiles
+            .iter()
+            .any(|profile| profile.expectation(id).is_some_and(|expected| expected.required))
     }
 
     /// The thresholds for slow results; of each the largest.
@@ -187,10 +164,7 @@ impl Expectations {
 
     /// The tables `expect` of all profiles, each with its profile's name.
     pub fn expects(&self) -> impl Iterator<Item = (&str, &Expect)> {
-        let tables = self
-            .profiles
-            .iter()
-            .map(|profile| (profile.name.as_str(), &profile.expect));
+        let tables = self.profiles.iter().map(|profile| (profile.name.as_str(), &profile.expect));
         tables.filter(|(_, expect)| !expect.is_empty())
     }
 
@@ -224,21 +198,13 @@ mod tests {
     #[test]
     fn unknown_check_is_error() {
         let text = "name = \"x\"\nabout = \"y\"\n[checks.\"gpv.present\"]\nrequired = true\n";
-        assert!(
-            parse(text)
-                .expect_err("no such check")
-                .to_string()
-                .contains("'gpv.present'")
-        );
+        assert!(parse(text).expect_err("no such check").to_string().contains("'gpv.present'"));
     }
 
     #[test]
     fn strictest_threshold_counts() {
         let of = |text: &str| parse(&format!("name='a'\nabout=''\n[probe]\n{text}"));
-        let (one, two) = (
-            of("nvlink = 0.6\nmapping = 0.2"),
-            of("nvlink = 0.7\npci-express = 0.5"),
-        );
+        let (one, two) = (of("nvlink = 0.6\nmapping = 0.2"), of("nvlink = 0.7\npci-express = 0.5"));
         let both = Expectations::of(&[one.expect("one"), two.expect("two")]).shares();
         assert_eq!(
             (both.mapping, both.pci_express, both.nvlink),
@@ -250,15 +216,9 @@ mod tests {
         }
         assert!(of("nvlnk = 0.6").is_err());
         for (name, text) in SHIPPED {
-            let shares = Profile::parse(name, text, |_| true)
-                .expect("a profile")
-                .probe;
+            let shares = Profile::parse(name, text, |_| true).expect("a profile").probe;
             let is_set = shares != Shares::default();
-            assert_eq!(
-                is_set,
-                ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name),
-                "{name}"
-            );
+            assert_eq!(is_set, ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name), "{name}");
         }
     }
 
@@ -270,22 +230,13 @@ mod tests {
         let two =
             parse("name='b'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='warn'\n").expect("two");
         let both = Expectations::of(&[one.clone(), two]);
-        assert_eq!(
-            both.weight("gpu.bar1", Severity::Error, None),
-            Severity::Warn
-        );
+        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
         assert!(both.requires("gpu.bar1") && both.names("b") && !both.names("c"));
         // A profile without an expectation keeps the check's own severity.
         let three = parse("name='c'\nabout=''\n").expect("three");
         let both = Expectations::of(&[one, three]);
-        assert_eq!(
-            both.weight("gpu.bar1", Severity::Error, None),
-            Severity::Error
-        );
-        assert_eq!(
-            both.weight("gpu.bar1", Severity::Info, Some(Severity::Warn)),
-            Severity::Warn
-        );
+        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Error);
+        assert_eq!(both.weight("gpu.bar1", Severity::Info, Some(Severity::Warn)), Severity::Warn);
     }
 
     #[test]
@@ -294,14 +245,8 @@ mod tests {
         let profile = parse(text).expect("a profile");
         assert_eq!(profile.title(), "Title");
         let expected = Expectations::of(&[profile]);
-        assert_eq!(
-            expected.weight("gpu.mig", Severity::Error, None),
-            Severity::Info
-        );
-        assert_eq!(
-            expected.weight("gpu.bar1", Severity::Error, None),
-            Severity::Warn
-        );
+        assert_eq!(expected.weight("gpu.mig", Severity::Error, None), Severity::Info);
+        assert_eq!(expected.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
         assert_eq!(
             expected.weight("gpu.bar1", Severity::Error, Some(Severity::Error)),
             Severity::Warn
@@ -310,9 +255,6 @@ mod tests {
             expected.weight("gpu.bar1", Severity::Error, Some(Severity::Info)),
             Severity::Info
         );
-        assert_eq!(
-            expected.weight("rdma.port", Severity::Warn, None),
-            Severity::Warn
-        );
+        assert_eq!(expected.weight("rdma.port", Severity::Warn, None), Severity::Warn);
     }
 }

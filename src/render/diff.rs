@@ -6,11 +6,7 @@ use crate::model::{Change, ChangeKind, DiffReport, Side};
 
 /// Formats the report, grouped by area.
 pub fn table(diff: &DiffReport, style: Style) -> String {
-    let mut page = format!(
-        "{}{}\n",
-        side("A", &diff.a, style),
-        side("B", &diff.b, style)
-    );
+    let mut page = format!("{}{}\n", side("A", &diff.a, style), side("B", &diff.b, style));
     if diff.changes.is_empty() {
         page.push_str("no differences\n");
     }
@@ -24,42 +20,19 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
 
 /// How a probe compares with its baseline: the figures that noise does not explain.
 pub fn baseline(diff: &DiffReport, style: Style) -> String {
-    let telling: Vec<Change> = diff
-        .changes
-        .iter()
-        .filter(|change| change.matters())
-        .cloned()
-        .collect();
-    let compared = diff
-        .changes
-        .iter()
-        .filter(|change| change.figure.is_some())
-        .count();
-    let parts = [
-        Some(&diff.a.source),
-        diff.a.host.as_ref(),
-        diff.a.taken.as_ref(),
-    ];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .flatten()
-        .map(|part| printable(part))
-        .collect();
+    let telling: Vec<Change> =
+        diff.changes.iter().filter(|change| change.matters()).cloned().collect();
+    let compared = diff.changes.iter().filter(|change| change.figure.is_some()).count();
+    let parts = [Some(&diff.a.source), diff.a.host.as_ref(), diff.a.taken.as_ref()];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| printable(part)).collect();
     let what = match telling.len() {
         0 => "no figure differs beyond noise".to_owned(),
         1 => "1 differs beyond noise".to_owned(),
         count => format!("{count} differ beyond noise"),
     };
-    let line = format!(
-        "baseline {}: {compared} figures compared, {what}",
-        parts.join(", ")
-    );
+    let line = format!("baseline {}: {compared} figures compared, {what}", parts.join(", "));
     let line = wrap(&line, style.width, 0, "  ");
-    format!(
-        "{}\n{}",
-        style.paint(Tone::Strong, &line),
-        changes(&telling, style)
-    )
+    format!("{}\n{}", style.paint(Tone::Strong, &line), changes(&telling, style))
 }
 
 fn changes(all: &[Change], style: Style) -> String {
@@ -92,16 +65,9 @@ fn left_out(count: usize, width: usize) -> String {
 
 fn side(letter: &str, side: &Side, style: Style) -> String {
     let parts = [Some(&side.source), side.host.as_ref(), side.taken.as_ref()];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .flatten()
-        .map(|part| printable(part))
-        .collect();
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| printable(part)).collect();
     let line = format!("{letter}: {}", parts.join(", "));
-    format!(
-        "{}\n",
-        style.paint(Tone::Strong, &wrap(&line, style.width, 0, "   "))
-    )
+    format!("{}\n", style.paint(Tone::Strong, &wrap(&line, style.width, 0, "   ")))
 }
 
 /// An item that only one side has: one line, with its facts if known.
@@ -132,18 +98,12 @@ fn fact(change: &Change, style: Style) -> String {
         true => printable(&change.area),
         false => printable(&change.fact),
     };
-    let percent = change
-        .figure
-        .as_ref()
-        .and_then(|figure| Some((figure.percent?, figure.noise)));
+    let percent = change.figure.as_ref().and_then(|figure| Some((figure.percent?, figure.noise)));
     let percent = percent.map_or(String::new(), |(percent, noise)| {
         format!(" ({percent:+.1} %; noise explains {noise:.1} %)")
     });
     let line = format!("{name}: {from} \u{2192} {to}{percent}");
-    let regressed = change
-        .figure
-        .as_ref()
-        .is_some_and(|figure| figure.regression);
+    let regressed = change.figure.as_ref().is_some_and(|figure| figure.regression);
     let mark = match change.kind {
         _ if regressed => "!",
         ChangeKind::Added => "+",
@@ -154,14 +114,7 @@ fn fact(change: &Change, style: Style) -> String {
     let indent = "      ";
     format!(
         "  {} {}\n",
-        style.paint(
-            if regressed {
-                Tone::Bad
-            } else {
-                tone(change.kind)
-            },
-            mark
-        ),
+        style.paint(if regressed { Tone::Bad } else { tone(change.kind) }, mark),
         wrap(&line, style.width, 4, indent)
     )
 }
@@ -180,10 +133,7 @@ fn tone(kind: ChangeKind) -> Tone {
 mod tests {
     use super::*;
 
-    const PLAIN: Style = Style {
-        color: false,
-        width: 72,
-    };
+    const PLAIN: Style = Style { color: false, width: 72 };
 
     fn change(
         area: &str,
@@ -222,13 +172,7 @@ mod tests {
     fn groups_by_area_and_shows_items_of_one_side() {
         use ChangeKind::*;
         let changes = vec![
-            change(
-                "process",
-                "memlock soft",
-                Some("unlimited"),
-                Some("64 KiB"),
-                Changed,
-            ),
+            change("process", "memlock soft", Some("unlimited"), Some("64 KiB"), Changed),
             change(
                 "PCI 0000:02:00.0",
                 "ACS control",
@@ -236,13 +180,7 @@ mod tests {
                 Some("SrcValid+ TransBlk- ReqRedir+ CmpltRedir-"),
                 Changed,
             ),
-            change(
-                "PCI 0000:02:00.0",
-                "link",
-                Some("32GT/s x16"),
-                Some("32GT/s x8"),
-                Changed,
-            ),
+            change("PCI 0000:02:00.0", "link", Some("32GT/s x16"), Some("32GT/s x8"), Changed),
             change("PCI 0000:05:00.0", "", Some("10de:2335"), None, Removed),
             change("module nvidia_peermem", "", None, Some("present"), Added),
             change(
@@ -279,10 +217,7 @@ or moments; --all shows them
         let want =
             "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno differences\n";
         assert_eq!(table(&report(Vec::new(), 0), PLAIN), want);
-        let colour = Style {
-            color: true,
-            ..PLAIN
-        };
+        let colour = Style { color: true, ..PLAIN };
         let shown = crate::output::filtered(&table(&report(Vec::new(), 0), colour));
         assert!(shown.contains("\u{1b}[1mA: before.json"), "{shown:?}");
     }

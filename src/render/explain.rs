@@ -23,11 +23,8 @@ type Cause<'a> = Vec<&'a SymptomMatch>;
 
 pub fn table(report: &ExplainReport, style: Style) -> String {
     if !report.checks.is_empty() {
-        let pages: Vec<String> = report
-            .checks
-            .iter()
-            .map(|check| explained(check, style))
-            .collect();
+        let pages: Vec<String> =
+            report.checks.iter().map(|check| explained(check, style)).collect();
         return pages.join("\n");
     }
     let (excluded, possible): (Vec<Cause>, Vec<Cause>) =
@@ -40,11 +37,7 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
     page.push_str(&exclusions(&excluded, report, style));
     page.push_str(&uncovered(report, style));
     page.push_str(&questions(report, style));
-    page.push_str(&footer(
-        report,
-        possible.get(MAX_CAUSES..).unwrap_or_default(),
-        style,
-    ));
+    page.push_str(&footer(report, possible.get(MAX_CAUSES..).unwrap_or_default(), style));
     page
 }
 
@@ -52,10 +45,7 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
 fn by_cause(matches: &[SymptomMatch]) -> Vec<Cause<'_>> {
     let mut causes: Vec<Cause<'_>> = Vec::new();
     for found in matches {
-        match causes
-            .iter_mut()
-            .find(|cause| cause[0].cause == found.cause)
-        {
+        match causes.iter_mut().find(|cause| cause[0].cause == found.cause) {
             Some(cause) => cause.push(found),
             None => causes.push(vec![found]),
         }
@@ -71,9 +61,7 @@ fn is_excluded(cause: &Cause<'_>) -> bool {
 
 /// True if a check of the cause fails or warns on the machine.
 fn is_confirmed(cause: &Cause<'_>) -> bool {
-    cause
-        .iter()
-        .any(|found| found.standing == Some(Standing::Confirmed))
+    cause.iter().any(|found| found.standing == Some(Standing::Confirmed))
 }
 
 fn ids<'a>(matches: &[&'a SymptomMatch]) -> Vec<&'a str> {
@@ -87,10 +75,7 @@ fn header(report: &ExplainReport, causes: usize, style: Style) -> String {
         let text = format!("No known symptom in {lines} of {asked}.");
         return wrap(&text, style.width, 0, "") + "\n";
     }
-    let title = format!(
-        "gdr explain: {} in {lines} of {asked}",
-        counted(causes, "cause")
-    );
+    let title = format!("gdr explain: {} in {lines} of {asked}", counted(causes, "cause"));
     let title = wrap(&title, style.width, 0, "");
     let checked = match (&report.host, &report.not_inspected) {
         (Some(_), _) => {
@@ -137,11 +122,7 @@ fn entry(cause: &Cause<'_>, report: &ExplainReport, style: Style) -> String {
         1 => String::new(),
         count => format!(" and {} more", counted(count - 1, "line")),
     };
-    let line = format!(
-        "line {}{times}: {}",
-        best.line.number,
-        printable(&best.line.text)
-    );
+    let line = format!("line {}{times}: {}", best.line.number, printable(&best.line.text));
     text.push_str(&labelled("text:", &line, style));
     text.push_str(&labelled("source:", &printable(&best.source), style));
     if report.host.is_some() {
@@ -165,10 +146,7 @@ fn found_by(id: &str, report: &ExplainReport, style: Style) -> String {
     let mut text = String::new();
     let of_check = report.findings.iter().filter(|finding| finding.id == id);
     let (bad, rest): (Vec<&Finding>, Vec<&Finding>) = of_check.partition(|finding| {
-        matches!(
-            finding.outcome,
-            Outcome::Fail | Outcome::Warn | Outcome::Info
-        )
+        matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Info)
     });
     for found in bad.iter().take(MAX_FINDINGS) {
         text.push_str(&finding(found, report, style));
@@ -178,10 +156,7 @@ fn found_by(id: &str, report: &ExplainReport, style: Style) -> String {
         let more = format!("and {more} more of {id}: gdr doctor shows them");
         text.push_str(&labelled("", &more, style));
     }
-    let is_undecided = report
-        .undecided
-        .iter()
-        .any(|undecided| undecided.check == id);
+    let is_undecided = report.undecided.iter().any(|undecided| undecided.check == id);
     if let Some(passed) = rest.first().filter(|_| bad.is_empty() && !is_undecided) {
         let passed = format!("{id}: {}", printable(&passed.message));
         text.push_str(&labelled("passed:", &passed, style));
@@ -193,10 +168,7 @@ fn found_by(id: &str, report: &ExplainReport, style: Style) -> String {
 fn undecided(cause: &Cause<'_>, report: &ExplainReport, style: Style) -> String {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for id in ids(cause) {
-        let of_check = report
-            .undecided
-            .iter()
-            .find(|undecided| undecided.check == id);
+        let of_check = report.undecided.iter().find(|undecided| undecided.check == id);
         let Some(reason) = of_check.map(|undecided| undecided.reason.as_str()) else {
             continue;
         };
@@ -215,9 +187,7 @@ fn undecided(cause: &Cause<'_>, report: &ExplainReport, style: Style) -> String 
 
 /// How to repair what the first checks of a cause would find.
 fn remedies(cause: &Cause<'_>, style: Style) -> String {
-    let open = cause
-        .iter()
-        .filter(|found| found.standing != Some(Standing::Excluded));
+    let open = cause.iter().filter(|found| found.standing != Some(Standing::Excluded));
     open.filter(|found| !found.remedy.is_empty())
         .take(MAX_REMEDIES)
         .map(|found| {
@@ -239,10 +209,7 @@ fn finding(finding: &Finding, report: &ExplainReport, style: Style) -> String {
     };
     let mark = style.paint(Tone::of_outcome(finding.outcome), &format!("{word:<7}"));
     let subject = format!("{}  {}", finding.id, printable(&finding.subject));
-    let mut text = format!(
-        "    {mark} {}\n",
-        wrap(&subject, style.width, 12, &" ".repeat(12))
-    );
+    let mut text = format!("    {mark} {}\n", wrap(&subject, style.width, 12, &" ".repeat(12)));
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
         let value = format!("{}: {}", evidence.source, evidence.value);
@@ -261,10 +228,7 @@ fn finding(finding: &Finding, report: &ExplainReport, style: Style) -> String {
             has_fix = true;
         }
     }
-    let of_check = report
-        .matches
-        .iter()
-        .find(|found| found.check == finding.id);
+    let of_check = report.matches.iter().find(|found| found.check == finding.id);
     match of_check.filter(|found| !has_fix && !found.remedy.is_empty()) {
         Some(found) => text + &labelled("advice:", &printable(&found.remedy), style),
         None => text,
@@ -276,10 +240,7 @@ fn exclusions(excluded: &[Cause<'_>], report: &ExplainReport, style: Style) -> S
     if excluded.is_empty() {
         return String::new();
     }
-    let title = format!(
-        "Not the cause on {}, because its checks pass:",
-        machine(report)
-    );
+    let title = format!("Not the cause on {}, because its checks pass:", machine(report));
     let mut text = format!("\n{}\n", wrap(&title, style.width, 0, "  "));
     for cause in excluded {
         let line = format!("    {}", printable(&cause[0].cause));
@@ -308,10 +269,7 @@ fn questions(report: &ExplainReport, style: Style) -> String {
     let questions = report.questions.iter().map(|found| {
         let text = format!("possibly: {}", printable(&found.cause));
         let text = wrap(&text, style.width, 0, "    ");
-        format!(
-            "\n{text}\n    to find out: gdr doctor --only {}\n",
-            found.check
-        )
+        format!("\n{text}\n    to find out: gdr doctor --only {}\n", found.check)
     });
     questions.collect()
 }
@@ -322,10 +280,7 @@ fn footer(report: &ExplainReport, more: &[Cause<'_>], style: Style) -> String {
         sentences.push(format!("Less likely: {}.", ids(&more.concat()).join(", ")));
     }
     let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
-    let is_live = report
-        .host
-        .as_ref()
-        .is_some_and(|host| host.source == "live");
+    let is_live = report.host.as_ref().is_some_and(|host| host.source == "live");
     if report.matches.is_empty() {
         sentences.push(
             "'gdr doctor' checks the machine anyway; a more verbose log may help (NCCL_DEBUG=INFO, \
@@ -378,11 +333,7 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
         _ => (label, INDENT),
     };
     // A text without a label is indented like the labels.
-    let column = if label.is_empty() {
-        start
-    } else {
-        start + WIDE + 1
-    };
+    let column = if label.is_empty() { start } else { start + WIDE + 1 };
     let hang = " ".repeat(column);
     let lead = match label {
         "" => hang.clone(),
@@ -406,10 +357,7 @@ mod tests {
             symptom: Some("port".to_owned()),
             words: Vec::new(),
             sources: Vec::new(),
-            line: Quote {
-                number: 3,
-                text: "no port".to_owned(),
-            },
+            line: Quote { number: 3, text: "no port".to_owned() },
             count: 1,
             standing: Some(standing),
             remedy: "Plug the cable in.".to_owned(),
@@ -437,10 +385,7 @@ mod tests {
             undecided: Vec::new(),
             read: None,
         };
-        let style = Style {
-            color: false,
-            width: 100,
-        };
+        let style = Style { color: false, width: 100 };
         table(&report, style)
     }
 
@@ -454,21 +399,9 @@ mod tests {
                 "Not the cause on this machine (node7), because its checks pass:\n    The port is down.",
                 "fix:",
             ),
-            (
-                [Excluded, Open],
-                "possible: The port is down.",
-                "Not the cause",
-            ),
-            (
-                [Open, Excluded],
-                "certain: The port is down.",
-                "Not the cause",
-            ),
-            (
-                [Confirmed, Excluded],
-                "certain: The port is down.",
-                "Not the cause",
-            ),
+            ([Excluded, Open], "possible: The port is down.", "Not the cause"),
+            ([Open, Excluded], "certain: The port is down.", "Not the cause"),
+            ([Confirmed, Excluded], "certain: The port is down.", "Not the cause"),
         ] {
             let page = page(standings);
             assert!(page.contains(expected), "{page}");

@@ -127,9 +127,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let topology = view.topology;
     let rows = &topology.rows;
     let name = |at: usize| rows[at].name.as_str();
-    let mut by_name: Vec<usize> = (0..rows.len())
-        .filter(|_| topology.has_all_pairs())
-        .collect();
+    let mut by_name: Vec<usize> = (0..rows.len()).filter(|_| topology.has_all_pairs()).collect();
     by_name.order_by_key(|at| name(*at));
     let gpus: Vec<usize> = match topology.has_all_paths() {
         true => topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect(),
@@ -147,19 +145,14 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         }),
         pairs: Items(|| topology.matches.iter().map(|m| pair(view, m))),
         paths: Items(|| {
-            let pairs = gpus
-                .iter()
-                .flat_map(|a| (a + 1..rows.len()).map(move |b| (*a, b)));
+            let pairs = gpus.iter().flat_map(|a| (a + 1..rows.len()).map(move |b| (*a, b)));
             pairs.filter_map(|(a, b)| path(view, a, b))
         }),
         omitted: topology.omission().map(|reason| omitted(view, reason)),
         notes: &view.facts.notes,
     };
     let recorded = view.facts.host.recorded.as_deref();
-    output::write_pretty(
-        out,
-        &output::Document::of("gdr.topo/1", recorded, &document),
-    )
+    output::write_pretty(out, &output::Document::of("gdr.topo/1", recorded, &document))
 }
 
 fn device(view: &View<'_>, row: &Row) -> Device {
@@ -176,19 +169,13 @@ fn device(view: &View<'_>, row: &Row) -> Device {
         nvlinks: row.nvlinks.known().copied(),
         software: row.software,
         virtual_function: row.virtual_function.is_some(),
-        physical_function: row
-            .virtual_function
-            .and_then(|function| function.physical_function),
+        physical_function: row.virtual_function.and_then(|function| function.physical_function),
         active: row.active,
     }
 }
 
 fn cell(view: &View<'_>, a: usize, b: usize) -> Option<Cell> {
-    if a == b {
-        Some(Cell::Same)
-    } else {
-        view.cell(a, b)
-    }
+    if a == b { Some(Cell::Same) } else { view.cell(a, b) }
 }
 
 fn pair(view: &View<'_>, m: &Match) -> PairOut {
@@ -211,10 +198,7 @@ fn pair(view: &View<'_>, m: &Match) -> PairOut {
 
 fn path(view: &View<'_>, a: usize, b: usize) -> Option<PathOut> {
     let path = view.topology.between(a, b).ok()?;
-    Some(PathOut {
-        redirected_at: redirected(view, &path),
-        path,
-    })
+    Some(PathOut { redirected_at: redirected(view, &path), path })
 }
 
 fn omitted(view: &View<'_>, reason: String) -> Omitted {
@@ -222,12 +206,7 @@ fn omitted(view: &View<'_>, reason: String) -> Omitted {
         true => &["paths"],
         false => &["matrix", "paths"],
     };
-    Omitted {
-        fields: fields.to_vec(),
-        reason,
-        max_rows: MAX_ROWS,
-        max_paths: MAX_PATHS,
-    }
+    Omitted { fields: fields.to_vec(), reason, max_rows: MAX_ROWS, max_paths: MAX_PATHS }
 }
 
 fn redirected(view: &View<'_>, path: &Path) -> Option<Vec<RedirectOut>> {

@@ -44,9 +44,7 @@ pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> b
 
 pub fn probe(report: &ProbeReport) -> String {
     let results = report.results.iter().map(|result| {
-        let bytes = result
-            .bytes
-            .map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        let bytes = result.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
         let reason = result.reason.clone().unwrap_or_default();
         Case {
             class: format!("gdr.probe.{}", result.name),
@@ -88,11 +86,7 @@ pub fn probe(report: &ProbeReport) -> String {
             false => CaseResult::Error(report.notes.join("\n")),
         },
     };
-    let cases: Vec<Case> = results
-        .chain(findings)
-        .chain(baseline)
-        .chain([whole])
-        .collect();
+    let cases: Vec<Case> = results.chain(findings).chain(baseline).chain([whole]).collect();
     document(&format!("gdr probe {}", report.probe.name()), &cases)
 }
 
@@ -168,10 +162,5 @@ fn document(suite: &str, cases: &[Case]) -> String {
 fn result(out: &mut String, tag: &str, text: &str) -> std::fmt::Result {
     let (first, lines) = text.split_once('\n').unwrap_or((text, ""));
     let lines: Vec<String> = lines.lines().map(escape).collect();
-    writeln!(
-        out,
-        "><{tag} message=\"{}\">{}</{tag}></testcase>",
-        escape(first),
-        lines.join("\n")
-    )
+    writeln!(out, "><{tag} message=\"{}\">{}</{tag}></testcase>", escape(first), lines.join("\n"))
 }

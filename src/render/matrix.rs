@@ -48,20 +48,12 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         return block(view, name, Some((0..cells, &widths)), Some(ends), out);
     }
     for columns in blocks(name, &widths, GAP, room) {
-        block(
-            view,
-            name,
-            Some((columns.clone(), &widths[columns])),
-            None,
-            out,
-        )?;
+        block(view, name, Some((columns.clone(), &widths[columns])), None, out)?;
         out.write_all(b"\n")?;
     }
     // Lists of CPUs are cut; the device name wraps in the remaining space.
     ends[0] = ends[0].min(room / 4);
-    ends[3] = ends[3]
-        .min(room.saturating_sub(name + sum(&ends[..3]) + GAP))
-        .max(MIN_WIDTH);
+    ends[3] = ends[3].min(room.saturating_sub(name + sum(&ends[..3]) + GAP)).max(MIN_WIDTH);
     block(view, name, None, Some(ends), out)
 }
 
@@ -133,20 +125,14 @@ fn block(
 fn cell(view: &View<'_>, a: usize, b: usize) -> String {
     match a == b {
         true => "X".to_owned(),
-        false => view
-            .cell(a, b)
-            .map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
+        false => view.cell(a, b).map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
     }
 }
 
 /// Cuts a text to a number of characters.
 fn cut(text: String, width: usize) -> String {
     match text.chars().count() > width {
-        true => text
-            .chars()
-            .take(width.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
         false => text,
     }
 }
@@ -159,12 +145,9 @@ fn end(view: &View<'_>, row: &Row) -> [String; 4] {
         Fact::Unknown(_) => "?".to_owned(),
     };
     [
-        row.cpus
-            .known()
-            .map_or_else(|| "?".to_owned(), ToString::to_string),
+        row.cpus.known().map_or_else(|| "?".to_owned(), ToString::to_string),
         numa,
-        row.bdf
-            .map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
+        row.bdf.map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
         device(view, row),
     ]
 }

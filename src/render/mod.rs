@@ -114,10 +114,7 @@ impl View<'_> {
         if !row.label.is_empty() {
             return row.label.clone();
         }
-        let ids = row
-            .bdf
-            .and_then(|bdf| self.facts.device(bdf))
-            .and_then(|d| d.ids.known());
+        let ids = row.bdf.and_then(|bdf| self.facts.device(bdf)).and_then(|d| d.ids.known());
         ids.map_or_else(String::new, self.name)
     }
 }

@@ -33,10 +33,8 @@ impl<'a> Nics<'a> {
         let words = [speed, layer.filter(known).map(|layer| printable(layer))];
         let state = port.state.known().map(|state| printable(state));
         let words = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        let words: Vec<String> = state
-            .into_iter()
-            .chain((!words.is_empty()).then_some(words))
-            .collect();
+        let words: Vec<String> =
+            state.into_iter().chain((!words.is_empty()).then_some(words)).collect();
         Some(match words.is_empty() {
             true => format!("{name} port {}", port.number),
             false => format!("{name} port {}: {}", port.number, words.join(", ")),
@@ -48,11 +46,8 @@ impl<'a> Nics<'a> {
         let device = self.0.get(nic.label.as_str());
         let ports = device.and_then(|device| device.ports.known());
         let ports = ports.map_or(&[][..], Vec::as_slice);
-        let active: Vec<u32> = ports
-            .iter()
-            .filter(|port| port.is_active())
-            .map(|port| port.number)
-            .collect();
+        let active: Vec<u32> =
+            ports.iter().filter(|port| port.is_active()).map(|port| port.number).collect();
         match active.is_empty() {
             true => vec![ports.first().map_or(1, |port| port.number)],
             false => active,
@@ -92,9 +87,7 @@ fn shared(view: &View<'_>, below: Bdf, ends: [usize; 2]) -> String {
 
 /// The names of rows, separated by spaces.
 pub fn names(view: &View<'_>, rows: impl Iterator<Item = usize>) -> String {
-    let names: Vec<&str> = rows
-        .map(|row| view.topology.rows[row].name.as_str())
-        .collect();
+    let names: Vec<&str> = rows.map(|row| view.topology.rows[row].name.as_str()).collect();
     names.join(" ")
 }
 

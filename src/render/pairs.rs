@@ -15,12 +15,8 @@ const SCRIPT: &str = "gpu-rank.sh";
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let nics = Nics::new(view);
     let rows = &view.topology.rows;
-    let gpus: Vec<&Match> = view
-        .topology
-        .matches
-        .iter()
-        .filter(|m| rows[m.row].kind == Kind::Gpu)
-        .collect();
+    let gpus: Vec<&Match> =
+        view.topology.matches.iter().filter(|m| rows[m.row].kind == Kind::Gpu).collect();
     if gpus.is_empty() {
         return out.write_all(b"# no GPU found\n");
     }
@@ -58,9 +54,7 @@ fn comment(view: &View<'_>, text: &str) -> String {
 fn paragraph(view: &View<'_>, nics: &Nics<'_>, m: &Match) -> String {
     let rows = &view.topology.rows;
     let gpu = &rows[m.row];
-    let verdict = view
-        .style
-        .paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
+    let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let start = gpu.name.len() + m.verdict.phrase().len() + 6;
     let reason = wrap(&printable(&m.reason), view.style.width, start, "# ");
     let mut text = match view.has_no_nic() {
@@ -102,10 +96,7 @@ fn settings(view: &View<'_>, nics: &Nics<'_>, m: &Match) -> String {
         None => {
             // By default, CUDA orders devices by speed.
             parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
-            parts.push(format!(
-                "CUDA_VISIBLE_DEVICES={}",
-                gpu.name.trim_start_matches("GPU")
-            ));
+            parts.push(format!("CUDA_VISIBLE_DEVICES={}", gpu.name.trim_start_matches("GPU")));
         }
     }
     parts.extend(ports(nics, &used(view, m)).map(|(nccl, ucx)| format!("{nccl} {ucx}")));

@@ -10,9 +10,7 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
     let rows = [&path.from, &path.to].map(|name| view.topology.find(name));
     let ends = [(&path.from, rows[0]), (&path.to, rows[1])].map(|(name, row)| {
         let row = row.and_then(|row| view.topology.rows.get(row));
-        let label = row
-            .map(|row| printable(&view.label(row)))
-            .unwrap_or_default();
+        let label = row.map(|row| printable(&view.label(row))).unwrap_or_default();
         format!("{name} ({label})")
     });
     let mut head = format!("{} to {}: {}", ends[0], ends[1], class(&path.class));
@@ -48,10 +46,7 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
                 true => String::new(),
                 false => format!(", shared with {}", narrow.shared_with.join(" ")),
             };
-            format!(
-                "bottleneck: {figure} one way, the link above {}{shared}",
-                narrow.below
-            )
+            format!("bottleneck: {figure} one way, the link above {}{shared}", narrow.below)
         }
         Fact::Unknown(why) => format!("bottleneck: unknown ({})", why.phrase()),
     };
@@ -83,11 +78,8 @@ fn line(
     hop: &Hop,
     (redirects, tone): (&[Redirect], Option<Tone>),
 ) -> String {
-    let row = view
-        .topology
-        .rows
-        .iter()
-        .find(|row| row.bdf == Some(hop.bdf) && row.kind != Kind::Nvme);
+    let row =
+        view.topology.rows.iter().find(|row| row.bdf == Some(hop.bdf) && row.kind != Kind::Nvme);
     let role = match row {
         Some(row) if hop.role == "endpoint" => row.name.clone(),
         _ if path.meeting == Meeting::Bridge(hop.bdf) => format!("{}, where they meet", hop.role),
@@ -100,10 +92,9 @@ fn line(
     };
     let mut found = redirects.iter().filter(|redirect| redirect.port == hop.bdf);
     let (acs, tone) = match found.next().map(|redirect| &redirect.bits) {
-        Some(Fact::Known(bits)) if !bits.is_empty() => (
-            format!("ACS {}: {}", verb(*bits), bits.names().join(" ")),
-            tone,
-        ),
+        Some(Fact::Known(bits)) if !bits.is_empty() => {
+            (format!("ACS {}: {}", verb(*bits), bits.names().join(" ")), tone)
+        }
         Some(Fact::Known(_)) => match hop.acs {
             Fact::Known(Some(bits)) => (format!("ACS {bits}"), None),
             _ => (String::new(), None),

@@ -31,9 +31,7 @@ const SAMPLED: [u32; 1] = [580];
 /// The format of this machine's driver.
 pub fn dialect(facts: &Facts) -> Dialect {
     let version = facts.driver.version();
-    let branch = version
-        .present()
-        .and_then(|version| version.split('.').next()?.parse().ok());
+    let branch = version.present().and_then(|version| version.split('.').next()?.parse().ok());
     let at_least = |first: u32| branch.is_none_or(|branch| branch >= first);
     Dialect {
         branch,
@@ -96,11 +94,8 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Re
     if !view.pci_only {
         text.push_str("  NV#  = Connection traversing a bonded set of # NVLinks\n");
     }
-    let nics: Vec<&Row> = rows
-        .iter()
-        .map(|(_, row)| *row)
-        .filter(|row| row.kind == Kind::Nic)
-        .collect();
+    let nics: Vec<&Row> =
+        rows.iter().map(|(_, row)| *row).filter(|row| row.kind == Kind::Nic).collect();
     if !nics.is_empty() && dialect.numbered_nics {
         text.push_str("\nNIC Legend:\n\n");
         for row in nics {
@@ -128,9 +123,7 @@ fn tail(row: &Row, dialect: &Dialect) -> String {
     };
     let mut text = format!("\t{}\t{}", list(&row.cpus), list(&row.nodes));
     if dialect.memory_node {
-        let node = row
-            .memory_node
-            .map_or_else(|| "N/A".to_owned(), |node| node.to_string());
+        let node = row.memory_node.map_or_else(|| "N/A".to_owned(), |node| node.to_string());
         text.push_str(&format!("\t\t{node}"));
     }
     text
@@ -146,22 +139,15 @@ const LEGEND: &str = "  X    = Self
 
 /// `nvidia-smi topo -p2p`.
 pub fn p2p(nvml: &Nvml, capability: P2pCapability, out: &mut dyn Write) -> io::Result<()> {
-    let names: String = nvml
-        .gpus
-        .iter()
-        .map(|gpu| format!("GPU{}\t", gpu.index))
-        .collect();
+    let names: String = nvml.gpus.iter().map(|gpu| format!("GPU{}\t", gpu.index)).collect();
     writeln!(out, " \t{}", paint(Style::new().underline(), &names))?;
     let mut pairs = BTreeMap::new();
     for pair in &nvml.pairs {
         pairs.entry((pair.from, pair.to)).or_insert(pair);
     }
     let status = |from, to| {
-        let pair = pairs
-            .get(&(from, to))
-            .and_then(|pair| pair.p2p.get(&capability));
-        pair.and_then(|status| status.known().copied())
-            .unwrap_or(P2pStatus::Unknown)
+        let pair = pairs.get(&(from, to)).and_then(|pair| pair.p2p.get(&capability));
+        pair.and_then(|status| status.known().copied()).unwrap_or(P2pStatus::Unknown)
     };
     for from in &nvml.gpus {
         write!(out, " GPU{}", from.index)?;

@@ -26,11 +26,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     of_other_nics(view, &mut said, out)?;
     for remark in remarks(view) {
-        writeln!(
-            out,
-            "\n{}",
-            wrap(&printable(&remark), view.style.width, 0, "")
-        )?;
+        writeln!(out, "\n{}", wrap(&printable(&remark), view.style.width, 0, ""))?;
     }
     Ok(())
 }
@@ -64,22 +60,10 @@ fn legend(view: &View<'_>) -> String {
     [
         (("NV#", seen.nvlinks), "that many NVLinks"),
         (class(PciClass::Pix), "at most one PCIe bridge between them"),
-        (
-            class(PciClass::Pxb),
-            "several PCIe bridges, but not the host bridge",
-        ),
-        (
-            class(PciClass::Phb),
-            "through one PCIe host bridge (the CPU)",
-        ),
-        (
-            class(PciClass::Node),
-            "between host bridges of one NUMA node",
-        ),
-        (
-            class(PciClass::Sys),
-            "across the interconnect between NUMA nodes",
-        ),
+        (class(PciClass::Pxb), "several PCIe bridges, but not the host bridge"),
+        (class(PciClass::Phb), "through one PCIe host bridge (the CPU)"),
+        (class(PciClass::Node), "between host bridges of one NUMA node"),
+        (class(PciClass::Sys), "across the interconnect between NUMA nodes"),
         (("?", seen.unknown), not_known),
     ]
     .iter()
@@ -229,10 +213,7 @@ fn one(view: &View<'_>, nics: &Nics<'_>, said: &mut Said, m: &Match) -> String {
 }
 
 fn advice(view: &View<'_>, said: &mut Said, m: &Match) -> String {
-    let advice = m
-        .advice
-        .as_ref()
-        .filter(|advice| said.insert((*advice).clone()));
+    let advice = m.advice.as_ref().filter(|advice| said.insert((*advice).clone()));
     advice.map_or_else(String::new, |advice| {
         let advice = wrap(&printable(advice), view.style.width, 2, "    ");
         format!("  {advice}\n")
@@ -242,18 +223,10 @@ fn advice(view: &View<'_>, said: &mut Said, m: &Match) -> String {
 /// A line with a verdict; only the verdict is coloured.
 fn judged(view: &View<'_>, begin: &str, m: &Match, rest: &str) -> String {
     let verdict = m.verdict.phrase();
-    let line = wrap(
-        &printable(&format!("{begin}{verdict}{rest}")),
-        view.style.width,
-        0,
-        "  ",
-    );
+    let line = wrap(&printable(&format!("{begin}{verdict}{rest}")), view.style.width, 0, "  ");
     let painted = view.style.paint(Tone::of_verdict(m.verdict), verdict);
     // A verdict of two words loses its colour if a line break divides it.
-    format!(
-        "{}\n",
-        line.replacen(&format!("{verdict}: "), &format!("{painted}: "), 1)
-    )
+    format!("{}\n", line.replacen(&format!("{verdict}: "), &format!("{painted}: "), 1))
 }
 
 /// The reason without the names at the start of the line.
@@ -285,25 +258,15 @@ fn remarks(view: &View<'_>) -> Vec<String> {
         );
     }
     remarks.extend(unknown_nvlinks(view));
-    let managed: BTreeSet<Bdf> = view
-        .topology
-        .rows_of(Kind::Gpu)
-        .filter_map(|(_, row)| row.bdf)
-        .collect();
+    let managed: BTreeSet<Bdf> =
+        view.topology.rows_of(Kind::Gpu).filter_map(|(_, row)| row.bdf).collect();
     let others: Vec<String> = view
         .facts
         .gpus()
         .filter(|device| !managed.contains(&device.bdf))
         .map(|device| {
-            let driver = device
-                .attributes
-                .as_ref()
-                .and_then(|a| a.driver.present().cloned());
-            format!(
-                "{} ({})",
-                device.bdf,
-                driver.unwrap_or_else(|| "no driver".to_owned())
-            )
+            let driver = device.attributes.as_ref().and_then(|a| a.driver.present().cloned());
+            format!("{} ({})", device.bdf, driver.unwrap_or_else(|| "no driver".to_owned()))
         })
         .collect();
     if !others.is_empty() {
@@ -347,9 +310,9 @@ fn unknown_nvlinks(view: &View<'_>) -> Option<String> {
     };
     match unknown {
         0 => None,
-        _ if unknown == pairs().count() => Some(format!(
-            "NVLinks are unknown ({why}): GPU pairs show their PCI class."
-        )),
+        _ if unknown == pairs().count() => {
+            Some(format!("NVLinks are unknown ({why}): GPU pairs show their PCI class."))
+        }
         _ => Some(format!(
             "The NVLinks of some GPUs are unknown ({why}): these pairs show their PCI class."
         )),

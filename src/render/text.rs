@@ -43,10 +43,7 @@ impl Tone {
             "PHB" => Some(Self::Fair),
             "NODE" | "SYS" => Some(Self::Bad),
             "?" => Some(Self::Dim),
-            _ if cell
-                .strip_prefix("NV")
-                .is_some_and(|n| n.parse::<u32>().is_ok()) =>
-            {
+            _ if cell.strip_prefix("NV").is_some_and(|n| n.parse::<u32>().is_ok()) => {
                 Some(Self::Special)
             }
             _ => None,
@@ -172,10 +169,6 @@ mod tests {
         assert_eq!(bandwidth(985_000_000), "0.9 GB/s");
         assert_eq!(wrap("one two three", 7, 0, "  "), "one two\n  three");
         assert_eq!(wrap("one two three", 9, 4, "  "), "one\n  two\n  three");
-        assert_eq!(
-            wrap("endless", 3, 4, "  "),
-            "endless",
-            "the first word is not moved"
-        );
+        assert_eq!(wrap("endless", 3, 4, "  "), "endless", "the first word is not moved");
     }
 }

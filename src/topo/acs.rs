@@ -45,9 +45,7 @@ impl Topology<'_> {
             return Vec::new();
         }
         let is_clear = |bits: &Fact<AcsBits>| matches!(bits, Fact::Known(bits) if bits.is_empty());
-        self.governing(path)
-            .filter(|redirect| !is_clear(&redirect.bits))
-            .collect()
+        self.governing(path).filter(|redirect| !is_clear(&redirect.bits)).collect()
     }
 }
 
@@ -61,11 +59,7 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .any(|device| device.config.ats.present().is_some_and(|ats| ats.enabled));
     let legs = || {
         let common = |bdf| path.meeting == Meeting::Bridge(bdf);
-        let inner = path
-            .hops
-            .iter()
-            .skip(1)
-            .take(path.hops.len().saturating_sub(2));
+        let inner = path.hops.iter().skip(1).take(path.hops.len().saturating_sub(2));
         inner.filter(move |hop| !common(hop.bdf))
     };
     let ports: Vec<(&PciDevice, Role)> = legs()
@@ -77,29 +71,24 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         })
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
-    let position: Vec<PortPosition<'_>> = ports
-        .iter()
-        .map(|(device, _)| position(forest, device))
-        .collect();
+    let position: Vec<PortPosition<'_>> =
+        ports.iter().map(|(device, _)| position(forest, device)).collect();
     let judged = ports.iter().zip(&position).map(|((port, role), own)| {
         let redirect = judge(port, sibling(own, &position), translated);
         match (role, &redirect.bits) {
             // An upstream port's bits redirect nothing.
-            (Role::Unplaced, Fact::Known(bits)) if !bits.is_empty() => Redirect {
-                bits: Fact::Unknown(Why::NotCovered),
-                ..redirect
-            },
+            (Role::Unplaced, Fact::Known(bits)) if !bits.is_empty() => {
+                Redirect { bits: Fact::Unknown(Why::NotCovered), ..redirect }
+            }
             _ => redirect,
         }
     });
     // A bridge of the path that the source does not list.
-    let missing = legs()
-        .filter(|hop| forest.device(hop.bdf).is_none())
-        .map(|hop| Redirect {
-            port: hop.bdf,
-            bits: Fact::Unknown(Why::NotCovered),
-            register: 0,
-        });
+    let missing = legs().filter(|hop| forest.device(hop.bdf).is_none()).map(|hop| Redirect {
+        port: hop.bdf,
+        bits: Fact::Unknown(Why::NotCovered),
+        register: 0,
+    });
     judged.chain(missing).collect()
 }
 
@@ -129,18 +118,11 @@ fn sibling<'a>(
 }
 
 fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redirect {
-    let unknown = |why: Why| Redirect {
-        port: port.bdf,
-        bits: Fact::Unknown(why),
-        register: 0,
-    };
+    let unknown = |why: Why| Redirect { port: port.bdf, bits: Fact::Unknown(why), register: 0 };
     let acs = match &port.config.acs {
         Fact::Known(Some(acs)) => acs,
         Fact::Known(None) => {
-            return Redirect {
-                bits: Fact::Known(AcsBits::default()),
-                ..unknown(Why::NotCovered)
-            };
+            return Redirect { bits: Fact::Known(AcsBits::default()), ..unknown(Why::NotCovered) };
         }
         Fact::Unknown(why) => return unknown(*why),
     };
@@ -161,11 +143,7 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
         // The port may also block.
         Fact::Unknown(why) => return unknown(why),
     }
-    Redirect {
-        port: port.bdf,
-        bits: Fact::Known(bits),
-        register: acs.control_offset(),
-    }
+    Redirect { port: port.bdf, bits: Fact::Known(bits), register: acs.control_offset() }
 }
 
 /// True if egress control stops requests to the other leg's port, whose number its link capabilities give.
@@ -177,9 +155,7 @@ fn blocks(acs: &Acs, target: &PciDevice) -> Fact<bool> {
         Fact::Unknown(why) => Fact::Unknown(*why),
         Fact::Known(express) => {
             let link = express.as_ref().and_then(|express| express.link.as_ref());
-            link.map_or(Fact::Known(false), |link| {
-                acs.egress_blocks(link.port_number)
-            })
+            link.map_or(Fact::Known(false), |link| acs.egress_blocks(link.port_number))
         }
     }
 }

@@ -76,10 +76,8 @@ fn root(topology: &Topology<'_>, row: usize) -> Option<RootBus> {
 /// `gpus` are below one host bridge. The card of the NIC may move if it is free.
 fn sentence(topology: &Topology<'_>, gpus: &[usize], nic: usize, is_free: bool) -> String {
     let rows = &topology.rows;
-    let names: Vec<String> = gpus
-        .iter()
-        .map(|gpu| addressed(&rows[*gpu].name, &rows[*gpu]))
-        .collect();
+    let names: Vec<String> =
+        gpus.iter().map(|gpu| addressed(&rows[*gpu].name, &rows[*gpu])).collect();
     let first = gpus.first().copied();
     let bus = first.and_then(|gpu| root(topology, gpu));
     let bus = bus.map_or_else(|| "its root bus".to_owned(), |root| root.to_string());
@@ -90,10 +88,7 @@ fn sentence(topology: &Topology<'_>, gpus: &[usize], nic: usize, is_free: bool) 
         0 | 1 => "",
         _ => ", best below the same switch",
     };
-    let slot = format!(
-        "a slot on the host bridge of {}: {bus}{node}{below}",
-        names.join(" and ")
-    );
+    let slot = format!("a slot on the host bridge of {}: {bus}{node}{below}", names.join(" and "));
     let card = card(topology, nic);
     match is_free {
         true => {

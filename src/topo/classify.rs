@@ -42,12 +42,7 @@ pub fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
 /// The number of common bridges, counted from the root.
 pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
     match a.root == b.root {
-        true => a
-            .bridges
-            .iter()
-            .zip(&b.bridges)
-            .take_while(|(a, b)| a == b)
-            .count(),
+        true => a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count(),
         false => 0,
     }
 }
@@ -91,10 +86,7 @@ mod tests {
         Place {
             root: RootBus { domain: 0, bus: 0 },
             rooted: true,
-            bridges: bridges
-                .iter()
-                .map(|b| b.parse().expect("an address"))
-                .collect(),
+            bridges: bridges.iter().map(|b| b.parse().expect("an address")).collect(),
         }
     }
 
@@ -110,11 +102,7 @@ mod tests {
             (&[RP], &[RP], PciClass::Pix),
             (&[RP, UP, "02:00.0"], &[RP, UP, "02:01.0"], PciClass::Pix),
             // A cascaded switch on one side (IGX Orin: three bridges against one).
-            (
-                &[RP, UP, "02:00.0", "03:00.0", "04:00.0"],
-                &[RP, UP, "02:01.0"],
-                PciClass::Pxb,
-            ),
+            (&[RP, UP, "02:00.0", "03:00.0", "04:00.0"], &[RP, UP, "02:01.0"], PciClass::Pxb),
             (
                 &[RP, UP, "02:00.0", "03:00.0", "04:00.0"],
                 &[RP, UP, "02:01.0", "05:00.0", "06:00.0"],
@@ -122,36 +110,17 @@ mod tests {
             ),
         ];
         for (a, b, class) in rows {
-            assert_eq!(
-                below_one_root(&place(a), &place(b)),
-                Fact::Known(class),
-                "{a:?} {b:?}"
-            );
-            assert_eq!(
-                below_one_root(&place(b), &place(a)),
-                Fact::Known(class),
-                "{b:?} {a:?}"
-            );
+            assert_eq!(below_one_root(&place(a), &place(b)), Fact::Known(class), "{a:?} {b:?}");
+            assert_eq!(below_one_root(&place(b), &place(a)), Fact::Known(class), "{b:?} {a:?}");
         }
     }
 
     #[test]
     fn domains_have_no_bridge_in_common() {
-        let function = |domain, bus| Bdf {
-            domain,
-            bus,
-            device: 0,
-            function: 0,
-        };
+        let function = |domain, bus| Bdf { domain, bus, device: 0, function: 0 };
         let unrooted = |bdf: Bdf| Place {
-            root: RootBus {
-                domain: bdf.domain,
-                bus: bdf.bus,
-            },
-            ..Place {
-                rooted: false,
-                ..place(&[])
-            }
+            root: RootBus { domain: bdf.domain, bus: bdf.bus },
+            ..Place { rooted: false, ..place(&[]) }
         };
         let class_of = |a: (Bdf, u32), b: (Bdf, u32)| {
             let places = [unrooted(a.0), unrooted(b.0)];
@@ -173,10 +142,7 @@ mod tests {
 
     #[test]
     fn unknown_upper_bridges_leave_only_pairs_below_a_common_bridge() {
-        let unrooted = |bridges: &[&str]| Place {
-            rooted: false,
-            ..place(bridges)
-        };
+        let unrooted = |bridges: &[&str]| Place { rooted: false, ..place(bridges) };
         let up = "01:00.0";
         let class = below_one_root(&unrooted(&[up, "02:00.0"]), &unrooted(&[up, "02:01.0"]));
         assert_eq!(class, Fact::Known(PciClass::Pix));

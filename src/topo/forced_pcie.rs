@@ -105,25 +105,18 @@ fn overridden(facts: &Facts, rule: Rule) -> Result<Option<ForcedPcie>, Missing> 
 }
 
 fn group(facts: &Facts, bdf: Bdf) -> Result<Option<u32>, Missing> {
-    let attributes = facts
-        .device(bdf)
-        .and_then(|device| device.attributes.as_ref());
+    let attributes = facts.device(bdf).and_then(|device| device.attributes.as_ref());
     match attributes.map(|attributes| &attributes.iommu_group) {
         Some(Fact::Known(group)) => Ok(*group),
         Some(Fact::Unknown(why)) => Err(missing(*why, &format!("{DEVICES}/{bdf}/iommu_group"))),
-        None => Err(missing(
-            Why::NotCovered,
-            &format!("{DEVICES}/{bdf}/iommu_group"),
-        )),
+        None => Err(missing(Why::NotCovered, &format!("{DEVICES}/{bdf}/iommu_group"))),
     }
 }
 
 fn shares_bridge(facts: &Facts, gpu: Bdf, function: Bdf) -> Result<bool, Missing> {
     let place = |bdf| -> Fact<&Place> {
         let device = facts.device(bdf);
-        device.map_or(Fact::Unknown(Why::NotCovered), |device| {
-            device.place.as_ref()
-        })
+        device.map_or(Fact::Unknown(Why::NotCovered), |device| device.place.as_ref())
     };
     match (place(gpu), place(function)) {
         (Fact::Known(a), Fact::Known(b)) => Ok(bridges_in_common(a, b) > 0),
@@ -136,11 +129,7 @@ fn missing(why: Why, source: &str) -> Missing {
 }
 
 fn missing_in(why: Why, area: Area, source: &str) -> Missing {
-    Missing {
-        why,
-        area,
-        source: source.to_owned(),
-    }
+    Missing { why, area, source: source.to_owned() }
 }
 
 /// True if NVreg_GrdmaPciTopoCheckOverride counts for coherent GPUs with the loaded driver.

@@ -56,12 +56,7 @@ impl<'a> Forest<'a> {
                 }
             }
         }
-        let mut forest = Self {
-            devices,
-            roots,
-            parents,
-            roles: Vec::new(),
-        };
+        let mut forest = Self { devices, roots, parents, roles: Vec::new() };
         forest.roles = forest.roles();
         forest
     }
@@ -75,18 +70,14 @@ impl<'a> Forest<'a> {
         let mut roles = vec![Role::Endpoint; self.devices.len()];
         for at in order {
             let device = &self.devices[at];
-            let parent = self
-                .parent(device)
-                .and_then(|parent| self.position(parent.bdf));
+            let parent = self.parent(device).and_then(|parent| self.position(parent.bdf));
             roles[at] = self.judge(device, parent.map(|parent| roles[parent]));
         }
         roles
     }
 
     fn position(&self, bdf: Bdf) -> Option<usize> {
-        self.devices
-            .binary_search_by_key(&bdf, |device| device.bdf)
-            .ok()
+        self.devices.binary_search_by_key(&bdf, |device| device.bdf).ok()
     }
 
     pub fn device(&self, bdf: Bdf) -> Option<&'a PciDevice> {
@@ -94,19 +85,14 @@ impl<'a> Forest<'a> {
     }
 
     pub fn roots(&self) -> impl Iterator<Item = (RootBus, impl Iterator<Item = &'a PciDevice>)> {
-        self.roots
-            .iter()
-            .map(|(root, on)| (*root, on.iter().map(|at| &self.devices[*at])))
+        self.roots.iter().map(|(root, on)| (*root, on.iter().map(|at| &self.devices[*at])))
     }
 
     /// The bridge directly above a function. Must be nearer to the root, so that hand-written cycles terminate.
     pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
         let (bridge, above) = device.place.known()?.bridges.split_last()?;
         self.device(*bridge).filter(|parent| {
-            parent
-                .place
-                .known()
-                .is_none_or(|place| place.bridges.len() <= above.len())
+            parent.place.known().is_none_or(|place| place.bridges.len() <= above.len())
         })
     }
 
@@ -150,9 +136,7 @@ impl<'a> Forest<'a> {
 
     /// Why the capabilities of one end of a link are unknown; the link may then be at that end's maximum.
     pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
-        own_link(device)
-            .why()
-            .or_else(|| own_link(self.parent(device)?).why())
+        own_link(device).why().or_else(|| own_link(self.parent(device)?).why())
     }
 
     /// The link above a function; `None` if it has none: ports of the root complex, the inside of a switch, integrated
@@ -186,19 +170,15 @@ impl<'a> Forest<'a> {
 
 /// True if the function is directly below the root complex.
 fn is_on_a_root_bus(device: &PciDevice) -> bool {
-    device
-        .place
-        .known()
-        .is_some_and(|place| place.rooted && place.bridges.is_empty())
+    device.place.known().is_some_and(|place| place.rooted && place.bridges.is_empty())
 }
 
 /// A function's link from its PCI Express capability, or from attribute files if that is unreadable.
 fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
     let from_config = match &device.config.express {
-        Fact::Known(Some(express)) => express.link.as_ref().map(|link| LinkState {
-            current: link.current,
-            max: link.max,
-        }),
+        Fact::Known(Some(express)) => {
+            express.link.as_ref().map(|link| LinkState { current: link.current, max: link.max })
+        }
         Fact::Known(None) => None,
         Fact::Unknown(why) => return from_attributes(device, *why),
     };
@@ -206,11 +186,7 @@ fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
 }
 
 fn from_attributes(device: &PciDevice, why: Why) -> Fact<Option<LinkState>> {
-    match device
-        .attributes
-        .as_ref()
-        .map(|attributes| &attributes.link)
-    {
+    match device.attributes.as_ref().map(|attributes| &attributes.link) {
         Some(Fact::Known(link)) => Fact::Known(*link),
         _ => Fact::Unknown(why),
     }

@@ -14,9 +14,8 @@ pub fn hardware(
         false => Some(row.label.clone()),
         true => facts.device(row.bdf?)?.ids.known().map(name),
     };
-    let mut parts = counted(topology, Kind::Gpu, |row| {
-        model(row).unwrap_or_else(|| "GPU".to_owned())
-    });
+    let mut parts =
+        counted(topology, Kind::Gpu, |row| model(row).unwrap_or_else(|| "GPU".to_owned()));
     let nics = topology.rows.iter().filter(|row| row.kind == Kind::Nic);
     let nics = nics.count();
     if parts.is_empty() && nics == 0 {

@@ -78,29 +78,17 @@ impl<'t> Partners<'t> {
             }
         }
         let bridges = place.bridges.as_slice();
-        self.below
-            .entry((place.root, bridges))
-            .or_default()
-            .push(row);
+        self.below.entry((place.root, bridges)).or_default().push(row);
         if let Some((_, above)) = bridges.split_last() {
-            self.below_a_child
-                .entry((place.root, above))
-                .or_default()
-                .push(row);
+            self.below_a_child.entry((place.root, above)).or_default().push(row);
         }
         if let Some(first) = bridges.first() {
-            self.below_the_root
-                .entry((place.root, *first))
-                .or_default()
-                .push(row);
+            self.below_the_root.entry((place.root, *first)).or_default().push(row);
         }
         if place.rooted {
             self.rooted.entry(place.root).or_default().push(row);
         }
-        self.by_domain
-            .entry((place.root.domain, place.rooted))
-            .or_default()
-            .push(row);
+        self.by_domain.entry((place.root.domain, place.rooted)).or_default().push(row);
         self.all.push(row);
         if let Fact::Known(node) = end.numa {
             self.by_known_node.entry(node).or_default().push(row);
@@ -111,14 +99,8 @@ impl<'t> Partners<'t> {
     pub fn unplaced(&self, row: usize) -> impl Iterator<Item = usize> {
         let place = self.topology.end(row).and_then(|end| end.place.known());
         let found = place.into_iter().flat_map(|place| {
-            let rooted: &[bool] = if place.rooted {
-                &[false]
-            } else {
-                &[false, true]
-            };
-            rooted
-                .iter()
-                .filter_map(|rooted| self.by_domain.get(&(place.root.domain, *rooted)))
+            let rooted: &[bool] = if place.rooted { &[false] } else { &[false, true] };
+            rooted.iter().filter_map(|rooted| self.by_domain.get(&(place.root.domain, *rooted)))
         });
         found.flatten().copied()
     }
@@ -167,10 +149,7 @@ impl<'t> Partners<'t> {
             }
             3 if self.has_one_node() => vec![self.all.as_slice()],
             3 => {
-                let found = end
-                    .numa
-                    .known()
-                    .and_then(|node| self.by_known_node.get(node));
+                let found = end.numa.known().and_then(|node| self.by_known_node.get(node));
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
@@ -186,10 +165,6 @@ impl<'t> Partners<'t> {
     }
 
     fn has_one_node(&self) -> bool {
-        self.topology
-            .facts
-            .numa
-            .known()
-            .is_some_and(|nodes| nodes.len() == 1)
+        self.topology.facts.numa.known().is_some_and(|nodes| nodes.len() == 1)
     }
 }

@@ -40,9 +40,7 @@ impl Candidate {
 }
 
 pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
-    let legs: Vec<Leg> = (0..topology.rows.len())
-        .map(|row| leg(topology, row))
-        .collect();
+    let legs: Vec<Leg> = (0..topology.rows.len()).map(|row| leg(topology, row)).collect();
     let match_rows = |mine: Kind, theirs: Kind, local_gpus: &dyn Fn(usize) -> usize| {
         let partners = Partners::new(topology, theirs);
         let mut taken = Taken::new(topology.rows.len());
@@ -69,13 +67,9 @@ pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
         .collect::<Vec<_>>()
     };
     let of_nics = match_rows(Kind::Nic, Kind::Gpu, &|_| 1);
-    let gpus: BTreeMap<usize, usize> = of_nics
-        .iter()
-        .map(|found| (found.row, found.best.len()))
-        .collect();
-    let mut matches = match_rows(Kind::Gpu, Kind::Nic, &|nic| {
-        gpus.get(&nic).copied().unwrap_or(1)
-    });
+    let gpus: BTreeMap<usize, usize> =
+        of_nics.iter().map(|found| (found.row, found.best.len())).collect();
+    let mut matches = match_rows(Kind::Gpu, Kind::Nic, &|nic| gpus.get(&nic).copied().unwrap_or(1));
     advise(topology, &mut matches);
     matches.extend(of_nics);
     matches
@@ -94,9 +88,7 @@ fn one(
         return no_partner(topology, partners, row, theirs);
     };
     // A NIC without an active port carries nothing, however near it is.
-    let usable = nearest(topology, legs, partners, row, |other| {
-        other.active != Some(false)
-    });
+    let usable = nearest(topology, legs, partners, row, |other| other.active != Some(false));
     let down = match usable.iter().map(Candidate::rank).min() {
         Some(rank) if rank.0 == nearest_rank.0 => None,
         _ => any
@@ -162,10 +154,7 @@ fn one(
 
 fn nearer_but_down(topology: &Topology<'_>, down: &Candidate) -> String {
     let Row { name, label, .. } = &topology.rows[down.row];
-    format!(
-        "{name} ({label}) is nearer ({}), but none of its ports is up",
-        down.letters()
-    )
+    format!("{name} ({label}) is nearer ({}), but none of its ports is up", down.letters())
 }
 
 fn port_advice(nic: &Row) -> String {
@@ -276,21 +265,17 @@ fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Op
 type Leg = Vec<u64>;
 
 fn leg(topology: &Topology<'_>, row: usize) -> Leg {
-    let Some((device, place)) = topology
-        .device(row)
-        .and_then(|device| Some((device, device.place.known()?)))
+    let Some((device, place)) =
+        topology.device(row).and_then(|device| Some((device, device.place.known()?)))
     else {
         return Vec::new();
     };
-    let link = |bdf| match topology
-        .forest
-        .device(bdf)
-        .map(|device| topology.forest.link_above(device))
-    {
-        Some(Fact::Known(Some(link))) => link.bandwidth().unwrap_or(0),
-        Some(Fact::Known(None)) => u64::MAX,
-        Some(Fact::Unknown(_)) | None => 0,
-    };
+    let link =
+        |bdf| match topology.forest.device(bdf).map(|device| topology.forest.link_above(device)) {
+            Some(Fact::Known(Some(link))) => link.bandwidth().unwrap_or(0),
+            Some(Fact::Known(None)) => u64::MAX,
+            Some(Fact::Unknown(_)) | None => 0,
+        };
     let mut narrowest = link(device.bdf);
     let mut leg = vec![narrowest];
     for bridge in place.bridges.iter().rev() {
@@ -303,11 +288,8 @@ fn leg(topology: &Topology<'_>, row: usize) -> Leg {
 
 /// The bandwidth of the narrowest link between two rows; 0 if unknown.
 fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
-    let ends = [a, b].map(|row| {
-        topology
-            .end(row)
-            .and_then(|end| Some((end.bdf?, end.place.known()?)))
-    });
+    let ends =
+        [a, b].map(|row| topology.end(row).and_then(|end| Some((end.bdf?, end.place.known()?))));
     let [Some((first, here)), Some((last, there))] = ends else {
         return 0;
     };
@@ -318,11 +300,7 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
     }
     if common == 0 && is_by_socket(&topology.rows[a], &topology.rows[b]) {
         // The GPU's own link is not on the way.
-        let nic = if topology.rows[a].kind == Kind::Nic {
-            a
-        } else {
-            b
-        };
+        let nic = if topology.rows[a].kind == Kind::Nic { a } else { b };
         let up = legs[nic].first().copied();
         return up.filter(|up| *up != u64::MAX).unwrap_or(0);
     }
@@ -334,9 +312,7 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
 
 /// True if a pair's path depends on the GPU's model, which no list has: coherent memory is near by NVLink-C2C.
 fn is_unknown_model(topology: &Topology<'_>, row: usize, pick: &Candidate) -> bool {
-    let mut devices = [row, pick.row]
-        .into_iter()
-        .filter_map(|row| topology.device(row));
+    let mut devices = [row, pick.row].into_iter().filter_map(|row| topology.device(row));
     !matches!(pick.class, Some(PciClass::Pix | PciClass::Pxb))
         && devices.any(|device| device.ids.known().is_some_and(Ids::is_unknown_gpu))
 }

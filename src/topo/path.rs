@@ -26,10 +26,7 @@ impl Topology<'_> {
         path.bottleneck = narrowest(&path).map(|narrow| Bottleneck {
             below: narrow.below,
             bytes_per_second: narrow.bytes_per_second,
-            shared_with: self
-                .sharers(narrow.below, [a, b])
-                .map(|row| row.name.clone())
-                .collect(),
+            shared_with: self.sharers(narrow.below, [a, b]).map(|row| row.name.clone()).collect(),
         });
         Ok(path)
     }
@@ -68,9 +65,7 @@ impl Topology<'_> {
             return Err(format!("{} and {} are the same device", from.name, to.name));
         }
         let (first, last) = (self.located(a, from)?, self.located(b, to)?);
-        let class = self
-            .pair(a, b)
-            .map_or(Fact::Unknown(Why::NotCovered), |pair| pair.pci);
+        let class = self.pair(a, b).map_or(Fact::Unknown(Why::NotCovered), |pair| pair.pci);
         if first.bdf == last.bdf {
             return Err(format!(
                 "{} and {} are the same PCI function {}",
@@ -85,20 +80,11 @@ impl Topology<'_> {
             .ok_or_else(|| "the bridges above one of them are not in this snapshot".to_owned())?;
         let forest = &self.forest;
         let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
-        let down = there.bridges[common..]
-            .iter()
-            .chain(std::iter::once(&last.bdf));
-        let mut hops: Vec<Hop> = up
-            .clone()
-            .chain(down)
-            .map(|bdf| hop(forest, *bdf))
-            .collect();
+        let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
+        let mut hops: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
         if let Meeting::Bridge(bridge) = meeting {
             // The link above the common bridge is not on the path.
-            let common = Hop {
-                link: Fact::Known(None),
-                ..hop(forest, bridge)
-            };
+            let common = Hop { link: Fact::Known(None), ..hop(forest, bridge) };
             hops.insert(up.count(), common);
         }
         Ok(Path {
@@ -123,21 +109,14 @@ impl Topology<'_> {
     /// Other rows whose traffic to the root uses the link above a function.
     pub fn sharers(&self, below: Bdf, ends: [usize; 2]) -> impl Iterator<Item = &Row> {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
-        let others = rows
-            .into_iter()
-            .flatten()
-            .filter(move |row| !ends.contains(row));
+        let others = rows.into_iter().flatten().filter(move |row| !ends.contains(row));
         others.filter_map(|row| self.rows.get(*row))
     }
 
     pub fn sharer_count(&self, below: Bdf, ends: [usize; 2]) -> usize {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
         let rows = rows.map_or(&[][..], Vec::as_slice);
-        rows.len()
-            - ends
-                .iter()
-                .filter(|end| rows.binary_search(end).is_ok())
-                .count()
+        rows.len() - ends.iter().filter(|end| rows.binary_search(end).is_ok()).count()
     }
 
     /// The rows at or below each function, in order.
@@ -147,11 +126,7 @@ impl Topology<'_> {
             let Some(device) = self.device(row) else {
                 continue;
             };
-            let bridges = device
-                .place
-                .known()
-                .into_iter()
-                .flat_map(|place| &place.bridges);
+            let bridges = device.place.known().into_iter().flat_map(|place| &place.bridges);
             for bdf in bridges.chain([&device.bdf]) {
                 let rows = below.entry(*bdf).or_default();
                 // A hand-written link may repeat a bridge.
@@ -173,11 +148,7 @@ impl Topology<'_> {
 
 /// Where two places meet; `None` if that is above what the source contains.
 fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
-    match a
-        .bridges
-        .get(..bridges_in_common(a, b))
-        .and_then(<[Bdf]>::last)
-    {
+    match a.bridges.get(..bridges_in_common(a, b)).and_then(<[Bdf]>::last) {
         Some(bridge) => Some(Meeting::Bridge(*bridge)),
         None if !(a.rooted && b.rooted) => None,
         None if a.root == b.root => Some(Meeting::HostBridge(a.root)),
@@ -191,11 +162,7 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
             bdf,
             role: forest.role(device).phrase().to_owned(),
             link: forest.link_above(device),
-            acs: device
-                .config
-                .acs
-                .as_ref()
-                .map(|acs| acs.as_ref().map(|acs| acs.control)),
+            acs: device.config.acs.as_ref().map(|acs| acs.as_ref().map(|acs| acs.control)),
         },
         None => Hop {
             bdf,
@@ -209,11 +176,7 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
 /// The narrowest link of a path; unknown if any link is.
 pub fn narrowest(path: &Path) -> Fact<Narrowest> {
     let mut narrowest: Option<Narrowest> = None;
-    for hop in path
-        .hops
-        .iter()
-        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
-    {
+    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
         let state = match hop.link {
             Fact::Known(Some(state)) => state,
             Fact::Known(None) => continue,
@@ -225,10 +188,7 @@ pub fn narrowest(path: &Path) -> Fact<Narrowest> {
         if narrowest.is_none_or(|least| bytes_per_second < least.bytes_per_second) {
             narrowest = Some(Narrowest {
                 below: hop.bdf,
-                link: Link {
-                    speed: state.max.speed,
-                    width: state.current.width,
-                },
+                link: Link { speed: state.max.speed, width: state.current.width },
                 bytes_per_second,
             });
         }

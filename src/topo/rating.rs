@@ -25,20 +25,13 @@ pub fn rate(me: &Row, partner: &Row, class: Option<PciClass>, is_guest: bool) ->
     }
     let (verdict, reason) = match class {
         Some(PciClass::Pix) => (Verdict::Good, "below one switch"),
-        Some(PciClass::Pxb) => (
-            Verdict::Good,
-            "below one root port, through several switches",
-        ),
-        Some(PciClass::Phb) => (
-            Verdict::LikelyGood,
-            "through one host bridge, whose bandwidth depends on the CPU",
-        ),
+        Some(PciClass::Pxb) => (Verdict::Good, "below one root port, through several switches"),
+        Some(PciClass::Phb) => {
+            (Verdict::LikelyGood, "through one host bridge, whose bandwidth depends on the CPU")
+        }
         Some(PciClass::Node) => (Verdict::Bad, "between host bridges of one NUMA node"),
         Some(PciClass::Sys) => (Verdict::Bad, "across the interconnect between NUMA nodes"),
-        None => (
-            Verdict::Bad,
-            "between host bridges, whose NUMA nodes are unknown",
-        ),
+        None => (Verdict::Bad, "between host bridges, whose NUMA nodes are unknown"),
     };
     (verdict, format!("{letters}, {reason}"))
 }

@@ -5,10 +5,7 @@ use crate::model::{
 };
 
 pub fn rows(facts: &Facts) -> Vec<Row> {
-    let gpus = managed_gpus(facts)
-        .into_iter()
-        .enumerate()
-        .map(|(n, d)| gpu(facts, n, d));
+    let gpus = managed_gpus(facts).into_iter().enumerate().map(|(n, d)| gpu(facts, n, d));
     let nics = facts
         .rdma
         .known()
@@ -22,29 +19,17 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
     let unnamed = facts.unnamed_nics.iter().enumerate().map(|(n, bdf)| Row {
         label: bdf.to_string(),
         named: false,
-        ..row(
-            facts,
-            format!("NIC{n}"),
-            Kind::Nic,
-            Some(*bdf),
-            facts.device(*bdf),
-        )
+        ..row(facts, format!("NIC{n}"), Kind::Nic, Some(*bdf), facts.device(*bdf))
     });
-    let nvme = facts
-        .nvme
-        .known()
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .map(|(n, (name, bdf))| {
-            let device = facts.device(*bdf);
-            Row {
-                label: name.clone(),
-                // A PCI dump has no names, so use addresses.
-                named: name.parse::<Bdf>().is_err(),
-                ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
-            }
-        });
+    let nvme = facts.nvme.known().into_iter().flatten().enumerate().map(|(n, (name, bdf))| {
+        let device = facts.device(*bdf);
+        Row {
+            label: name.clone(),
+            // A PCI dump has no names, so use addresses.
+            named: name.parse::<Bdf>().is_err(),
+            ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
+        }
+    });
     gpus.chain(nics).chain(unnamed).chain(nvme).collect()
 }
 
@@ -58,20 +43,12 @@ fn managed_gpus(facts: &Facts) -> Vec<&PciDevice> {
 }
 
 fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
-    let nvml = facts
-        .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
-    let driver = facts
-        .driver
-        .gpus
-        .known()
-        .and_then(|gpus| gpus.get(&device.bdf));
+    let nvml = facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
+    let driver = facts.driver.gpus.known().and_then(|gpus| gpus.get(&device.bdf));
     let from_driver = |field: fn(&DriverGpu) -> Option<String>| driver.and_then(field);
     let name = nvml.and_then(|gpu| gpu.name.known().cloned());
     let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
-    let label = name
-        .or_else(|| from_driver(|gpu| gpu.model.clone()))
-        .unwrap_or_default();
+    let label = name.or_else(|| from_driver(|gpu| gpu.model.clone())).unwrap_or_default();
     let is = |property: fn(&Ids) -> bool| device.ids.known().is_some_and(property);
     Row {
         integrated: is(Ids::is_integrated_gpu),
@@ -87,22 +64,13 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
                 .map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX)),
             None => Fact::Unknown(facts.nvml.why().unwrap_or(Why::NotCovered)),
         },
-        ..row(
-            facts,
-            format!("GPU{number}"),
-            Kind::Gpu,
-            Some(device.bdf),
-            Some(device),
-        )
+        ..row(facts, format!("GPU{number}"), Kind::Gpu, Some(device.bdf), Some(device))
     }
 }
 
 fn nic(facts: &Facts, number: usize, rdma: &RdmaDevice) -> Row {
     let bdf = rdma.place.present().copied();
-    let states = rdma
-        .ports
-        .known()
-        .map(|ports| ports.iter().filter_map(|port| port.state.known()));
+    let states = rdma.ports.known().map(|ports| ports.iter().filter_map(|port| port.state.known()));
     Row {
         label: rdma.name.clone(),
         virtual_function: facts.virtual_function(rdma),
@@ -115,13 +83,7 @@ fn nic(facts: &Facts, number: usize, rdma: &RdmaDevice) -> Row {
             });
             seen.then_some(active)
         }),
-        ..row(
-            facts,
-            format!("NIC{number}"),
-            Kind::Nic,
-            bdf,
-            bdf.and_then(|bdf| facts.device(bdf)),
-        )
+        ..row(facts, format!("NIC{number}"), Kind::Nic, bdf, bdf.and_then(|bdf| facts.device(bdf)))
     }
 }
 
@@ -140,9 +102,7 @@ fn row(
         label: String::new(),
         named: true,
         uuid: None,
-        numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| {
-            device.numa_node.clone()
-        }),
+        numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| device.numa_node.clone()),
         nodes: nodes(facts, &cpus),
         cpus,
         memory_node: None,
@@ -159,9 +119,8 @@ fn row(
 /// The CPUs near a function: its own list, else that of its NUMA node.
 fn cpus(facts: &Facts, device: Option<&PciDevice>) -> Fact<IdList> {
     let attributes = device.and_then(|device| device.attributes.as_ref());
-    let own = attributes.map_or(Fact::Unknown(Why::NotCovered), |attributes| {
-        attributes.local_cpus.clone()
-    });
+    let own = attributes
+        .map_or(Fact::Unknown(Why::NotCovered), |attributes| attributes.local_cpus.clone());
     let node = device.and_then(|device| device.numa_node.present());
     let of_node = node.and_then(|id| {
         let nodes = facts.numa.known()?;

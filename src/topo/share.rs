@@ -31,10 +31,7 @@ pub fn device_of(rows: &[Row], row: usize) -> Device {
 
 impl Taken {
     pub fn new(rows: usize) -> Self {
-        Self {
-            rows: vec![0; rows],
-            devices: HashMap::new(),
-        }
+        Self { rows: vec![0; rows], devices: HashMap::new() }
     }
 
     /// Chooses among equals: what was chosen least, then by address. Names differ between boots and distributions, addresses do not.
@@ -86,16 +83,10 @@ impl Taken {
 fn without_virtual(rows: &[Row], among: &[usize], first: usize) -> Vec<usize> {
     let functions: HashSet<Bdf> = among.iter().filter_map(|row| rows[*row].bdf).collect();
     let is_extra = |row: usize| {
-        let physical = rows[row]
-            .virtual_function
-            .and_then(|own| own.physical_function);
+        let physical = rows[row].virtual_function.and_then(|own| own.physical_function);
         row != first && physical.is_some_and(|physical| functions.contains(&physical))
     };
-    among
-        .iter()
-        .copied()
-        .filter(|row| !is_extra(*row))
-        .collect()
+    among.iter().copied().filter(|row| !is_extra(*row)).collect()
 }
 
 /// Number of devices among these rows.

@@ -25,17 +25,9 @@ struct Position {
 }
 
 fn position() -> impl Strategy<Value = Position> {
-    let tree = (
-        0..3_u8,
-        prop::bool::weighted(0.9),
-        prop::collection::vec(0..2_u8, 0..4),
-    );
-    let flags = (
-        any::<bool>(),
-        prop::bool::weighted(0.1),
-        prop::bool::weighted(0.1),
-        any::<bool>(),
-    );
+    let tree = (0..3_u8, prop::bool::weighted(0.9), prop::collection::vec(0..2_u8, 0..4));
+    let flags =
+        (any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>());
     let numa = prop::option::weighted(0.9, prop::option::weighted(0.8, 0..2_u32));
     let width = prop::option::weighted(0.9, prop::sample::select(vec![0_u8, 4, 8, 16]));
     (flags, tree, numa, width).prop_map(
@@ -54,20 +46,13 @@ fn position() -> impl Strategy<Value = Position> {
 }
 
 fn address(domain: u32, bus: u8, device: u8) -> Bdf {
-    Bdf {
-        domain,
-        bus,
-        device,
-        function: 0,
-    }
+    Bdf { domain, bus, device, function: 0 }
 }
 
 /// The addresses of the bridges above, derived from the path to each.
 fn bridges(position: &Position) -> Vec<Bdf> {
     let path_number = |length: usize| {
-        position.bridges[..length]
-            .iter()
-            .fold(1_u8, |path_number, common| path_number * 2 + common)
+        position.bridges[..length].iter().fold(1_u8, |path_number, common| path_number * 2 + common)
     };
     (1..=position.bridges.len())
         .map(|length| address(u32::from(position.root), path_number(length), 1))
@@ -76,33 +61,18 @@ fn bridges(position: &Position) -> Vec<Bdf> {
 
 fn device(bdf: Bdf, position: &Position, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> PciDevice {
     let link = position.width.map(|width| {
-        let link = Link {
-            speed: LinkSpeed(5),
-            width,
-        };
-        LinkState {
-            current: link,
-            max: link,
-        }
+        let link = Link { speed: LinkSpeed(5), width };
+        LinkState { current: link, max: link }
     });
     PciDevice {
         bdf,
         place: Fact::Known(Place {
-            root: RootBus {
-                domain: position.root.into(),
-                bus: 0,
-            },
+            root: RootBus { domain: position.root.into(), bus: 0 },
             rooted: position.rooted,
             bridges,
         }),
-        ids: Fact::Known(Ids {
-            vendor: ids.0,
-            device: Some(ids.1),
-            class: ids.2,
-        }),
-        numa_node: position
-            .numa
-            .map_or(Fact::Unknown(Why::Denied), Fact::Known),
+        ids: Fact::Known(Ids { vendor: ids.0, device: Some(ids.1), class: ids.2 }),
+        numa_node: position.numa.map_or(Fact::Unknown(Why::Denied), Fact::Known),
         config: Config::default(),
         attributes: Some(Box::new(Attributes {
             link: link.map_or(Fact::Unknown(Why::Denied), |link| {
@@ -155,10 +125,7 @@ fn facts(positions: &[Position], nodes: Option<u32>) -> Facts {
         pci: Fact::Known(devices),
         rdma: Fact::Known(nics),
         numa: nodes.map_or(Fact::Unknown(Why::NotCovered), |nodes| {
-            let node = |id| NumaNode {
-                id,
-                cpus: IdList::default(),
-            };
+            let node = |id| NumaNode { id, cpus: IdList::default() };
             Fact::Known((0..nodes).map(node).collect())
         }),
         ..Facts::default()
@@ -192,11 +159,8 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
             path.hops.retain(|hop| own.contains(&hop.bdf));
         }
     }
-    let narrow = path.and_then(|path| {
-        narrowest(&path)
-            .known()
-            .map(|narrow| narrow.bytes_per_second)
-    });
+    let narrow =
+        path.and_then(|path| narrowest(&path).known().map(|narrow| narrow.bytes_per_second));
     let distance = match class {
         Some(PciClass::Pix) => 0,
         Some(PciClass::Pxb) => 1,
@@ -234,19 +198,11 @@ fn nearest(topology: &Topology<'_>, me: usize, theirs: Kind) -> Vec<usize> {
     if least.is_some_and(|(distance, _)| distance > 1) && others.into_iter().any(may_be_nearer) {
         return Vec::new();
     }
-    ranked
-        .into_iter()
-        .filter(|(rank, _)| Some(*rank) == least)
-        .map(|(_, at)| at)
-        .collect()
+    ranked.into_iter().filter(|(rank, _)| Some(*rank) == least).map(|(_, at)| at).collect()
 }
 
 fn other(kind: Kind) -> Kind {
-    if kind == Kind::Gpu {
-        Kind::Nic
-    } else {
-        Kind::Gpu
-    }
+    if kind == Kind::Gpu { Kind::Nic } else { Kind::Gpu }
 }
 
 proptest! {
@@ -286,11 +242,7 @@ fn partners_of_equal_rank_go_by_address() {
         let topology = topology(facts);
         let of_gpus = topology.rows_of(Kind::Gpu).map(|(gpu, _)| gpu);
         of_gpus
-            .map(|gpu| {
-                topology.matches[gpu]
-                    .pick
-                    .and_then(|pick| topology.rows[pick].bdf)
-            })
+            .map(|gpu| topology.matches[gpu].pick.and_then(|pick| topology.rows[pick].bdf))
             .collect()
     };
     // Of three NICs each of the two GPUs uses two.
@@ -329,11 +281,7 @@ fn above_the_limit_partners_are_nearest() {
     let facts = large(MAX_ROWS, 64);
     let topology = topology(&facts);
     assert!(!topology.has_all_pairs() && !topology.has_all_paths());
-    assert!(
-        topology
-            .omission()
-            .is_some_and(|why| why.contains("1088 GPUs, NICs"))
-    );
+    assert!(topology.omission().is_some_and(|why| why.contains("1088 GPUs, NICs")));
     for found in topology.matches.iter().step_by(7) {
         let best = nearest(&topology, found.row, other(topology.rows[found.row].kind));
         let pick = found.pick.expect("a partner");
@@ -345,18 +293,11 @@ fn above_the_limit_partners_are_nearest() {
         );
     }
     // Evenly distributed: no NIC has many more than its share of GPUs.
-    let of_gpus = topology
-        .matches
-        .iter()
-        .filter(|found| topology.rows[found.row].kind == Kind::Gpu);
+    let of_gpus =
+        topology.matches.iter().filter(|found| topology.rows[found.row].kind == Kind::Gpu);
     let mut taken = vec![0; topology.rows.len()];
-    of_gpus
-        .filter_map(|found| found.pick)
-        .for_each(|pick| taken[pick] += 1);
-    assert!(
-        taken.iter().all(|count| *count <= 2 * MAX_ROWS / 64 + 2),
-        "{taken:?}"
-    );
+    of_gpus.filter_map(|found| found.pick).for_each(|pick| taken[pick] += 1);
+    assert!(taken.iter().all(|count| *count <= 2 * MAX_ROWS / 64 + 2), "{taken:?}");
 }
 
 #[test]

@@ -64,28 +64,20 @@ fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
 /// A function as one end of a pair.
 pub(super) fn end_of(facts: &Facts, bdf: Option<Bdf>, numa: Fact<Option<u32>>) -> End<'_> {
     let device = bdf.and_then(|bdf| facts.device(bdf));
-    let place = device.map_or(Fact::Unknown(Why::NotCovered), |device| {
-        device.place.as_ref()
-    });
+    let place = device.map_or(Fact::Unknown(Why::NotCovered), |device| device.place.as_ref());
     End { bdf, place, numa }
 }
 
 impl<'a> Topology<'a> {
     /// The rows of one kind, with their indices.
     pub fn rows_of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Row)> {
-        self.rows
-            .iter()
-            .enumerate()
-            .filter(move |(_, row)| row.kind == kind)
+        self.rows.iter().enumerate().filter(move |(_, row)| row.kind == kind)
     }
 
     /// The pair of two different rows, in either order.
     pub fn pair(&self, a: usize, b: usize) -> Option<Pair> {
         // Symmetric, except for links that only one end reports.
-        let (low, high) = (
-            self.ends.get(a.min(b))?,
-            self.ends.get(a.max(b)).filter(|_| a != b)?,
-        );
+        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
         Some(Pair {
             pci: class(self.facts, low, high),
             nvlinks: self.nvlinks.between(low.bdf, high.bdf),
@@ -94,10 +86,7 @@ impl<'a> Topology<'a> {
 
     /// The PCI class of a pair, if known.
     pub fn class(&self, a: usize, b: usize) -> Option<PciClass> {
-        let (low, high) = (
-            self.ends.get(a.min(b))?,
-            self.ends.get(a.max(b)).filter(|_| a != b)?,
-        );
+        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
         class(self.facts, low, high).known().copied()
     }
 

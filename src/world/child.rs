@@ -35,10 +35,7 @@ enum Kind {
 impl Running {
     /// Starts a command without input and without standard error.
     pub fn start(command: &mut Command, allowed: Duration) -> io::Result<Self> {
-        Self::spawn(
-            command.stdout(Stdio::piped()).stderr(Stdio::null()),
-            allowed,
-        )
+        Self::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), allowed)
     }
 
     /// Starts a command without input; the caller chose its output.
@@ -60,12 +57,7 @@ impl Running {
 
     fn begin(command: &mut Command, timeout: Duration, kind: Kind) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).spawn()?;
-        Ok(Self {
-            child,
-            deadline: Instant::now() + timeout,
-            kind,
-            answered: false,
-        })
+        Ok(Self { child, deadline: Instant::now() + timeout, kind, answered: false })
     }
 
     /// Waits for the exit status; `TimedOut` after the deadline.
@@ -183,16 +175,10 @@ mod tests {
         let pid = tempfile::NamedTempFile::new().expect("a file");
         let script = format!("sleep 600 & echo $! > {}; wait", pid.path().display());
         let mut command = Command::new("/bin/sh");
-        command
-            .args(["-c", &script])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running =
             Running::spawn_group(&mut command, Duration::from_millis(300)).expect("a child");
-        assert_eq!(
-            running.status().expect_err("it hangs").kind(),
-            io::ErrorKind::TimedOut
-        );
+        assert_eq!(running.status().expect_err("it hangs").kind(), io::ErrorKind::TimedOut);
         drop(running);
         let pid = std::fs::read_to_string(pid.path()).expect("its number");
         let stat = format!("/proc/{}/stat", pid.trim());

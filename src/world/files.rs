@@ -36,15 +36,10 @@ pub trait Files: Send + Sync {
     /// A whole file, up to 16 MiB.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let failed = |source| FileError::new(Question::Read, path, source);
-        let file = Stream {
-            file: self.open(path)?,
-            at: 0,
-        };
+        let file = Stream { file: self.open(path)?, at: 0 };
         // A page, because the kernel writes most attributes of sysfs at once.
         let mut bytes = Vec::with_capacity(4096);
-        file.take(MOST as u64 + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        file.take(MOST as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
         match bytes.len() > MOST {
             true => Err(failed(io::ErrorKind::FileTooLarge.into())),
             false => Ok(bytes),
@@ -151,11 +146,7 @@ pub struct FileError {
 
 impl FileError {
     pub fn new(question: Question, path: &Path, source: io::Error) -> Self {
-        Self {
-            question,
-            path: path.to_owned(),
-            source,
-        }
+        Self { question, path: path.to_owned(), source }
     }
 
     pub fn question(&self) -> Question {
@@ -168,10 +159,7 @@ impl FileError {
     }
 
     pub fn is_absent(&self) -> bool {
-        matches!(
-            self.source.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        )
+        matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
     /// True if symbolic links lead in a circle.
@@ -206,10 +194,9 @@ impl FileError {
     /// The error of a support report.
     pub fn in_report(self) -> Self {
         match self.failure() {
-            Failure::NotHeld => Self {
-                source: io::Error::new(io::ErrorKind::Unsupported, NotInReport),
-                ..self
-            },
+            Failure::NotHeld => {
+                Self { source: io::Error::new(io::ErrorKind::Unsupported, NotInReport), ..self }
+            }
             _ => self,
         }
     }

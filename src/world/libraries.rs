@@ -68,31 +68,19 @@ struct Library {
     path: &'static str,
 }
 
-const NVML: Library = Library {
-    child: "__read-nvml",
-    name: "libnvidia-ml.so.1",
-    path: "/gdr/nvml.json",
-};
-const CUDA: Library = Library {
-    child: "__read-cuda",
-    name: "libcuda.so.1",
-    path: "/gdr/cuda.json",
-};
-const VERBS: Library = Library {
-    child: "__read-verbs",
-    name: "libibverbs.so.1",
-    path: "/gdr/verbs.json",
-};
+const NVML: Library =
+    Library { child: "__read-nvml", name: "libnvidia-ml.so.1", path: "/gdr/nvml.json" };
+const CUDA: Library =
+    Library { child: "__read-cuda", name: "libcuda.so.1", path: "/gdr/cuda.json" };
+const VERBS: Library =
+    Library { child: "__read-verbs", name: "libibverbs.so.1", path: "/gdr/verbs.json" };
 const NETWORK: Library = Library {
     child: "__read-network",
     name: "the kernel (netlink, ethtool)",
     path: "/gdr/network.json",
 };
-const MAPPING: Library = Library {
-    child: "__try-mapping",
-    name: "libcuda.so.1",
-    path: "/gdr/mapping.json",
-};
+const MAPPING: Library =
+    Library { child: "__try-mapping", name: "libcuda.so.1", path: "/gdr/mapping.json" };
 const REGISTRATION: Library = Library {
     child: "__try-registration",
     name: "libcuda.so.1 or libibverbs.so.1",
@@ -149,13 +137,8 @@ pub struct NvmlQuery {
 
 impl NvmlQuery {
     /// Everything, for any number of GPUs.
-    pub const EVERYTHING: Self = Self {
-        links: true,
-        p2p: true,
-        p2p_only: None,
-        details: true,
-        from_gpus: 0,
-    };
+    pub const EVERYTHING: Self =
+        Self { links: true, p2p: true, p2p_only: None, details: true, from_gpus: 0 };
 
     pub fn is_any(self) -> bool {
         self.links || self.p2p || self.details
@@ -206,9 +189,7 @@ impl Libraries {
 
     /// Answers from files, for a machine in a directory.
     pub fn laid_out(read: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
-        let path = ALL
-            .iter()
-            .filter_map(|library| Some((library.path, read(library.path)?)));
+        let path = ALL.iter().filter_map(|library| Some((library.path, read(library.path)?)));
         Self::of(Source::Directory(path.collect()))
     }
 
@@ -217,27 +198,21 @@ impl Libraries {
     }
 
     fn of(source: Source) -> Self {
-        Self {
-            source,
-            record: None,
-        }
+        Self { source, record: None }
     }
 
     /// Records all answers.
     pub fn recording(self, answers: Answers) -> Self {
-        Self {
-            record: Some(answers),
-            ..self
-        }
+        Self { record: Some(answers), ..self }
     }
 
     /// True if [`mapping`](Self::mapping) or [`registration`](Self::registration) can run or is recorded.
     pub fn can_try(&self) -> bool {
         match &self.source {
             Source::Live(_) => true,
-            Source::Directory(path) => [MAPPING, REGISTRATION]
-                .iter()
-                .any(|trial| path.contains_key(trial.path)),
+            Source::Directory(path) => {
+                [MAPPING, REGISTRATION].iter().any(|trial| path.contains_key(trial.path))
+            }
             Source::Snapshot(answers) => {
                 answers.mapping.is_some() || answers.registration.is_some()
             }
@@ -299,13 +274,12 @@ impl Libraries {
         let library = T::LIBRARY;
         let state = match &self.source {
             Source::Live(timeout) => start(library, query_options, shown, *timeout),
-            Source::Directory(path) => path
-                .get(library.path)
-                .cloned()
-                .map_or(State::NotCovered, State::Laid),
-            Source::Snapshot(answers) => T::held(answers)
-                .clone()
-                .map_or(State::NotCovered, State::Recorded),
+            Source::Directory(path) => {
+                path.get(library.path).cloned().map_or(State::NotCovered, State::Laid)
+            }
+            Source::Snapshot(answers) => {
+                T::held(answers).clone().map_or(State::NotCovered, State::Recorded)
+            }
         };
         let record = self.record.clone();
         Reading {
@@ -353,16 +327,12 @@ impl<T: DeserializeOwned> Reading<T> {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
             State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
                 let Library { path, name, .. } = self.library;
-                (
-                    Why::Broken,
-                    format!("invalid answer of {name} in {path}: {}", json_error(&error)),
-                )
+                (Why::Broken, format!("invalid answer of {name} in {path}: {}", json_error(&error)))
             })),
             State::Recorded(answer) => answer,
-            State::Failed(error) => answered(Err((
-                Why::Broken,
-                format!("cannot start its reader: {error}"),
-            ))),
+            State::Failed(error) => {
+                answered(Err((Why::Broken, format!("cannot start its reader: {error}"))))
+            }
             State::Running(running, timeout) => answered(wait(running, timeout, self.library.name)),
         };
         (self.record)(&answer);
@@ -401,10 +371,7 @@ fn wait<T: DeserializeOwned>(
                 MOST >> 20
             ),
         ),
-        _ => (
-            Why::Broken,
-            format!("cannot read its reader's answer: {error}"),
-        ),
+        _ => (Why::Broken, format!("cannot read its reader's answer: {error}")),
     };
     let output = running.output().map_err(failure)?;
     match serde_json::from_slice(&output) {

@@ -50,16 +50,11 @@ impl Files for Replay {
             let whole = recorded.text.is_some() || recorded.bytes.is_some();
             (recorded.parts.is_some() || whole).then_some(())
         })?;
-        Ok(Box::new(Open {
-            files: Arc::clone(&self.0),
-            path: path.display().to_string(),
-        }))
+        Ok(Box::new(Open { files: Arc::clone(&self.0), path: path.display().to_string() }))
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
-        self.answer(Question::Link, path, |recorded| {
-            recorded.link.as_ref().map(PathBuf::from)
-        })
+        self.answer(Question::Link, path, |recorded| recorded.link.as_ref().map(PathBuf::from))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
@@ -75,15 +70,11 @@ impl Files for Replay {
     }
 
     fn usable(&self, path: &Path) -> Fact<bool> {
-        self.recorded(path)
-            .and_then(|recorded| recorded.usable.clone())
-            .unwrap_or_default()
+        self.recorded(path).and_then(|recorded| recorded.usable.clone()).unwrap_or_default()
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        self.answer(Question::Read, path, |recorded| {
-            whole(recorded).map(<[u8]>::to_vec)
-        })
+        self.answer(Question::Read, path, |recorded| whole(recorded).map(<[u8]>::to_vec))
     }
 
     fn reduced(
@@ -138,19 +129,13 @@ impl OpenFile for Open {
 
 impl Open {
     fn lost(&self, recorded: &Recorded) -> io::Error {
-        recorded
-            .errors
-            .get(Question::Part)
-            .map_or_else(not_held, failed)
+        recorded.errors.get(Question::Part).map_or_else(not_held, failed)
     }
 }
 
 /// Copies bytes from `offset` on; returns their number.
 fn copy(bytes: &[u8], offset: u64, out: &mut [u8]) -> usize {
-    let rest = usize::try_from(offset)
-        .ok()
-        .and_then(|at| bytes.get(at..))
-        .unwrap_or_default();
+    let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
     let count = rest.len().min(out.len());
     out[..count].copy_from_slice(&rest[..count]);
     count
@@ -163,11 +148,7 @@ mod tests {
     #[test]
     fn lists_names_like_live_machine() {
         let directory = Recorded {
-            names: Some(
-                ["nvidia1", "nvidia0", "nvidia1"]
-                    .map(str::to_owned)
-                    .to_vec(),
-            ),
+            names: Some(["nvidia1", "nvidia0", "nvidia1"].map(str::to_owned).to_vec()),
             ..Recorded::default()
         };
         let replay = Replay::new(BTreeMap::from([("/dev".to_owned(), directory)]));

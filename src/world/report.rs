@@ -43,11 +43,7 @@ impl Report {
                 at.pop();
                 continue;
             }
-            if self
-                .0
-                .recorded(&at)
-                .is_some_and(|recorded| lacks(recorded, &name))
-            {
+            if self.0.recorded(&at).is_some_and(|recorded| lacks(recorded, &name)) {
                 return fail(&errno(rustix::io::Errno::NOENT));
             }
             at.push(&name);
@@ -80,16 +76,10 @@ impl Report {
 
 /// True for a directory whose names are all known and do not include this one.
 fn lacks(recorded: &Recorded, name: &str) -> bool {
-    let is_whole = recorded
-        .state
-        .is_some_and(|state| state.kind == FileKind::Directory);
+    let is_whole = recorded.state.is_some_and(|state| state.kind == FileKind::Directory);
     let names = recorded.names.as_ref().filter(|_| is_whole);
     // Sorted where they were recorded.
-    names.is_some_and(|names| {
-        names
-            .binary_search_by(|known| known.as_str().cmp(name))
-            .is_err()
-    })
+    names.is_some_and(|names| names.binary_search_by(|known| known.as_str().cmp(name)).is_err())
 }
 
 fn names(path: &Path) -> VecDeque<String> {
@@ -144,17 +134,8 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let link = |target: &str| Recorded {
-            link: Some(target.to_owned()),
-            ..Recorded::default()
-        };
-        let state = |kind| {
-            Some(FileState {
-                kind,
-                mode: 0o444,
-                device: (0, 0),
-            })
-        };
+        let link = |target: &str| Recorded { link: Some(target.to_owned()), ..Recorded::default() };
+        let state = |kind| Some(FileState { kind, mode: 0o444, device: (0, 0) });
         let directory = |names: &[&str]| Recorded {
             names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
             state: state(FileKind::Directory),
@@ -177,19 +158,9 @@ mod tests {
             ("/sys/dangling", link("/nowhere/x")),
             ("/proc/driver", directory(&["nvidia"])),
             ("/sys/module/gone", gone),
-            (
-                "/sys/module",
-                Recorded {
-                    names: Some(Vec::new()),
-                    ..Recorded::default()
-                },
-            ),
+            ("/sys/module", Recorded { names: Some(Vec::new()), ..Recorded::default() }),
         ];
-        Report::new(
-            files
-                .map(|(path, recorded)| (path.to_owned(), recorded))
-                .into(),
-        )
+        Report::new(files.map(|(path, recorded)| (path.to_owned(), recorded)).into())
     }
 
     #[test]
@@ -223,19 +194,10 @@ mod tests {
         assert!(is_absent("/sys/module/gone"));
         assert!(is_absent("/sys/module/gone/version"));
         assert!(is_absent("/proc/driver/gdrdrv/params"));
-        for path in [
-            "/proc/driver/nvidia/version",
-            "/sys/module/other",
-            "/dev/nvidia0",
-        ] {
+        for path in ["/proc/driver/nvidia/version", "/sys/module/other", "/dev/nvidia0"] {
             assert!(!is_absent(path), "{path}");
         }
-        assert!(
-            report
-                .list(Path::new("/sys/module"))
-                .expect("a list")
-                .is_empty()
-        );
+        assert!(report.list(Path::new("/sys/module")).expect("a list").is_empty());
         assert!(report.list(Path::new("/dev")).is_err());
     }
 }

@@ -39,10 +39,7 @@ impl ToolAnswers {
 impl Tools {
     /// The tools of this machine with this timeout.
     pub fn live(timeout: Duration) -> Self {
-        Self {
-            source: Source::Live(timeout),
-            record: None,
-        }
+        Self { source: Source::Live(timeout), record: None }
     }
 
     /// The tools of a machine in a directory; `gdr/tools.json` may contain answers, by command line.
@@ -52,18 +49,12 @@ impl Tools {
     }
 
     pub fn recorded(answers: BTreeMap<String, LibraryAnswer<ToolOutput>>) -> Self {
-        Self {
-            source: Source::Recorded(answers),
-            record: None,
-        }
+        Self { source: Source::Recorded(answers), record: None }
     }
 
     /// Records all answers.
     pub fn recording(self, answers: ToolAnswers) -> Self {
-        Self {
-            record: Some(answers),
-            ..self
-        }
+        Self { record: Some(answers), ..self }
     }
 
     /// Runs a read-only tool by its absolute path, without input or the caller's environment, until the deadline.
@@ -81,16 +72,13 @@ impl Tools {
             Fact::Known(None) => return Ok(Fact::Known(None)),
             Fact::Unknown(why) => return Ok(Fact::Unknown(why)),
         };
-        let line = std::iter::once(name)
-            .chain(arguments.iter().copied())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let line =
+            std::iter::once(name).chain(arguments.iter().copied()).collect::<Vec<_>>().join(" ");
         let answer = match &self.source {
             Source::Live(timeout) => match run(&path, arguments, *timeout) {
-                Ok(output) => LibraryAnswer::Answered(ToolOutput {
-                    text: keep(&output.text),
-                    ..output
-                }),
+                Ok(output) => {
+                    LibraryAnswer::Answered(ToolOutput { text: keep(&output.text), ..output })
+                }
                 Err(error) => failed(&line, &error, *timeout),
             },
             Source::Recorded(answers) => match answers.get(&line) {
@@ -144,10 +132,7 @@ fn failed(line: &str, error: &io::Error, timeout: Duration) -> LibraryAnswer<Too
     let (why, message) = match error.kind() {
         io::ErrorKind::TimedOut => (
             Why::TimedOut,
-            format!(
-                "'{line}' timed out after {} s and was stopped",
-                timeout.as_secs_f64()
-            ),
+            format!("'{line}' timed out after {} s and was stopped", timeout.as_secs_f64()),
         ),
         io::ErrorKind::PermissionDenied => (Why::Denied, format!("cannot run '{line}': {error}")),
         _ => (Why::Broken, format!("cannot run '{line}': {error}")),
@@ -171,24 +156,11 @@ mod tests {
         let answers = ToolAnswers::default();
         let tools = tools.recording(answers.clone());
         let upper = |text: &str| text.to_uppercase();
-        let output = tools.output(
-            world.files.as_ref(),
-            "sh",
-            &["-c", "echo x; exit 3"],
-            &upper,
-        );
-        let expected = ToolOutput {
-            code: Some(3),
-            text: "X\n".to_owned(),
-        };
+        let output = tools.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
+        let expected = ToolOutput { code: Some(3), text: "X\n".to_owned() };
         assert_eq!(output, Ok(Fact::Known(Some(expected.clone()))));
         let replayed = Tools::recorded(answers.take());
-        let output = replayed.output(
-            world.files.as_ref(),
-            "sh",
-            &["-c", "echo x; exit 3"],
-            &upper,
-        );
+        let output = replayed.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
         assert_eq!(output, Ok(Fact::Known(Some(expected))));
         let other = replayed.output(world.files.as_ref(), "sh", &["-c", "true"], &upper);
         assert_eq!(other, Ok(Fact::Unknown(Why::NotCovered)));
@@ -196,21 +168,15 @@ mod tests {
 
     #[test]
     fn clears_caller_environment() {
-        assert!(
-            std::env::var_os("HOME").is_some(),
-            "the test needs a variable to leave out"
-        );
+        assert!(std::env::var_os("HOME").is_some(), "the test needs a variable to leave out");
         let (world, tools) = live(10_000);
         let all = |text: &str| text.to_owned();
         let printed = tools.output(world.files.as_ref(), "env", &[], &all);
         let Ok(Fact::Known(Some(printed))) = printed else {
             panic!("{printed:?}");
         };
-        let mut names: Vec<&str> = printed
-            .text
-            .lines()
-            .filter_map(|line| line.split('=').next())
-            .collect();
+        let mut names: Vec<&str> =
+            printed.text.lines().filter_map(|line| line.split('=').next()).collect();
         names.sort_unstable();
         assert_eq!(names, ["LC_ALL", "PATH"]);
     }

@@ -29,10 +29,7 @@ enum How {
 
 impl Tree {
     pub fn live() -> Result<Self, FileError> {
-        Ok(Self {
-            root: open_root(Path::new("/"))?,
-            how: How::Plain,
-        })
+        Ok(Self { root: open_root(Path::new("/"))?, how: How::Plain })
     }
 
     pub fn directory(path: &Path) -> Result<Self, FileError> {
@@ -52,10 +49,7 @@ impl Tree {
 
     #[cfg(test)]
     fn walking(path: &Path) -> Result<Self, FileError> {
-        Ok(Self {
-            root: open_root(path)?,
-            how: How::Walk,
-        })
+        Ok(Self { root: open_root(path)?, how: How::Walk })
     }
 
     pub(super) fn open_at(
@@ -169,10 +163,7 @@ fn is_regular(file: &OwnedFd, path: &Path) -> Result<(), FileError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(error(io::ErrorKind::IsADirectory.into())),
-        _ => Err(error(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "not a regular file",
-        ))),
+        _ => Err(error(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"))),
     }
 }
 
@@ -190,22 +181,14 @@ impl OpenFile for Open {
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, FileError> {
-    sys::open(
-        path,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
+    sys::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
 }
 
 /// The path relative to the root directory.
 fn relative(path: &Path) -> &Path {
     let inner = path.strip_prefix("/").unwrap_or(path);
-    if inner.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        inner
-    }
+    if inner.as_os_str().is_empty() { Path::new(".") } else { inner }
 }
 
 #[cfg(test)]
@@ -238,10 +221,7 @@ mod tests {
 
     fn both(dir: &tempfile::TempDir) -> [Tree; 2] {
         let root = dir.path().join("root");
-        [
-            Tree::directory(&root).expect("a root"),
-            Tree::walking(&root).expect("a root"),
-        ]
+        [Tree::directory(&root).expect("a root"), Tree::walking(&root).expect("a root")]
     }
 
     #[test]
@@ -257,21 +237,9 @@ mod tests {
             assert_eq!(text("/../secret").expect("clamped"), "the root's own");
             assert!(text("/sys/dangling").expect_err("dangles").is_absent());
             assert_eq!(text("/sys/loop").expect_err("loops").why(), Why::Broken);
-            assert_eq!(
-                tree.read_link(Path::new("/sys/dir")).expect("a link"),
-                Path::new("a")
-            );
-            assert!(
-                !tree
-                    .read_link(Path::new("/sys/a"))
-                    .expect_err("no link")
-                    .is_absent()
-            );
-            assert!(
-                tree.read_link(Path::new("/sys/none"))
-                    .expect_err("nothing")
-                    .is_absent()
-            );
+            assert_eq!(tree.read_link(Path::new("/sys/dir")).expect("a link"), Path::new("a"));
+            assert!(!tree.read_link(Path::new("/sys/a")).expect_err("no link").is_absent());
+            assert!(tree.read_link(Path::new("/sys/none")).expect_err("nothing").is_absent());
         }
     }
 
@@ -279,18 +247,12 @@ mod tests {
     fn lists_and_looks() {
         let dir = laid_out();
         for tree in both(&dir) {
-            assert_eq!(
-                tree.list(Path::new("/sys/dir")).expect("a list"),
-                ["b", "file"]
-            );
+            assert_eq!(tree.list(Path::new("/sys/dir")).expect("a list"), ["b", "file"]);
             let kind = |path: &str| tree.state(Path::new(path)).map(|state| state.kind);
             assert_eq!(kind("/sys/a").expect("there"), FileKind::Directory);
             assert_eq!(kind("/sys/absolute").expect("there"), FileKind::Regular);
             assert!(!tree.exists(Path::new("/sys/dangling")).expect("told"));
-            assert_eq!(
-                tree.usable(Path::new("/sys/a/file")),
-                Fact::Unknown(Why::NotCovered)
-            );
+            assert_eq!(tree.usable(Path::new("/sys/a/file")), Fact::Unknown(Why::NotCovered));
         }
     }
 
@@ -322,10 +284,7 @@ mod tests {
             return;
         }
         for tree in both(&dir) {
-            let error = tree
-                .read(Path::new("/sys/device"))
-                .expect_err("no file")
-                .sentence();
+            let error = tree.read(Path::new("/sys/device")).expect_err("no file").sentence();
             assert_eq!(error, "cannot open /sys/device: not a regular file");
         }
     }
@@ -343,9 +302,7 @@ mod tests {
 
     #[test]
     fn error_names_operation_path_and_cause() {
-        let error = Tree::directory(Path::new("/no/such/root"))
-            .err()
-            .expect("absent");
+        let error = Tree::directory(Path::new("/no/such/root")).err().expect("absent");
         assert_eq!(
             error.sentence(),
             "cannot use as a root /no/such/root: No such file or directory"

@@ -41,9 +41,7 @@ fn archive(release: &Path) {
     script(&top.join("bin/gdr"), "#!/bin/sh\n");
     fs::copy(packaging().join("install.sh"), top.join("install.sh")).expect("a copy");
     let name = format!("gdr-1-{}.tar.gz", std::env::consts::ARCH);
-    run(Command::new("tar")
-        .current_dir(release)
-        .args(["-czf", &name, "gdr-1"]));
+    run(Command::new("tar").current_dir(release).args(["-czf", &name, "gdr-1"]));
 }
 
 #[test]
@@ -59,10 +57,7 @@ fn role_installs_an_archive_once_and_removes_it() {
         let mut command = Command::new("ansible-playbook");
         command
             .args(["-i", "localhost,", "-e"])
-            .arg(format!(
-                "gdr_prefix={} gdr_state={state}",
-                at("prefix").display()
-            ))
+            .arg(format!("gdr_prefix={} gdr_state={state}", at("prefix").display()))
             .arg(at("play.yml"))
             .env("ANSIBLE_ROLES_PATH", packaging().join("ansible/roles"))
             .env("ANSIBLE_HOME", at("home"))
@@ -73,15 +68,9 @@ fn role_installs_an_archive_once_and_removes_it() {
     };
     let gdr = at("prefix/bin/gdr");
     let first = play("present");
-    assert!(
-        gdr.is_file() && !at("prefix/install.sh").exists(),
-        "{first}"
-    );
+    assert!(gdr.is_file() && !at("prefix/install.sh").exists(), "{first}");
     let second = play("present");
-    assert!(
-        !first.contains(" changed=0 ") && second.contains(" changed=0 "),
-        "{first}{second}"
-    );
+    assert!(!first.contains(" changed=0 ") && second.contains(" changed=0 "), "{first}{second}");
     let third = play("absent");
     assert!(!gdr.exists(), "{third}");
 }

@@ -36,11 +36,7 @@ fn scale(file: &Path, name: &str, factor: f64) {
                 result[figure] = Value::from(value * factor);
             }
         }
-        let runs = result
-            .get_mut("runs")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten();
+        let runs = result.get_mut("runs").and_then(Value::as_array_mut).into_iter().flatten();
         for run in runs {
             *run = Value::from(run.as_f64().expect("a number") * factor);
         }
@@ -76,11 +72,7 @@ fn regression_is_named_and_fails() {
     let change = |name: &str| {
         changes
             .iter()
-            .find(|change| {
-                change["fact"]
-                    .as_str()
-                    .is_some_and(|fact| fact.starts_with(name))
-            })
+            .find(|change| change["fact"].as_str().is_some_and(|fact| fact.starts_with(name)))
             .expect("a change")
     };
     assert_eq!(change("copy.write.latency")["figure"]["regression"], false);
@@ -115,14 +107,7 @@ fn saved_reports_are_compared_as_snapshots_are() {
     });
     fs::copy(&a, &b).expect("a copy");
     let diff = |format| {
-        gdr(&[
-            "snapshot",
-            "--diff",
-            &a.to_string_lossy(),
-            &b.to_string_lossy(),
-            "--format",
-            format,
-        ])
+        gdr(&["snapshot", "--diff", &a.to_string_lossy(), &b.to_string_lossy(), "--format", format])
     };
     let same = diff("table");
     same.assert_code(0);
@@ -134,10 +119,7 @@ fn saved_reports_are_compared_as_snapshots_are() {
     assert_eq!(report["schema"], "gdr.diff/1");
     // A number in a file may lose its last bit.
     let percent = report["changes"][0]["figure"]["percent"].as_f64();
-    assert!(
-        percent.is_some_and(|percent| (percent - 100.0).abs() < 1e-9),
-        "{report:#}"
-    );
+    assert!(percent.is_some_and(|percent| (percent - 100.0).abs() < 1e-9), "{report:#}");
     diff("table").assert_stdout("(+100.0 %; noise explains ");
     let snapshot = "tests/recorded/h200-x1/snapshot.json";
     let mixed = gdr(&["snapshot", "--diff", &a.to_string_lossy(), snapshot]);

@@ -4,10 +4,8 @@ use std::process::Command;
 
 #[test]
 fn needs_only_libc_and_libgcc() {
-    let output = Command::new("ldd")
-        .arg(env!("CARGO_BIN_EXE_gdr"))
-        .output()
-        .expect("ldd comes with libc");
+    let output =
+        Command::new("ldd").arg(env!("CARGO_BIN_EXE_gdr")).output().expect("ldd comes with libc");
     let text = String::from_utf8(output.stdout).expect("text");
     let mut seen = 0;
     for line in text.lines() {
@@ -22,10 +20,7 @@ fn needs_only_libc_and_libgcc() {
             "libm.so.6",
             "libgcc_s.so.1",
         ];
-        assert!(
-            allowed.iter().any(|allowed| file.starts_with(allowed)),
-            "it also needs: {line}"
-        );
+        assert!(allowed.iter().any(|allowed| file.starts_with(allowed)), "it also needs: {line}");
         seen += 1;
     }
     assert!(seen >= 3, "ldd said nothing: {text}");
@@ -33,10 +28,8 @@ fn needs_only_libc_and_libgcc() {
 
 #[test]
 fn prints_version() {
-    let output = Command::new(env!("CARGO_BIN_EXE_gdr"))
-        .arg("--version")
-        .output()
-        .expect("gdr starts");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_gdr")).arg("--version").output().expect("gdr starts");
     let wanted = format!("gdr {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
 }

@@ -21,11 +21,7 @@ fn run(root: &Path, args: &[&str]) -> Run {
 fn refuses(run: &Run, words: &[&str]) {
     assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
     for word in words {
-        assert!(
-            run.stderr.contains(word),
-            "'{word}' is not in: {}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
     }
 }
 
@@ -36,23 +32,14 @@ fn unknown_device() {
         &run(dir.path(), &["topo", "--path", "GPU0", "0000:ff:00.0"]),
         &["unknown device '0000:ff:00.0'", "GPU0 GPU1"],
     );
-    refuses(
-        &run(dir.path(), &["topo", "--path", "GPU0", "NIC99"]),
-        &["unknown device 'NIC99'"],
-    );
-    refuses(
-        &run(dir.path(), &["topo", "--path", "GPU0", "gpu0"]),
-        &["the same device"],
-    );
+    refuses(&run(dir.path(), &["topo", "--path", "GPU0", "NIC99"]), &["unknown device 'NIC99'"]);
+    refuses(&run(dir.path(), &["topo", "--path", "GPU0", "gpu0"]), &["the same device"]);
 }
 
 #[test]
 fn invalid_root() {
     let missing = Path::new("/no/such/directory");
-    refuses(
-        &run(missing, &["topo"]),
-        &["/no/such/directory", "No such file"],
-    );
+    refuses(&run(missing, &["topo"]), &["/no/such/directory", "No such file"]);
     let file = tempfile::NamedTempFile::new().expect("a file");
     refuses(&run(file.path(), &["topo"]), &["Not a directory"]);
     let empty = tempfile::tempdir().expect("a directory");
@@ -64,24 +51,14 @@ fn invalid_root() {
 #[test]
 fn invalid_profile() {
     let dir = Machine::load("h200-x1").laid_out();
-    refuses(
-        &run(dir.path(), &["doctor", "--profile", "rmda"]),
-        &["'rmda'", "rdma, async"],
-    );
+    refuses(&run(dir.path(), &["doctor", "--profile", "rmda"]), &["'rmda'", "rdma, async"]);
     let file = dir.path().join("mine.toml");
     fs::write(&file, "name = \"mine\"\nabout = \"\"\ncolour = 1\n").expect("a file");
     refuses(
-        &run(
-            dir.path(),
-            &["doctor", "--profile", &file.to_string_lossy()],
-        ),
+        &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
         &["line 3, column 1: unknown key, expected one of `name`"],
     );
-    let said = run(
-        dir.path(),
-        &["doctor", "--profile", &file.to_string_lossy()],
-    )
-    .stderr;
+    let said = run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]).stderr;
     assert_eq!(said.matches("unknown key").count(), 1, "said twice: {said}");
 }
 
@@ -104,11 +81,7 @@ fn every_command_survives_the_broken_machine() {
     let verbose = run(dir.path(), &["topo", "--verbose"]);
     assert_eq!(verbose.code, 0, "{}", verbose.stderr);
     for words in ["0000:02:00.0/config", "0000:04:00.0/config", "0000:07:00.0"] {
-        assert!(
-            verbose.stderr.contains(words),
-            "'{words}' is not in: {}",
-            verbose.stderr
-        );
+        assert!(verbose.stderr.contains(words), "'{words}' is not in: {}", verbose.stderr);
     }
     for args in [
         &["topo", "--format", "json"][..],
@@ -139,12 +112,9 @@ fn survives_any_broken_file() {
     assert!(files.len() > 40, "only {} files", files.len());
     for file in files {
         let whole = fs::read(&file).expect("a file");
-        for replacement in [
-            None,
-            Some(&b""[..]),
-            Some(&[0xff; 37][..]),
-            whole.get(..whole.len() / 2),
-        ] {
+        for replacement in
+            [None, Some(&b""[..]), Some(&[0xff; 37][..]), whole.get(..whole.len() / 2)]
+        {
             match replacement {
                 None => fs::remove_file(&file).expect("removed"),
                 Some(bytes) => fs::write(&file, bytes).expect("written"),
@@ -244,18 +214,12 @@ fn links_stay_in_root() {
     let dir = Machine::load("h200-x1").laid_out();
     let outside = tempfile::NamedTempFile::new().expect("a file");
     fs::write(outside.path(), "0x10de\n").expect("written");
-    let device = dir
-        .path()
-        .join("sys/bus/pci/devices/0000:00:01.0/numa_node");
+    let device = dir.path().join("sys/bus/pci/devices/0000:00:01.0/numa_node");
     fs::remove_file(&device).expect("removed");
     symlink(outside.path(), &device).expect("a link");
     let run = run(dir.path(), &["topo", "--verbose"]);
     assert_eq!(run.code, 0);
-    assert!(
-        !run.stderr.contains("0x10de"),
-        "it read the file outside: {}",
-        run.stderr
-    );
+    assert!(!run.stderr.contains("0x10de"), "it read the file outside: {}", run.stderr);
 }
 
 /// Links that name each of two functions as the bridge above the other, and one as its own.
@@ -286,12 +250,7 @@ fn circular_tree_ends() {
         &["doctor"],
     ] {
         let run = run(dir.path(), args);
-        assert!(
-            [0, 1, 3].contains(&run.code),
-            "{args:?}: {} {}",
-            run.code,
-            run.stderr
-        );
+        assert!([0, 1, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
     }
 }
 
@@ -320,10 +279,7 @@ fn output_has_no_escape_sequences() {
     ] {
         let run = run(dir.path(), args);
         for text in [&run.stdout, &run.stderr] {
-            assert!(
-                !text.contains("\u{1b}[2J") && !text.contains('\u{7}'),
-                "{args:?}: {text:?}"
-            );
+            assert!(!text.contains("\u{1b}[2J") && !text.contains('\u{7}'), "{args:?}: {text:?}");
         }
     }
 }
@@ -332,13 +288,7 @@ fn output_has_no_escape_sequences() {
 fn closed_pipe_is_no_error() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gdr"))
-        .args([
-            "--sysroot",
-            &dir.path().to_string_lossy(),
-            "topo",
-            "--format",
-            "json",
-        ])
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--format", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -348,17 +298,8 @@ fn closed_pipe_is_no_error() {
     stdout.read_exact(&mut first).expect("a byte");
     drop(stdout);
     let output = child.wait_with_output().expect("an end");
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        output.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
@@ -372,32 +313,16 @@ fn closed_pipe_keeps_exit_code() {
         .stdout(writer)
         .output()
         .expect("gdr starts");
-    assert_eq!(
-        doctor.status.code(),
-        Some(1),
-        "{}",
-        String::from_utf8_lossy(&doctor.stderr)
-    );
+    assert_eq!(doctor.status.code(), Some(1), "{}", String::from_utf8_lossy(&doctor.stderr));
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
-        .args([
-            "--sysroot",
-            &dir.path().to_string_lossy(),
-            "topo",
-            "--verbose",
-        ])
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--verbose"])
         .stderr(writer)
         .output()
         .expect("gdr starts");
-    assert!(
-        !topo.stdout.is_empty(),
-        "nobody heard the notes, and the matrix is gone too"
-    );
-    let full = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
+    assert!(!topo.stdout.is_empty(), "nobody heard the notes, and the matrix is gone too");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .args(["--sysroot", &dir.path().to_string_lossy(), "topo"])
         .stdout(full)

@@ -109,9 +109,7 @@ fn set(target: &mut Value, pointer: &str, value: &Value) {
     }
     let (above, last) = pointer.rsplit_once('/').expect("a JSON pointer");
     let last = last.replace("~1", "/").replace("~0", "~");
-    let parent = target
-        .pointer_mut(above)
-        .unwrap_or_else(|| panic!("there is no {above}"));
+    let parent = target.pointer_mut(above).unwrap_or_else(|| panic!("there is no {above}"));
     match parent {
         Value::Array(list) => {
             let at: usize = last.parse().expect("an index");
@@ -141,21 +139,14 @@ fn snapshot(case: &Case) -> Value {
     })
     .lay_out(&root);
     let file = dir.path().join("machine.json");
-    let taken = Gdr::new()
-        .sysroot(&root)
-        .args(["snapshot", "-o"])
-        .args([&file])
-        .run();
+    let taken = Gdr::new().sysroot(&root).args(["snapshot", "-o"]).args([&file]).run();
     assert_eq!(taken.code, 0, "{}: {}", case.about, taken.stderr);
     let mut snapshot: Value =
         serde_json::from_slice(&fs::read(&file).expect("the snapshot")).expect("JSON");
     if case.machine == sound() {
         let nodes =
             fs::read(fixtures().join("sound.json")).expect("the nodes of the sound machine");
-        merge(
-            &mut snapshot,
-            &serde_json::from_slice(&nodes).expect("JSON"),
-        );
+        merge(&mut snapshot, &serde_json::from_slice(&nodes).expect("JSON"));
     }
     snapshot
 }
@@ -167,11 +158,7 @@ pub fn changed_snapshot(case: &Case) -> Value {
 
 /// The snapshot with the changes of a case.
 fn changed(case: &Case, mut snapshot: Value) -> Value {
-    for (library, changes) in [
-        ("nvml", &case.nvml),
-        ("cuda", &case.cuda),
-        ("verbs", &case.verbs),
-    ] {
+    for (library, changes) in [("nvml", &case.nvml), ("cuda", &case.cuda), ("verbs", &case.verbs)] {
         for (pointer, value) in changes {
             let answer = snapshot
                 .pointer_mut(&format!("/libraries/{library}/answered"))
@@ -196,12 +183,7 @@ fn report(case: &Case, snapshot: Value) -> Value {
         .args([&file])
         .args(&case.args)
         .run();
-    assert!(
-        !run.stderr.contains("panicked"),
-        "{}: {}",
-        case.about,
-        run.stderr
-    );
+    assert!(!run.stderr.contains("panicked"), "{}: {}", case.about, run.stderr);
     serde_json::from_str(&run.stdout)
         .unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
 }
@@ -210,16 +192,10 @@ fn report(case: &Case, snapshot: Value) -> Value {
 fn failure(case: &Case, report: &Value) -> Option<String> {
     let of_check = |finding: &&Value| finding["id"] == case.check.as_str();
     let of_subject = |finding: &&Value| {
-        case.subject
-            .as_ref()
-            .is_none_or(|subject| finding["subject"] == subject.as_str())
+        case.subject.as_ref().is_none_or(|subject| finding["subject"] == subject.as_str())
     };
-    let findings: Vec<&Value> = report["findings"]
-        .as_array()?
-        .iter()
-        .filter(of_check)
-        .filter(of_subject)
-        .collect();
+    let findings: Vec<&Value> =
+        report["findings"].as_array()?.iter().filter(of_check).filter(of_subject).collect();
     let fits = |finding: &&&Value| {
         let text = finding.to_string();
         finding["outcome"] == case.outcome.as_str()
@@ -243,11 +219,8 @@ fn failure(case: &Case, report: &Value) -> Option<String> {
 #[test]
 fn cases_have_expected_findings() {
     let cases = cases();
-    let wrong: Vec<String> = cases
-        .iter()
-        .zip(&*REPORTS)
-        .filter_map(|(case, report)| failure(case, report))
-        .collect();
+    let wrong: Vec<String> =
+        cases.iter().zip(&*REPORTS).filter_map(|(case, report)| failure(case, report)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     fixes_can_be_pasted(&REPORTS);
 }
@@ -263,9 +236,7 @@ static REPORTS: LazyLock<Vec<Value>> = LazyLock::new(|| reports(&cases()));
 
 /// Computes reports by one thread per CPU. Each machine is recorded once.
 fn reports(cases: &[Case]) -> Vec<Value> {
-    let machines: Vec<&[Case]> = cases
-        .chunk_by(|a, b| machine_of(a) == machine_of(b))
-        .collect();
+    let machines: Vec<&[Case]> = cases.chunk_by(|a, b| machine_of(a) == machine_of(b)).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -293,41 +264,26 @@ fn reports(cases: &[Case]) -> Vec<Value> {
 
 /// A fix has a command that a shell takes, sentences, or both; never one in the other's place.
 fn fixes_can_be_pasted(reports: &[Value]) {
-    let findings = reports
-        .iter()
-        .filter_map(|report| report["findings"].as_array())
-        .flatten();
+    let findings = reports.iter().filter_map(|report| report["findings"].as_array()).flatten();
     let mut commands = BTreeSet::new();
     let mut fixes = 0;
     for finding in findings.filter(|finding| !finding["fix"].is_null()) {
         let fix = &finding["fix"];
         let (command, advice) = (fix["command"].as_str(), fix["advice"].as_str());
         assert!(command.is_some() || advice.is_some(), "{finding:#}");
-        assert!(
-            advice.is_none_or(|advice| advice.ends_with('.')),
-            "{finding:#}"
-        );
+        assert!(advice.is_none_or(|advice| advice.ends_with('.')), "{finding:#}");
         commands.extend(command.map(str::to_owned));
         fixes += 1;
     }
-    assert!(
-        fixes > 100 && commands.len() > 20,
-        "{fixes} fixes, {commands:#?}"
-    );
+    assert!(fixes > 100 && commands.len() > 20, "{fixes} fixes, {commands:#?}");
     for command in commands {
-        let shell = Command::new("sh")
-            .args(["-n", "-c", &command])
-            .status()
-            .expect("sh");
+        let shell = Command::new("sh").args(["-n", "-c", &command]).status().expect("sh");
         assert!(shell.success(), "{command}");
         for part in command.split("&&") {
             let program = part.split_whitespace().next().unwrap_or_default();
             assert!(PROGRAMS.contains(&program), "{command}");
         }
-        assert!(
-            !command.contains(" or ") && !command.contains("; "),
-            "{command}"
-        );
+        assert!(!command.contains(" or ") && !command.contains("; "), "{command}");
     }
 }
 
@@ -371,15 +327,10 @@ fn match_schema(reports: &Value) {
         .spawn()
         .expect("python3 starts");
     let mut pipe = python.stdin.take().expect("a pipe");
-    pipe.write_all(reports.to_string().as_bytes())
-        .expect("it is read");
+    pipe.write_all(reports.to_string().as_bytes()).expect("it is read");
     drop(pipe);
     let output = python.wait_with_output().expect("python3 ends");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Nothing fails, warns or is unknown on the sound machine.
@@ -423,9 +374,7 @@ fn every_check_has_fixture() {
     let mut missing = Vec::new();
     for id in &ids {
         for kind in ["pass", "bad", "unknown"] {
-            let excepted = EXCEPTIONS
-                .iter()
-                .any(|(check, what, _)| check == id && *what == kind);
+            let excepted = EXCEPTIONS.iter().any(|(check, what, _)| check == id && *what == kind);
             if !excepted && !has.contains(&((*id).to_owned(), kind)) {
                 missing.push(format!("{id}: {kind}"));
             }
@@ -435,18 +384,9 @@ fn every_check_has_fixture() {
         .iter()
         .filter(|(id, kind, _)| has.contains(&((*id).to_owned(), *kind)) || !ids.contains(id))
         .collect();
-    assert!(
-        needless.is_empty(),
-        "these have fixtures after all: {needless:?}"
-    );
-    let unlisted: Vec<_> = has
-        .iter()
-        .filter(|(id, _)| !ids.contains(&id.as_str()))
-        .collect();
-    assert!(
-        unlisted.is_empty(),
-        "fixtures of checks that are not: {unlisted:?}"
-    );
+    assert!(needless.is_empty(), "these have fixtures after all: {needless:?}");
+    let unlisted: Vec<_> = has.iter().filter(|(id, _)| !ids.contains(&id.as_str())).collect();
+    assert!(unlisted.is_empty(), "fixtures of checks that are not: {unlisted:?}");
     assert!(missing.is_empty(), "no fixture for\n{}", missing.join("\n"));
 }
 
@@ -485,10 +425,8 @@ fn together(all: &[Case], faults: &[String]) -> Case {
             .iter()
             .find(|case| *fault == format!("{}: {}", case.check, case.about))
             .unwrap_or_else(|| panic!("no case {fault}"));
-        for (target, change) in [
-            (&mut sum.patch, &case.patch),
-            (&mut sum.snapshot, &case.snapshot),
-        ] {
+        for (target, change) in [(&mut sum.patch, &case.patch), (&mut sum.snapshot, &case.snapshot)]
+        {
             if !change.is_null() {
                 join(target, change);
             }
@@ -526,8 +464,7 @@ fn roots_come_before_what_they_explain() {
         let found = report(&case, snapshot.clone());
         let ids = |list: &Value, key: &str| -> Vec<String> {
             let list = list.as_array().expect("a list").iter();
-            list.map(|one| one[key].as_str().expect("an id").to_owned())
-                .collect()
+            list.map(|one| one[key].as_str().expect("an id").to_owned()).collect()
         };
         let roots = ids(&found["roots"], "check");
         let table = table(&case, snapshot);
@@ -544,14 +481,10 @@ fn roots_come_before_what_they_explain() {
         // A consequence has no block of its own: each block begins with its outcome and check.
         for id in &expected.explained {
             let has_outcome =
-                found["findings"]
-                    .as_array()
-                    .expect("findings")
-                    .iter()
-                    .any(|finding| {
-                        finding["id"] == **id
-                            && (finding["outcome"] == "fail" || finding["outcome"] == "warn")
-                    });
+                found["findings"].as_array().expect("findings").iter().any(|finding| {
+                    finding["id"] == **id
+                        && (finding["outcome"] == "fail" || finding["outcome"] == "warn")
+                });
             let block = |line: &str| {
                 ["FAIL", "WARN"].iter().any(|word| {
                     line.strip_prefix(word)
@@ -572,10 +505,6 @@ fn table(case: &Case, snapshot: Value) -> String {
     let dir = scratch();
     let file = dir.path().join("machine.json");
     fs::write(&file, snapshot.to_string()).expect("a file");
-    let run = Gdr::new()
-        .args(["doctor", "--from"])
-        .args([&file])
-        .args(&case.args)
-        .run();
+    let run = Gdr::new().args(["doctor", "--from"]).args([&file]).args(&case.args).run();
     run.stdout
 }

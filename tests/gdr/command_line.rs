@@ -12,62 +12,34 @@ fn rejected(args: &[&str], words: &[&str]) {
     run.assert_code(2);
     assert_eq!(run.stdout, "", "{args:?}");
     for word in words {
-        assert!(
-            run.stderr.contains(word),
-            "{args:?}: no {word:?} in {}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(word), "{args:?}: no {word:?} in {}", run.stderr);
     }
 }
 
 #[test]
 fn unknown_name_suggests_nearest() {
-    rejected(
-        &["doctor", "--only", "pcie.asc"],
-        &["'pcie.asc'", "did you mean 'pcie.acs'?"],
-    );
-    rejected(
-        &["doctor", "--skip", "pci"],
-        &["'pci'", "did you mean 'pcie'?"],
-    );
-    rejected(
-        &["doctor", "--profile", "rmda"],
-        &["'rmda'", "did you mean 'rdma'?"],
-    );
+    rejected(&["doctor", "--only", "pcie.asc"], &["'pcie.asc'", "did you mean 'pcie.acs'?"]);
+    rejected(&["doctor", "--skip", "pci"], &["'pci'", "did you mean 'pcie'?"]);
+    rejected(&["doctor", "--profile", "rmda"], &["'rmda'", "did you mean 'rdma'?"]);
     rejected(&["fix", "memlok"], &["'memlok'", "did you mean 'memlock'?"]);
-    rejected(
-        &["explain", "pcie.asc"],
-        &["'pcie.asc'", "did you mean 'pcie.acs'?"],
-    );
+    rejected(&["explain", "pcie.asc"], &["'pcie.asc'", "did you mean 'pcie.acs'?"]);
     let dir = scratch();
     let profile = dir.path().join("own.toml");
-    fs::write(
-        &profile,
-        "name = 'own'\nabout = 'x'\n[checks]\n'gpu.presnt' = {}\n",
-    )
-    .expect("a profile");
+    fs::write(&profile, "name = 'own'\nabout = 'x'\n[checks]\n'gpu.presnt' = {}\n")
+        .expect("a profile");
     let profile = profile.to_str().expect("a path");
-    rejected(
-        &["doctor", "--profile", profile],
-        &["'gpu.presnt'", "did you mean 'gpu.present'?"],
-    );
+    rejected(&["doctor", "--profile", profile], &["'gpu.presnt'", "did you mean 'gpu.present'?"]);
 }
 
 #[test]
 fn rejects_empty_selection() {
-    rejected(
-        &["doctor", "--only", "pcie", "--skip", "pcie"],
-        &["no check is left to run"],
-    );
+    rejected(&["doctor", "--only", "pcie", "--skip", "pcie"], &["no check is left to run"]);
 }
 
 #[test]
 fn missing_log_is_an_error() {
     for path in ["nccl.log", "logs/nccl", "/no/such/dmesg.txt", "out.gz"] {
-        rejected(
-            &["explain", path],
-            &[path, "does not exist", "gdr explain -"],
-        );
+        rejected(&["explain", path], &[path, "does not exist", "gdr explain -"]);
     }
     // One word that is neither a path nor of a family of checks is a message.
     for word in ["ibv_reg_mr_iova2", "mlx5.error"] {
@@ -96,11 +68,7 @@ fn reports_truncated_snapshot() {
     let dir = scratch();
     let machine = Machine::load("sound").laid_out();
     let whole = dir.path().join("whole.zst");
-    let taken = Gdr::new()
-        .sysroot(machine.path())
-        .args(["snapshot", "-o"])
-        .args([&whole])
-        .run();
+    let taken = Gdr::new().sysroot(machine.path()).args(["snapshot", "-o"]).args([&whole]).run();
     taken.assert_code(0);
     let bytes = fs::read(&whole).expect("a snapshot");
     let file = dir.path().join("part.zst");
@@ -121,11 +89,7 @@ fn reports_truncated_snapshot() {
     fs::write(&file, corrupt).expect("a file");
     let run = gdr(&["topo", "--from", file.to_str().expect("a path")]);
     run.assert_code(2);
-    assert!(
-        run.stderr.ends_with(": the Zstandard data is corrupt\n"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.ends_with(": the Zstandard data is corrupt\n"), "{}", run.stderr);
 }
 
 #[test]
@@ -133,12 +97,7 @@ fn undo_without_journal_changes_nothing() {
     let dir = scratch();
     fs::create_dir(dir.path().join("proc")).expect("a directory");
     let root = dir.path().to_str().expect("a path");
-    for args in [
-        &["undo"][..],
-        &["undo", "--yes"],
-        &["undo", "-y", "3"],
-        &["undo", "--list"],
-    ] {
+    for args in [&["undo"][..], &["undo", "--yes"], &["undo", "-y", "3"], &["undo", "--list"]] {
         let run = gdr(&[args, &["--sysroot", root]].concat());
         run.assert_code(if args.contains(&"--list") { 0 } else { 2 });
         let names: Vec<_> = fs::read_dir(dir.path())
@@ -157,19 +116,12 @@ fn as_nobody(args: &[&str]) -> Run {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its permissions");
     let binary = dir.path().join("gdr");
     // By another process: a file that is open for writing in a child forked meanwhile cannot be started.
-    let copied = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_gdr").as_ref(), binary.as_os_str()])
-        .status();
+    let copied =
+        Command::new("cp").args([env!("CARGO_BIN_EXE_gdr").as_ref(), binary.as_os_str()]).status();
     assert!(copied.expect("cp").success());
     let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&binary)
-        .args(args);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .expect("setpriv comes with util-linux");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).args(args);
+    let output = command.stdin(Stdio::null()).output().expect("setpriv comes with util-linux");
     Run {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -196,32 +148,17 @@ fn ordinary_user_sees_one_root_hint() {
     let run = as_nobody(&["fix", "memlock"]);
     run.assert_code(3);
     run.assert_stderr("root is required");
-    assert!(
-        run.stderr.ends_with("Run: sudo gdr fix memlock\n"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.ends_with("Run: sudo gdr fix memlock\n"), "{}", run.stderr);
     let run = as_nobody(&["fix", "memlock", "--yes"]);
-    assert!(
-        run.stderr.ends_with("Run: sudo gdr fix memlock --yes\n"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.ends_with("Run: sudo gdr fix memlock --yes\n"), "{}", run.stderr);
 }
 
 #[test]
 fn unwritable_help_is_an_error() {
-    for args in [
-        &["--help"][..],
-        &["-h"],
-        &["--version"],
-        &["doctor", "--help"],
-        &["doctor", "--list"],
-    ] {
-        let full = File::options()
-            .write(true)
-            .open("/dev/full")
-            .expect("/dev/full");
+    for args in
+        [&["--help"][..], &["-h"], &["--version"], &["doctor", "--help"], &["doctor", "--list"]]
+    {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
         let mut command = Gdr::new().args(args).command();
         let output = command.stdout(full).output().expect("gdr starts");
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -247,22 +184,12 @@ fn bash_completes_names() {
             script.display(),
             words.len() - 1
         );
-        let output = Command::new("bash")
-            .args(["--norc", "-c", &program])
-            .output()
-            .expect("bash");
-        assert!(
-            output.status.success(),
-            "{line}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = Command::new("bash").args(["--norc", "-c", &program]).output().expect("bash");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(
-        completed("gdr doctor --only pcie.a"),
-        ["pcie.acs", "pcie.acs-vm", "pcie.ats"]
-    );
+    assert_eq!(completed("gdr doctor --only pcie.a"), ["pcie.acs", "pcie.acs-vm", "pcie.ats"]);
     assert_eq!(completed("gdr doctor --skip limi")[0], "limits");
     assert_eq!(completed("gdr doctor --profile gd"), ["gdrcopy"]);
     assert_eq!(completed("gdr probe copy --profile m"), ["mpi"]);
@@ -310,16 +237,9 @@ fn fits(line: &str, width: usize) -> bool {
 
 fn check(what: &str, run: &Run, width: usize) {
     // Where nothing is to be fixed, the plan is empty.
-    assert!(
-        !run.stdout.is_empty() || run.code != 0 || what.contains("--dry-run"),
-        "{what}"
-    );
+    assert!(!run.stdout.is_empty() || run.code != 0 || what.contains("--dry-run"), "{what}");
     for line in run.stdout.lines() {
-        assert!(
-            fits(line, width),
-            "{what} at {width}: {line}\n{}",
-            run.stdout
-        );
+        assert!(fits(line, width), "{what} at {width}: {line}\n{}", run.stdout);
     }
 }
 
@@ -362,9 +282,7 @@ fn long_help_has_man_sections() {
     let run = gdr(&["fix", "--help"]);
     run.assert_code(0);
     let at = |heading: &str| {
-        run.stdout
-            .find(heading)
-            .unwrap_or_else(|| panic!("no {heading} in {}", run.stdout))
+        run.stdout.find(heading).unwrap_or_else(|| panic!("no {heading} in {}", run.stdout))
     };
     assert!(at("\nExamples:\n") < at("\nFiles:\n") && at("\nFiles:\n") < at("\nExit status:\n"));
     assert!(at("\nExit status:\n") < at("\nSee also:\n"));

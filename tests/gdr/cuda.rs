@@ -29,9 +29,7 @@ impl Fake {
         fs::write(&file, machine.to_string()).expect("a file");
         cuda::environment(&self.library, &file)
             .into_iter()
-            .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| {
-                gdr.env(name, value)
-            })
+            .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| gdr.env(name, value))
     }
 
     /// What the child that reads CUDA answers.
@@ -62,10 +60,7 @@ fn refusing(code: u32) -> Value {
 fn judged(answer: &Value, check: &str) -> Value {
     let root = Machine::load("sound").laid_out();
     fs::write(root.path().join("gdr/cuda.json"), answer.to_string()).expect("a file");
-    let run = Gdr::new()
-        .sysroot(root.path())
-        .args(["doctor", "--format", "json"])
-        .run();
+    let run = Gdr::new().sysroot(root.path()).args(["doctor", "--format", "json"]).run();
     let report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     let findings = report["findings"].as_array().expect("findings");
@@ -82,17 +77,10 @@ fn reports_two_gpus_and_links() {
     let answer = fake.answer(&two);
     let cuda = &answer["read"];
     assert_eq!(cuda["driver_version"], json!({"known": 13_000}));
-    assert!(
-        cuda["library"]
-            .as_str()
-            .is_some_and(|path| path.ends_with("libcuda.so.1"))
-    );
+    assert!(cuda["library"].as_str().is_some_and(|path| path.ends_with("libcuda.so.1")));
     // By cuda.h's numbers: 75 and 76, 116, 117, 118, 122, 124, 128.
     let first = &cuda["gpus"][0];
-    assert_eq!(
-        (&first["ordinal"], &first["bdf"]),
-        (&json!(0), &json!("0000:03:00.0"))
-    );
+    assert_eq!((&first["ordinal"], &first["bdf"]), (&json!(0), &json!("0000:03:00.0")));
     for (name, value) in [
         ("compute", json!({"major": 9, "minor": 0})),
         ("unified_addressing", json!(true)),
@@ -115,10 +103,7 @@ fn reports_two_gpus_and_links() {
         (&ways[0]["can_access"], &ways[0]["access"]),
         (&json!({"known": true}), &json!({"known": true}))
     );
-    assert_eq!(
-        (&ways[1]["from"], &ways[1]["can_access"]),
-        (&json!(1), &json!({"known": false}))
-    );
+    assert_eq!((&ways[1]["from"], &ways[1]["can_access"]), (&json!(1), &json!({"known": false})));
 }
 
 #[test]
@@ -133,11 +118,7 @@ fn passive_doctor_creates_no_context() {
         vec!["snapshot".into(), "-o".into(), record.clone().into()],
     ] {
         let _ = fs::remove_file(&log);
-        let run = fake
-            .gdr(&two)
-            .env("CUDA_VISIBLE_DEVICES", "")
-            .args(&arguments)
-            .run();
+        let run = fake.gdr(&two).env("CUDA_VISIBLE_DEVICES", "").args(&arguments).run();
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
         let calls = fs::read_to_string(&log).expect("calls");
         let inits = calls.lines().filter(|call| *call == "cuInit").count();
@@ -161,18 +142,8 @@ fn old_driver_answers_partly() {
     let answer = fake.answer(&machine("old"));
     let gpu = &answer["read"]["gpus"][0];
     assert_eq!(gpu["name"], json!({"known": "Tesla P100-PCIE-16GB"}));
-    assert_eq!(
-        gpu["flush_remote_writes"],
-        json!({"known": true}),
-        "attribute 98"
-    );
-    for name in [
-        "rdma",
-        "rdma_flush",
-        "rdma_ordering",
-        "dma_buf",
-        "fabric_handles",
-    ] {
+    assert_eq!(gpu["flush_remote_writes"], json!({"known": true}), "attribute 98");
+    for name in ["rdma", "rdma_flush", "rdma_ordering", "dma_buf", "fabric_handles"] {
         assert_eq!(gpu[name], json!({"unknown": "not_covered"}), "{name}");
     }
     let found = judged(&answer, "gpu.rdma-capable");
@@ -193,66 +164,22 @@ fn old_driver_answers_partly() {
 fn cuda_error_leads_to_finding() {
     let fake = Fake::new(Driver::Current);
     for (code, name, check, outcome, words) in [
-        (
-            100,
-            "CUDA_ERROR_NO_DEVICE",
-            "gpu.driver",
-            "fail",
-            "CUDA shows none",
-        ),
-        (
-            3,
-            "CUDA_ERROR_NOT_INITIALIZED",
-            "gpu.driver",
-            "fail",
-            "uvm_disable_hmm",
-        ),
-        (
-            802,
-            "CUDA_ERROR_SYSTEM_NOT_READY",
-            "gpu.fabric",
-            "fail",
-            "nvidia-fabricmanager",
-        ),
-        (
-            803,
-            "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-            "gpu.driver",
-            "fail",
-            "Reboot",
-        ),
-        (
-            804,
-            "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-            "gpu.driver",
-            "fail",
-            "cuda-compat",
-        ),
-        (
-            999,
-            "CUDA_ERROR_UNKNOWN",
-            "gpu.driver",
-            "fail",
-            "nvidia-uvm",
-        ),
+        (100, "CUDA_ERROR_NO_DEVICE", "gpu.driver", "fail", "CUDA shows none"),
+        (3, "CUDA_ERROR_NOT_INITIALIZED", "gpu.driver", "fail", "uvm_disable_hmm"),
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY", "gpu.fabric", "fail", "nvidia-fabricmanager"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "gpu.driver", "fail", "Reboot"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "gpu.driver", "fail", "cuda-compat"),
+        (999, "CUDA_ERROR_UNKNOWN", "gpu.driver", "fail", "nvidia-uvm"),
     ] {
         let answer = fake.answer(&refusing(code));
         let failed = &answer["failed"];
         assert_eq!(failed["code"], code);
         assert_eq!(failed["reason"], format!("cuInit: {name} ({code})"));
-        assert_eq!(
-            failed["driver_version"],
-            json!({"known": 13_000}),
-            "it tells even so"
-        );
+        assert_eq!(failed["driver_version"], json!({"known": 13_000}), "it tells even so");
         let found = judged(&answer, check);
         assert_eq!(found["outcome"], outcome, "{found:#}");
         assert!(found.to_string().contains(words), "{found:#}");
-        assert_eq!(
-            judged(&answer, "gpu.rdma-capable")["outcome"],
-            "unknown",
-            "{code}"
-        );
+        assert_eq!(judged(&answer, "gpu.rdma-capable")["outcome"], "unknown", "{code}");
     }
 }
 
@@ -268,10 +195,7 @@ fn failing_call_affects_one_fact() {
     for name in ["rdma", "name"] {
         assert_eq!(gpu[name], json!({"unknown": "broken"}), "{name}");
     }
-    assert_eq!(
-        answer["read"]["pairs"][0]["can_access"],
-        json!({"unknown": "broken"})
-    );
+    assert_eq!(answer["read"]["pairs"][0]["can_access"], json!({"unknown": "broken"}));
     assert_eq!(judged(&answer, "gpu.rdma-capable")["outcome"], "unknown");
 }
 
@@ -282,11 +206,8 @@ fn hanging_library_times_out() {
     hangs["hang_in"] = json!("cuInit");
     let record = fake.directory.path().join("snapshot.json");
     let start = std::time::Instant::now();
-    let run = fake
-        .gdr(&hangs)
-        .args(["--library-timeout", "1", "snapshot", "-o"])
-        .args([&record])
-        .run();
+    let run =
+        fake.gdr(&hangs).args(["--library-timeout", "1", "snapshot", "-o"]).args([&record]).run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(start.elapsed().as_secs() < 30);
     let held: Value =
@@ -308,10 +229,7 @@ fn invalid_libraries() {
     if !Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
         let absent = with(dir.path());
         let reason = absent["absent"]["reason"].as_str().unwrap_or_default();
-        assert!(
-            reason.starts_with("no libcuda.so.1 on this machine"),
-            "{absent}"
-        );
+        assert!(reason.starts_with("no libcuda.so.1 on this machine"), "{absent}");
         let found = judged(&absent, "gpu.driver");
         assert_eq!(found["outcome"], "fail", "{found:#}");
     }
@@ -322,18 +240,11 @@ fn invalid_libraries() {
     .expect("a file");
     let unusable = with(dir.path());
     assert_eq!(unusable["failed"]["code"], Value::Null, "{unusable}");
-    assert!(
-        judged(&unusable, "gpu.driver")
-            .to_string()
-            .contains("cannot be used")
-    );
+    assert!(judged(&unusable, "gpu.driver").to_string().contains("cannot be used"));
     // A library that has nothing but cuInit.
     crate::support::fake_cuda(dir.path(), "0");
     let bare = with(dir.path());
-    assert_eq!(
-        bare["failed"]["reason"], "this driver has no cuDeviceGetCount",
-        "{bare}"
-    );
+    assert_eq!(bare["failed"]["reason"], "this driver has no cuDeviceGetCount", "{bare}");
 }
 
 #[test]
@@ -358,8 +269,5 @@ fn trial_exports_dma_buf() {
     );
     let old = tried(&Fake::new(Driver::Old), &two)[0]["dma_buf"].clone();
     let reason = old["refused"]["reason"].as_str().unwrap_or_default();
-    assert!(
-        reason.contains("this driver has no cuMemGetHandleForAddressRange"),
-        "{old}"
-    );
+    assert!(reason.contains("this driver has no cuMemGetHandleForAddressRange"), "{old}");
 }

@@ -20,10 +20,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     ("import", &["input", "model", "pci"]),
     ("topo", &["model"]),
     ("fleet", &["input", "model"]),
-    (
-        "check",
-        &["input", "kmod", "model", "output", "profile", "topo"],
-    ),
+    ("check", &["input", "kmod", "model", "output", "profile", "topo"]),
     ("explain", &["check", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["input", "keeper", "model", "output", "topo"]),
@@ -36,10 +33,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
             "output", "pci", "probe", "profile", "render", "snapshot", "topo", "world",
         ],
     ),
-    (
-        "main",
-        &["cli", "cmd", "keeper", "output", "probe", "world"],
-    ),
+    ("main", &["cli", "cmd", "keeper", "output", "probe", "world"]),
 ];
 
 /// The modules that may use certain crates. Crate `gpu` is tested by its module `nvml`, and by
@@ -84,9 +78,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
 
 /// The code of a file without its comments: a module that a comment names is no dependency.
 fn code(text: &str) -> String {
-    let lines = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default());
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -104,11 +96,8 @@ fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
             None => vec![rest],
         };
         for part in parts {
-            let name: String = part
-                .trim()
-                .chars()
-                .take_while(|c| c.is_alphanumeric() || *c == '_')
-                .collect();
+            let name: String =
+                part.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             names.insert(name);
         }
     }
@@ -149,15 +138,10 @@ fn module_uses_match_design() {
     let mut dependencies = 0;
     for (module, path, text) in sources().iter().filter(|(module, ..)| module != "lib") {
         let allowed = may_use.get(module.as_str()).unwrap_or_else(|| {
-            panic!(
-                "{}: module '{module}' is not in the list of this test",
-                path.display()
-            )
+            panic!("{}: module '{module}' is not in the list of this test", path.display())
         });
         let code = code(text);
-        let named = names_after(&code, "crate::")
-            .into_iter()
-            .chain(names_after(&code, "gdr::"));
+        let named = names_after(&code, "crate::").into_iter().chain(names_after(&code, "gdr::"));
         for name in named.filter(|name| name != module && !name.is_empty()) {
             assert!(
                 allowed.contains(&name.as_str()),
@@ -177,15 +161,8 @@ fn module_uses_match_design() {
 fn modules_have_no_mutual_use() {
     for (module, uses) in MAY_USE {
         for other in uses {
-            let back = MAY_USE
-                .iter()
-                .find(|(name, _)| name == other)
-                .expect("a module")
-                .1;
-            assert!(
-                !back.contains(&module),
-                "{module} and {other} use each other"
-            );
+            let back = MAY_USE.iter().find(|(name, _)| name == other).expect("a module").1;
+            assert!(!back.contains(&module), "{module} and {other} use each other");
         }
     }
 }
@@ -211,11 +188,7 @@ fn gpu_crate_users_match_design() {
     for (module, path, text) in sources() {
         let used = code(&text).contains("use gpu::");
         let may = ["probe", "world"].contains(&module.as_str());
-        assert!(
-            !used || may,
-            "{}: {module} may not use crate gpu",
-            path.display()
-        );
+        assert!(!used || may, "{}: {module} may not use crate gpu", path.display());
     }
 }
 
@@ -232,9 +205,7 @@ fn only_output_writes_to_terminal() {
         }
         let code = code(&text);
         for writer in ["stdout()", "stderr()", "println!", "eprint", "/dev/tty"] {
-            let used = code
-                .match_indices(writer)
-                .any(|(at, _)| !code[..at].ends_with("output::"));
+            let used = code.match_indices(writer).any(|(at, _)| !code[..at].ends_with("output::"));
             assert!(
                 !used || module == "output",
                 "{}: {writer} belongs to module output",
@@ -243,21 +214,14 @@ fn only_output_writes_to_terminal() {
             seen += usize::from(used);
         }
     }
-    assert!(
-        seen > 2,
-        "this test does not find how output writes any more"
-    );
+    assert!(seen > 2, "this test does not find how output writes any more");
 }
 
 #[test]
 fn files_have_at_most_600_lines() {
     for (_, path, text) in sources() {
         let lines = text.lines().count();
-        assert!(
-            lines <= 600,
-            "{}: {lines} lines: split the file",
-            path.display()
-        );
+        assert!(lines <= 600, "{}: {lines} lines: split the file", path.display());
         assert!(
             text.starts_with("//!") || text.starts_with("#![forbid(unsafe_code)]\n//!"),
             "{}: the file must begin with a doc comment",
@@ -271,13 +235,7 @@ const LONG_FUNCTIONS: [&str; 1] = ["sim_kernel"];
 
 #[test]
 fn functions_have_at_most_80_lines() {
-    let fakes_and_tests = [
-        "/tests",
-        "/testing/",
-        "/examples/",
-        "/crates/fake-",
-        "/sample.rs",
-    ];
+    let fakes_and_tests = ["/tests", "/testing/", "/examples/", "/crates/fake-", "/sample.rs"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = rust_files(&root.join("src"));
     paths.extend(rust_files(&root.join("crates")));
@@ -332,14 +290,10 @@ fn measures_functions() {
 
 /// The module of a file of `src/`, as the names of its path.
 fn module_of(path: &Path) -> Vec<String> {
-    let inner = path
-        .strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
-        .expect("below src");
-    let mut names: Vec<String> = inner
-        .with_extension("")
-        .iter()
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
+    let inner =
+        path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("below src");
+    let mut names: Vec<String> =
+        inner.with_extension("").iter().map(|name| name.to_string_lossy().into_owned()).collect();
     names.pop_if(|name| matches!(name.as_str(), "mod" | "lib" | "main"));
     names
 }
@@ -348,25 +302,16 @@ fn module_of(path: &Path) -> Vec<String> {
 fn expand(text: &str) -> Vec<Vec<String>> {
     if let Some(inner) = text.strip_prefix('{') {
         let parts = outermost(inner);
-        return parts
-            .into_iter()
-            .flat_map(|part| expand(part.trim()))
-            .collect();
+        return parts.into_iter().flat_map(|part| expand(part.trim())).collect();
     }
-    let name: String = text
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect();
+    let name: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     if name.is_empty() {
         return Vec::new();
     }
     let deeper = text[name.len()..].strip_prefix("::").map(expand);
     match deeper.filter(|paths| !paths.is_empty()) {
         None => vec![vec![name]],
-        Some(paths) => paths
-            .into_iter()
-            .map(|path| [vec![name.clone()], path].concat())
-            .collect(),
+        Some(paths) => paths.into_iter().map(|path| [vec![name.clone()], path].concat()).collect(),
     }
 }
 
@@ -418,26 +363,17 @@ fn sibling_modules_have_no_cycle() {
     let files: Vec<(Vec<String>, String)> = sources()
         .into_iter()
         .map(|(_, path, text)| (module_of(&path), code(&text)))
-        .filter(|(module, _)| {
-            !module
-                .iter()
-                .any(|name| name == "tests" || name == "testing")
-        })
+        .filter(|(module, _)| !module.iter().any(|name| name == "tests" || name == "testing"))
         .collect();
     let modules: BTreeSet<_> = files.iter().map(|(module, _)| module.clone()).collect();
     let mut uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
     for (module, text) in &files {
-        let text = text
-            .split("#[cfg(test)]\nmod tests {")
-            .next()
-            .unwrap_or_default();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for used in used_modules(module, text, &modules) {
             let common = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
             if common < module.len() && common < used.len() {
                 let sibling = |path: &[String]| path[..=common].to_vec();
-                uses.entry(sibling(module))
-                    .or_default()
-                    .insert(sibling(&used));
+                uses.entry(sibling(module)).or_default().insert(sibling(&used));
             }
         }
     }

@@ -7,11 +7,7 @@ use serde_json::Value;
 
 fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
     let dir = Machine::load(name).laid_out();
-    let run = Gdr::new()
-        .sysroot(dir.path())
-        .args(["doctor", "--format", "json"])
-        .args(args)
-        .run();
+    let run = Gdr::new().sysroot(dir.path()).args(["doctor", "--format", "json"]).args(args).run();
     let report = serde_json::from_str(&run.stdout)
         .unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr));
     (run, report)
@@ -42,20 +38,13 @@ fn acs_matters_only_on_paths() {
             let finding = found
                 .iter()
                 .find(|finding| {
-                    finding["subject"]
-                        .as_str()
-                        .expect("a subject")
-                        .contains(&want.port)
+                    finding["subject"].as_str().expect("a subject").contains(&want.port)
                 })
                 .unwrap_or_else(|| panic!("{name}: {} is no finding: {found:#?}", want.port));
             let outcome = if want.severity == "E" { "fail" } else { "warn" };
             assert_eq!(finding["outcome"], outcome, "{name}: {}", want.port);
             let message = finding["message"].as_str().expect("a message");
-            for (short, long) in [
-                ("RR", "ReqRedir"),
-                ("CR", "CmpltRedir"),
-                ("EC", "EgressCtrl"),
-            ] {
+            for (short, long) in [("RR", "ReqRedir"), ("CR", "CmpltRedir"), ("EC", "EgressCtrl")] {
                 let named = want.bits.iter().any(|bit| bit == short);
                 assert_eq!(
                     message.contains(long),
@@ -72,10 +61,8 @@ fn acs_matters_only_on_paths() {
             assert_eq!(finding["fix"]["id"], "acs");
             ports += 1;
         }
-        let subjects: BTreeSet<&str> = found
-            .iter()
-            .filter_map(|finding| finding["subject"].as_str())
-            .collect();
+        let subjects: BTreeSet<&str> =
+            found.iter().filter_map(|finding| finding["subject"].as_str()).collect();
         assert_eq!(subjects.len(), wanted.len(), "{name}: {found:#?}");
         for port in &expect.acs_unknown {
             let said = findings(&report, "pcie.acs").into_iter().any(|finding| {
@@ -96,16 +83,13 @@ fn report_matches_schema() {
         assert!(report["host"].is_object());
         let all = report["findings"].as_array().expect("findings");
         for outcome in ["pass", "fail", "warn", "info", "unknown", "skip"] {
-            let count = all
-                .iter()
-                .filter(|finding| finding["outcome"] == outcome)
-                .count();
+            let count = all.iter().filter(|finding| finding["outcome"] == outcome).count();
             assert_eq!(report["summary"][outcome], count, "{name}: {outcome}");
         }
         for finding in all {
-            for key in [
-                "id", "outcome", "severity", "subject", "message", "evidence", "needs", "fix",
-            ] {
+            for key in
+                ["id", "outcome", "severity", "subject", "message", "evidence", "needs", "fix"]
+            {
                 assert!(
                     !finding[key].is_null() || ["needs", "fix"].contains(&key),
                     "{name}: {key}: {finding}"
@@ -249,10 +233,8 @@ fn other_devices_raise_no_alarm() {
         "sw.",
         "env.",
     ];
-    let mut machines: Vec<(String, Machine)> = names()
-        .into_iter()
-        .map(|n| (n.clone(), Machine::load(&n)))
-        .collect();
+    let mut machines: Vec<(String, Machine)> =
+        names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
     for path in corpus() {
         machines.push((path.display().to_string(), Machine::from_corpus(&path)));
     }
@@ -266,11 +248,8 @@ fn other_devices_raise_no_alarm() {
         let report: Value = serde_json::from_str(&run.stdout).expect("a report");
         for about in AROUND {
             let of_it = report["findings"].as_array().expect("findings").iter();
-            let of_it = of_it.filter(|finding| {
-                finding["id"]
-                    .as_str()
-                    .is_some_and(|id| id.starts_with(about))
-            });
+            let of_it = of_it
+                .filter(|finding| finding["id"].as_str().is_some_and(|id| id.starts_with(about)));
             for finding in of_it {
                 let outcome = finding["outcome"].as_str().expect("an outcome");
                 assert!(!["fail", "warn"].contains(&outcome), "{name}: {finding:#}");
@@ -283,35 +262,22 @@ fn other_devices_raise_no_alarm() {
 fn output_fits_narrow_terminal() {
     let dir = Machine::load("h200-x1").laid_out();
     let lines = |columns: &str| {
-        let gdr = Gdr::new()
-            .sysroot(dir.path())
-            .args(["doctor"])
-            .env("COLUMNS", columns);
+        let gdr = Gdr::new().sysroot(dir.path()).args(["doctor"]).env("COLUMNS", columns);
         let text = gdr.run().stdout;
         // Commands are copied whole.
         let body = text.lines().filter(|line| !line.is_empty());
         let lines = body.filter(|line| {
-            !["fix: ", "by hand: ", "Next step"]
-                .iter()
-                .any(|word| line.contains(word))
+            !["fix: ", "by hand: ", "Next step"].iter().any(|word| line.contains(word))
         });
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     for columns in [60, 80, 100] {
         let lines = lines(&columns.to_string());
-        let longest = lines
-            .iter()
-            .map(|line| line.chars().count())
-            .max()
-            .expect("lines");
+        let longest = lines.iter().map(|line| line.chars().count()).max().expect("lines");
         assert!(longest <= columns, "{longest} of {columns}: {lines:#?}");
         assert!(longest + 12 > columns, "{longest} of {columns}: {lines:#?}");
     }
-    assert!(
-        lines("40").len() < 3 * lines("100").len(),
-        "one word a line: {:#?}",
-        lines("40")
-    );
+    assert!(lines("40").len() < 3 * lines("100").len(), "one word a line: {:#?}", lines("40"));
     assert_eq!(lines("20"), lines("40"));
 }
 
@@ -337,20 +303,12 @@ fn groups_equal_findings() {
     });
     machine.lay_out(dir.path());
     let run = |format: &str| {
-        let gdr = Gdr::new()
-            .sysroot(dir.path())
-            .args(["doctor", "--platform", "bare-metal"]);
+        let gdr = Gdr::new().sysroot(dir.path()).args(["doctor", "--platform", "bare-metal"]);
         gdr.args(["--format", format]).run().stdout
     };
     let report: Value = serde_json::from_str(&run("json")).expect("JSON");
     let found = findings(&report, "pcie.iommu");
-    assert_eq!(
-        found
-            .iter()
-            .filter(|finding| finding["outcome"] == "warn")
-            .count(),
-        16
-    );
+    assert_eq!(found.iter().filter(|finding| finding["outcome"] == "warn").count(), 16);
     assert!(found[0]["fix"]["command"].is_null());
     let text = run("table");
     assert_eq!(text.matches("pcie.iommu  ").count(), 1, "{text}");
@@ -363,9 +321,7 @@ fn groups_equal_findings() {
         );
     }
     assert!(
-        text.lines()
-            .nth(1)
-            .is_some_and(|line| line == "UNDETERMINED for rdma: 16 warnings"),
+        text.lines().nth(1).is_some_and(|line| line == "UNDETERMINED for rdma: 16 warnings"),
         "{text}"
     );
     let last = text.lines().last().expect("a line");
@@ -386,31 +342,19 @@ fn documents_begin_with_header() {
         ("gdr.path/1", &["topo", "--path", "GPU0", "NIC0"]),
         ("gdr.explain/1", &["explain", "pcie.acs"]),
         ("gdr.plan/1", &["fix", "mrrs", "--dry-run"]),
-        (
-            "gdr.probe/1",
-            &["probe", "copy", "--sim", "--quick", "--size", "4KiB"],
-        ),
+        ("gdr.probe/1", &["probe", "copy", "--sim", "--quick", "--size", "4KiB"]),
     ];
     for (schema, args) in commands {
         let gdr = match args[0] {
             "probe" => Gdr::new(),
             _ => Gdr::new().sysroot(dir.path()),
         };
-        let run = gdr
-            .args(*args)
-            .args(["--format", "json"])
-            .env("SOURCE_DATE_EPOCH", "0")
-            .run();
+        let run = gdr.args(*args).args(["--format", "json"]).env("SOURCE_DATE_EPOCH", "0").run();
         let version = env!("CARGO_PKG_VERSION");
         let begin = format!(
             "{{\n  \"schema\": \"{schema}\",\n  \"gdr\": \"{version}\",\n  \"taken\": \"1970-01-01T00:00:00Z\",\n"
         );
-        assert!(
-            run.stdout.starts_with(&begin),
-            "{args:?}: {}{}",
-            run.stdout,
-            run.stderr
-        );
+        assert!(run.stdout.starts_with(&begin), "{args:?}: {}{}", run.stdout, run.stderr);
     }
 }
 
@@ -441,8 +385,5 @@ fn profile_sets_severity() {
     // Several profiles ask for what any of them asks.
     let (_, report) = doctor("h200-x1", &["--profile", "rdma", "--profile", "async"]);
     assert_eq!(report["profiles"], serde_json::json!(["rdma", "async"]));
-    assert_eq!(
-        findings(&report, "param.peer-mapping")[0]["severity"],
-        "error"
-    );
+    assert_eq!(findings(&report, "param.peer-mapping")[0]["severity"], "error");
 }

@@ -31,12 +31,9 @@ fn findings(changes: &[(&str, &str)], statistics: &str) -> Vec<Value> {
     fs::write(&file, "eth0 rx_prio0_discards 3\neth0 rx_bytes 5\n").expect("a file");
     let library = fake_ethtool(root.path());
     let run = || {
-        let gdr = Gdr::with_sys(&sys)
-            .env("LD_PRELOAD", &library)
-            .env("FAKE_ETHTOOL", &file);
+        let gdr = Gdr::with_sys(&sys).env("LD_PRELOAD", &library).env("FAKE_ETHTOOL", &file);
         let only = "rdma.counters,pcie.errors";
-        gdr.args(["doctor", "--live", "--only", only, "--format", "json"])
-            .run()
+        gdr.args(["doctor", "--live", "--only", only, "--format", "json"]).run()
     };
     let change = || {
         // The first reading is made within milliseconds, the second one after 2 s.
@@ -80,10 +77,7 @@ fn rising_counters_are_findings() {
     for words in ["out_of_sequence +9", "rx_prio0_discards +5"] {
         assert!(text.contains(words), "{port:#}");
     }
-    assert!(
-        !text.contains("rx_write_requests") && !text.contains("rx_bytes"),
-        "{port:#}"
-    );
+    assert!(!text.contains("rx_write_requests") && !text.contains("rx_bytes"), "{port:#}");
     let function = of(&findings, "0000:04:00.0");
     assert_eq!(function["outcome"], "warn", "{function:#}");
     assert!(function.to_string().contains("BadTLP +4"), "{function:#}");
@@ -99,15 +93,10 @@ fn traffic_alone_is_no_finding() {
     let port = of(&findings, "mlx5_0");
     assert_eq!(port["outcome"], "pass", "{port:#}");
     assert!(
-        port["message"]
-            .as_str()
-            .is_some_and(|text| text.contains("No counter of errors rose")),
+        port["message"].as_str().is_some_and(|text| text.contains("No counter of errors rose")),
         "{port:#}"
     );
     for found in &findings {
-        assert!(
-            found["outcome"] == "pass" || found["outcome"] == "unknown",
-            "{found:#}"
-        );
+        assert!(found["outcome"] == "pass" || found["outcome"] == "unknown", "{found:#}");
     }
 }

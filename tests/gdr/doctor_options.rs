@@ -21,10 +21,7 @@ fn report(dir: &Path, args: &[&str]) -> Value {
 
 fn ids(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
-    let mut ids: Vec<&str> = findings
-        .iter()
-        .filter_map(|finding| finding["id"].as_str())
-        .collect();
+    let mut ids: Vec<&str> = findings.iter().filter_map(|finding| finding["id"].as_str()).collect();
     ids.dedup();
     ids
 }
@@ -60,21 +57,13 @@ fn exit_codes() {
     // Two sockets without a switch: the root ports only warn.
     let warns = Machine::load("dual-epyc").laid_out();
     assert_eq!(doctor(warns.path(), &acs).code, 0);
-    assert_eq!(
-        doctor(warns.path(), &[&acs[..], &["--fail-on", "warn"]].concat()).code,
-        1
-    );
+    assert_eq!(doctor(warns.path(), &[&acs[..], &["--fail-on", "warn"]].concat()).code, 1);
     let unknown = Machine::load("sound").laid_out();
     fs::remove_file(unknown.path().join("proc/self/limits")).expect("the file");
     let limits = ["--only", "limits.memlock"];
     assert_eq!(doctor(unknown.path(), &limits).code, 3);
-    let on = |level: &str| {
-        doctor(
-            unknown.path(),
-            &[&limits[..], &["--fail-on", level]].concat(),
-        )
-        .code
-    };
+    let on =
+        |level: &str| doctor(unknown.path(), &[&limits[..], &["--fail-on", level]].concat()).code;
     assert_eq!((on("warn"), on("unknown"), on("info")), (3, 1, 2));
 }
 
@@ -83,17 +72,10 @@ fn quiet_shows_only_problems() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let run = doctor(dir.path(), &["--platform", "bare-metal", "--quiet"]);
     run.assert_stdout("FAIL    pcie.acs");
-    assert!(
-        !run.stdout.contains("\npass ") && !run.stdout.contains("\nskip "),
-        "{}",
-        run.stdout
-    );
+    assert!(!run.stdout.contains("\npass ") && !run.stdout.contains("\nskip "), "{}", run.stdout);
     // The worst stands first, and nothing that is well before it.
     let all = doctor(dir.path(), &["--platform", "bare-metal", "--verbose"]).stdout;
-    let at = |word: &str| {
-        all.find(word)
-            .unwrap_or_else(|| panic!("no {word:?} in {all}"))
-    };
+    let at = |word: &str| all.find(word).unwrap_or_else(|| panic!("no {word:?} in {all}"));
     assert!(at("\nFAIL ") < at("\npass "), "{all}");
     assert!(at("GPUDirect RDMA: ") < at("\nFAIL "));
     // Else what passes is a number, and the last line is the next step.
@@ -104,19 +86,11 @@ fn quiet_shows_only_problems() {
             || lines[1].starts_with("UNDETERMINED for rdma: ")
     );
     assert!(
-        lines
-            .iter()
-            .any(|line| line.contains(" passed, ") && line.ends_with("(-v lists them)"))
+        lines.iter().any(|line| line.contains(" passed, ") && line.ends_with("(-v lists them)"))
     );
     let root = dir.path().display();
-    assert_eq!(
-        lines[lines.len() - 1],
-        format!("Next step: gdr --sysroot {root} fix acs")
-    );
-    assert!(
-        !lines.iter().any(|line| line.starts_with("pass ")),
-        "{lines:#?}"
-    );
+    assert_eq!(lines[lines.len() - 1], format!("Next step: gdr --sysroot {root} fix acs"));
+    assert!(!lines.iter().any(|line| line.starts_with("pass ")), "{lines:#?}");
 }
 
 /// A library's answer that is no JSON is noted where it is read.
@@ -131,12 +105,9 @@ fn selection_loads_only_needed_libraries() {
     let read = |args: &[&str]| {
         let report = report(dir.path(), args);
         let notes = report["notes"].as_array().expect("notes").clone();
-        let sources = notes
-            .iter()
-            .filter_map(|note| note["source"].as_str().map(str::to_owned));
-        let mut sources: Vec<String> = sources
-            .filter(|source| ["NVML", "CUDA", "verbs"].contains(&source.as_str()))
-            .collect();
+        let sources = notes.iter().filter_map(|note| note["source"].as_str().map(str::to_owned));
+        let mut sources: Vec<String> =
+            sources.filter(|source| ["NVML", "CUDA", "verbs"].contains(&source.as_str())).collect();
         sources.sort();
         sources.join(" ")
     };
@@ -146,13 +117,7 @@ fn selection_loads_only_needed_libraries() {
     assert_eq!(read(&["--only", "pcie"]), "NVML");
     assert_eq!(read(&["--only", "rdma.core"]), "verbs");
     assert_eq!(read(&["--only", "gpu.writes-ordering"]), "CUDA");
-    assert_eq!(
-        read(&[
-            "--only",
-            "pcie.shared,pcie.errors,limits,platform,sw.net-plugin"
-        ]),
-        ""
-    );
+    assert_eq!(read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw.net-plugin"]), "");
 }
 
 #[test]
@@ -164,10 +129,7 @@ fn single_check_matches_full_report() {
         for id in ids(&all) {
             let of_it = |report: &Value| -> Vec<Value> {
                 let findings = report["findings"].as_array().expect("findings").iter();
-                findings
-                    .filter(|finding| finding["id"] == id)
-                    .cloned()
-                    .collect()
+                findings.filter(|finding| finding["id"] == id).cloned().collect()
             };
             let alone = report(dir.path(), &["--profile", "all", "--only", id]);
             assert_eq!(of_it(&alone), of_it(&all), "{name}: {id}");
@@ -185,14 +147,7 @@ fn verbose_shows_evidence() {
 #[test]
 fn profiles_have_verdicts() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
-    let args = [
-        "--platform",
-        "bare-metal",
-        "--profile",
-        "rdma",
-        "--profile",
-        "gdrcopy",
-    ];
+    let args = ["--platform", "bare-metal", "--profile", "rdma", "--profile", "gdrcopy"];
     let report = report(dir.path(), &args);
     let readiness = report["readiness"].as_array().expect("verdicts");
     let of = |profile: &str| {
@@ -200,10 +155,7 @@ fn profiles_have_verdicts() {
         found.expect("a verdict")
     };
     let text = of("rdma")["text"].as_str().expect("a sentence");
-    assert!(
-        text.starts_with("GPUDirect RDMA: ") && text.contains("pcie.acs"),
-        "{text}"
-    );
+    assert!(text.starts_with("GPUDirect RDMA: ") && text.contains("pcie.acs"), "{text}");
     assert_ne!(of("rdma")["state"], "ready");
     assert_ne!(of("gdrcopy")["state"], "not_ready");
 }
@@ -233,18 +185,12 @@ fn reads_user_profiles() {
         "ours",
         "name = 'ours'\nabout = 'Ours: a test'\nincludes = ['gdrcopy']\n[checks]\n'gpu.*' = { severity = 'warn' }\n",
     );
-    write(
-        "loop",
-        "name = 'loop'\nabout = 'Loop: itself'\nincludes = ['loop']\n",
-    );
+    write("loop", "name = 'loop'\nabout = 'Loop: itself'\nincludes = ['loop']\n");
     write(
         "wrong",
         "name = 'wrong'\nabout = 'x'\n\n[checks]\n'gpu.present' = { sevrity = 'error' }\n",
     );
-    write(
-        "nobody",
-        "name = 'nobody'\nabout = 'x'\n[checks]\n'gpu.nothing' = {}\n",
-    );
+    write("nobody", "name = 'nobody'\nabout = 'x'\n[checks]\n'gpu.nothing' = {}\n");
     let ask = |name: &str| {
         Gdr::new()
             .sysroot(machine.path())
@@ -276,20 +222,13 @@ fn reads_user_profiles() {
 #[test]
 fn markdown_has_every_finding() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
-    let text = doctor(
-        dir.path(),
-        &["--platform", "bare-metal", "--format", "markdown"],
-    )
-    .stdout;
+    let text = doctor(dir.path(), &["--platform", "bare-metal", "--format", "markdown"]).stdout;
     assert!(text.starts_with("# gdr doctor: "), "{text}");
     let report = report(dir.path(), &["--platform", "bare-metal"]);
     for id in ids(&report) {
         assert!(text.contains(id), "{id} is not in {text}");
     }
-    assert!(
-        text.contains("\n```\nsetpci -s "),
-        "commands stand by themselves: {text}"
-    );
+    assert!(text.contains("\n```\nsetpci -s "), "commands stand by themselves: {text}");
 }
 
 #[test]
@@ -299,10 +238,7 @@ fn promtool_accepts_metrics() {
         let dir = Machine::load(name).laid_out();
         let metrics = doctor(dir.path(), &["--profile", "all", "--format", "prometheus"]).stdout;
         let report = report(dir.path(), &["--profile", "all"]);
-        let failed = format!(
-            "gdr_findings{{outcome=\"fail\"}} {}\n",
-            report["summary"]["fail"]
-        );
+        let failed = format!("gdr_findings{{outcome=\"fail\"}} {}\n", report["summary"]["fail"]);
         assert!(metrics.contains(&failed), "{name}: {metrics}");
         let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])

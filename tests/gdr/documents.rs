@@ -12,11 +12,7 @@ fn documents() -> Vec<PathBuf> {
     fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).expect("a directory") {
             let path = entry.expect("an entry").path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && !name.starts_with('.') {
                 walk(&path, found);
             } else if name.ends_with(".md") {
@@ -45,20 +41,13 @@ fn local_links_exist() {
             links += 1;
         }
     }
-    assert!(
-        links > 50,
-        "only {links} links: this test no longer reads the documents"
-    );
+    assert!(links > 50, "only {links} links: this test no longer reads the documents");
 }
 
 #[test]
 fn readme_is_short() {
     let text = fs::read_to_string(root().join("README.md")).expect("README.md");
-    assert!(
-        text.lines().count() <= 200,
-        "README.md: {} lines",
-        text.lines().count()
-    );
+    assert!(text.lines().count() <= 200, "README.md: {} lines", text.lines().count());
 }
 
 /// What a command prints, from the repository's root.
@@ -112,8 +101,5 @@ fn examples_match_output() {
             fs::write(&document, written).expect("a document");
         }
     }
-    assert!(
-        examples > 5,
-        "only {examples} examples: this test no longer reads the documents"
-    );
+    assert!(examples > 5, "only {examples} examples: this test no longer reads the documents");
 }

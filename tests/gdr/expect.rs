@@ -11,10 +11,7 @@ use crate::support::{Gdr, Node, Run, gdr, scratch};
 /// Derives a profile from these sources and returns its path.
 fn derive(dir: &Path, sources: &[&Path]) -> (String, Run) {
     let file = dir.join("site.toml").to_string_lossy().into_owned();
-    let run = Gdr::new()
-        .args(["expect", "--force", "--write", &file])
-        .args(sources)
-        .run();
+    let run = Gdr::new().args(["expect", "--force", "--write", &file]).args(sources).run();
     (file, run)
 }
 
@@ -22,10 +19,7 @@ fn derive(dir: &Path, sources: &[&Path]) -> (String, Run) {
 fn profile(dir: &Path) -> String {
     let root = Node::good().laid_out();
     let file = dir.join("site.toml").to_string_lossy().into_owned();
-    let run = Gdr::new()
-        .sysroot(root.path())
-        .args(["expect", "-w", &file])
-        .run();
+    let run = Gdr::new().sysroot(root.path()).args(["expect", "-w", &file]).run();
     run.assert_code(0);
     file
 }
@@ -40,11 +34,8 @@ fn differences(node: &Node, profile: &str) -> Vec<Value> {
     let report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     let findings = report["findings"].as_array().expect("findings").iter();
-    let findings = findings.filter(|finding| {
-        finding["id"]
-            .as_str()
-            .is_some_and(|id| id.starts_with("expect."))
-    });
+    let findings = findings
+        .filter(|finding| finding["id"].as_str().is_some_and(|id| id.starts_with("expect.")));
     let wrong =
         findings.filter(|finding| finding["outcome"] != "pass" && finding["outcome"] != "skip");
     wrong.cloned().collect()
@@ -79,10 +70,7 @@ fn good_node_is_as_expected() {
         "active = 1",
         "rate = 400",
     ] {
-        assert!(
-            text.contains(&format!("{line}\n")),
-            "{line} is not in\n{text}"
-        );
+        assert!(text.contains(&format!("{line}\n")), "{line} is not in\n{text}");
     }
     let found = differences(&Node::good(), &profile);
     assert!(found.is_empty(), "{found:#?}");
@@ -186,9 +174,7 @@ const PLANTED: &[Planted] = &[
         what: "another driver",
         plant: |node| {
             let files = &mut node.machine.extra.files;
-            let text = files
-                .get_mut("sys/module/nvidia/version")
-                .expect("the version");
+            let text = files.get_mut("sys/module/nvidia/version").expect("the version");
             *text = serde_json::from_value(json!(["570.86.15"])).expect("lines");
             let line = [
                 "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build",
@@ -331,9 +317,7 @@ const PLANTED: &[Planted] = &[
     Planted {
         what: "an NVLink that is down",
         plant: |node| {
-            let links = node.gpu(5)["active_links"]["known"]
-                .as_array_mut()
-                .expect("links");
+            let links = node.gpu(5)["active_links"]["known"].as_array_mut().expect("links");
             links.pop();
         },
         check: "expect.pairs",
@@ -380,10 +364,7 @@ fn differences_fail_doctor() {
     run.assert_code(1);
     run.assert_stdout("1 of 8 GPUs missing: 0000:9b:00.0.");
     // Without an expectation the checks are not in the report.
-    let plain = Gdr::new()
-        .sysroot(root.path())
-        .args(["doctor", "--format", "json"])
-        .run();
+    let plain = Gdr::new().sysroot(root.path()).args(["doctor", "--format", "json"]).run();
     assert!(!plain.stdout.contains("expect."), "{}", plain.stdout);
     let named = Gdr::new()
         .sysroot(root.path())
@@ -402,15 +383,7 @@ fn recorded_machines_are_as_they_are() {
         let (profile, run) = derive(dir.path(), &[&snapshot]);
         run.assert_code(0);
         let snapshot = snapshot.to_string_lossy();
-        let run = gdr(&[
-            "--from",
-            &snapshot,
-            "doctor",
-            "--only",
-            "expect",
-            "--profile",
-            &profile,
-        ]);
+        let run = gdr(&["--from", &snapshot, "doctor", "--only", "expect", "--profile", &profile]);
         run.assert_code(0);
     }
 }
@@ -424,17 +397,10 @@ fn refuses_an_existing_file_and_a_broken_machine() {
     fs::write(&file, "kept").expect("a file");
     let good = Node::good().laid_out();
     let mut broken = Node::good();
-    broken
-        .machine
-        .devices
-        .retain(|device| device.rdma.is_none());
+    broken.machine.devices.retain(|device| device.rdma.is_none());
     let broken = broken.laid_out();
     let expect = |root: &Path, options: &[&str]| {
-        let run = Gdr::new()
-            .sysroot(root)
-            .args(["expect"])
-            .args(options)
-            .run();
+        let run = Gdr::new().sysroot(root).args(["expect"]).args(options).run();
         (run, fs::read_to_string(&file).unwrap_or_default())
     };
     let (run, text) = expect(good.path(), &["--write", &name]);
@@ -490,20 +456,13 @@ fn several_good_nodes_are_merged() {
     let record = |name: &str, node: &Node| {
         let root = node.laid_out();
         let file = dir.path().join(name);
-        let run = Gdr::new()
-            .sysroot(root.path())
-            .args(["snapshot", "-o"])
-            .args([&file])
-            .run();
+        let run = Gdr::new().sysroot(root.path()).args(["snapshot", "-o"]).args([&file]).run();
         run.assert_code(0);
         file
     };
     let mut other = Node::good();
     other.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").fw = Some("28.39.1002".to_owned());
-    let (one, two) = (
-        record("one.json", &Node::good()),
-        record("two.json", &other),
-    );
+    let (one, two) = (record("one.json", &Node::good()), record("two.json", &other));
     let (profile, run) = derive(dir.path(), &[&one, &two]);
     run.assert_code(0);
     run.assert_stderr("nics.firmware: 28.43.2026, and mlx5_0 28.43.2026, mlx5_1 28.39.1002");
@@ -518,9 +477,7 @@ fn several_good_nodes_are_merged() {
 fn probes_are_judged_by_minimum_bandwidths() {
     let dir = scratch();
     let file = dir.path().join("host.json");
-    let run = gdr(&[
-        "probe", "host", "--sim", "--quick", "--size", "64KiB", "--format", "json",
-    ]);
+    let run = gdr(&["probe", "host", "--sim", "--quick", "--size", "64KiB", "--format", "json"]);
     run.assert_code(0);
     fs::write(&file, &run.stdout).expect("a file");
     let (profile, run) = derive(dir.path(), &[&file]);
@@ -564,14 +521,8 @@ fn wrong_input_is_an_error() {
     let file = dir.path().join("x.toml");
     let name = file.to_string_lossy().into_owned();
     for (text, words) in [
-        (
-            "name = 'x'\nabout = ''\n[expect]\ngpus = 8\n",
-            "unknown key",
-        ),
-        (
-            "name = 'x'\nabout = ''\n[expect.gpus]\ncuont = 8\n",
-            "unknown key",
-        ),
+        ("name = 'x'\nabout = ''\n[expect]\ngpus = 8\n", "unknown key"),
+        ("name = 'x'\nabout = ''\n[expect.gpus]\ncuont = 8\n", "unknown key"),
         ("name = 'x'\nabout = ''\nexpect = 1\n", "wrong type"),
     ] {
         fs::write(&file, text).expect("a file");
@@ -586,13 +537,8 @@ fn wrong_input_is_an_error() {
     let run = gdr(&["expect", &name]);
     run.assert_code(2);
     run.assert_stderr("gdr.probe/1");
-    let run = gdr(&[
-        "--from",
-        "tests/recorded/h200-x1/snapshot.json",
-        "expect",
-        "--include",
-        "rdmaa",
-    ]);
+    let run =
+        gdr(&["--from", "tests/recorded/h200-x1/snapshot.json", "expect", "--include", "rdmaa"]);
     run.assert_code(2);
     run.assert_stderr("did you mean 'rdma'");
 }

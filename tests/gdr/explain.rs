@@ -60,13 +60,8 @@ fn line_file_and_stdin_find_the_same_check() {
 
 #[test]
 fn accepts_line_with_leading_hyphen() {
-    let run = gdr(&[
-        "explain",
-        "--use_cuda=0: unrecognized option",
-        "--no-run",
-        "--format",
-        "json",
-    ]);
+    let run =
+        gdr(&["explain", "--use_cuda=0: unrecognized option", "--no-run", "--format", "json"]);
     assert_eq!(json(&run)["matches"][0]["check"], "tools.perftest");
 }
 
@@ -74,36 +69,24 @@ fn accepts_line_with_leading_hyphen() {
 fn runs_matched_checks_on_named_machine() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let line = "NET/IB : Got completion with error 4, opcode 1, len 21938, vendor err 81";
-    let run = |args: &[&str]| {
-        Gdr::new()
-            .sysroot(dir.path())
-            .args(["explain", line])
-            .args(args)
-            .run()
-    };
+    let run =
+        |args: &[&str]| Gdr::new().sysroot(dir.path()).args(["explain", line]).args(args).run();
     let report = json(&run(&["--format", "json"]));
     assert_eq!(report["matches"][0]["check"], "pcie.acs");
     let findings = report["findings"].as_array().expect("findings");
     assert_eq!(findings[0]["id"], "pcie.acs", "the first match comes first");
     let matches = report["matches"].as_array().expect("matches");
     assert!(
-        findings
-            .iter()
-            .all(|finding| matches.iter().any(|found| found["check"] == finding["id"])),
+        findings.iter().all(|finding| matches.iter().any(|found| found["check"] == finding["id"])),
         "only checks of the matches run"
     );
     assert!(
-        findings
-            .iter()
-            .any(|finding| finding["id"] == "pcie.acs" && finding["outcome"] == "fail")
+        findings.iter().any(|finding| finding["id"] == "pcie.acs" && finding["outcome"] == "fail")
     );
     let page = run(&[]);
     assert_eq!(page.code, 0);
-    let place = |text: &str| {
-        page.stdout
-            .find(text)
-            .unwrap_or_else(|| panic!("{text}: {}", page.stdout))
-    };
+    let place =
+        |text: &str| page.stdout.find(text).unwrap_or_else(|| panic!("{text}: {}", page.stdout));
     assert!(
         place("was not answered") < place("FAIL") && place("FAIL") < place("setpci"),
         "{}",
@@ -124,27 +107,18 @@ fn checks_of_machine_decide_order() {
     let order = |report: &Value| -> Vec<(String, String)> {
         let matches = report["matches"].as_array().expect("matches");
         let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
-        matches
-            .iter()
-            .map(|found| (text(&found["check"]), text(&found["standing"])))
-            .collect()
+        matches.iter().map(|found| (text(&found["check"]), text(&found["standing"]))).collect()
     };
     let pair = |check: &str, standing: &str| (check.to_owned(), standing.to_owned());
     let text_alone = order(&json(&run(&["--no-run", "--format", "json"])));
     assert_eq!(text_alone[0], pair("peermem.loaded", "none"));
     let on_machine = order(&json(&run(&["--format", "json"])));
     assert_eq!(on_machine[0], pair("pcie.acs", "confirmed"));
-    assert!(
-        on_machine.contains(&pair("peermem.loaded", "excluded")),
-        "{on_machine:?}"
-    );
+    assert!(on_machine.contains(&pair("peermem.loaded", "excluded")), "{on_machine:?}");
     assert!(on_machine.is_sorted_by_key(|(_, standing)| standing == "excluded"));
     let page = run(&[]).stdout;
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
-    assert!(
-        place("FAIL") < place("possible: No peer memory module"),
-        "{page}"
-    );
+    assert!(place("FAIL") < place("possible: No peer memory module"), "{page}");
     assert!(
         place("possible: No peer memory module") < place("passed:   peermem.loaded: "),
         "{page}"
@@ -165,24 +139,12 @@ type PageCase<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str]);
 
 fn assert_pages(cases: &[PageCase<'_>]) {
     for (args, expected, absent) in cases {
-        let run = Gdr::new()
-            .env("COLUMNS", "1000")
-            .args(["explain"])
-            .args(*args)
-            .run();
+        let run = Gdr::new().env("COLUMNS", "1000").args(["explain"]).args(*args).run();
         for words in *expected {
-            assert!(
-                run.stdout.contains(words),
-                "{args:?}: {words}: {}",
-                run.stdout
-            );
+            assert!(run.stdout.contains(words), "{args:?}: {words}: {}", run.stdout);
         }
         for words in *absent {
-            assert!(
-                !run.stdout.contains(words),
-                "{args:?}: {words}: {}",
-                run.stdout
-            );
+            assert!(!run.stdout.contains(words), "{args:?}: {words}: {}", run.stdout);
         }
         let causes = run.stdout.matches("The limit of locked memory").count();
         assert!(causes <= 1, "{}", run.stdout);
@@ -245,11 +207,7 @@ fn page_of_a_machine_says_what_could_not_be_checked() {
             &["/proc/self/environ", "NCCL_IGNORE_DISABLED_P2P=1 hides"],
         ),
         (
-            &[
-                "P2P is disabled between connected GPUs 1 and 0.",
-                "--sysroot",
-                root,
-            ],
+            &["P2P is disabled between connected GPUs 1 and 0.", "--sysroot", root],
             &["env.contradiction could not be checked here: the variables of the program count"],
             &["Not the cause"],
         ),
@@ -266,20 +224,14 @@ fn uses_named_profiles() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     Machine::load("sound").lay_out(dir.path());
     let run = |args: &[&str]| {
-        let run = Gdr::new()
-            .sysroot(dir.path())
-            .args(["explain", LINE])
-            .args(args)
-            .run();
+        let run = Gdr::new().sysroot(dir.path()).args(["explain", LINE]).args(args).run();
         assert_eq!(run.code, 0, "{run:?}");
         run
     };
     let outcomes = |profiles: &[&str]| {
         let report = json(&run(&[&["--format", "json"], profiles].concat()));
         let findings = report["findings"].as_array().expect("findings");
-        let memlock = findings
-            .iter()
-            .find(|finding| finding["id"] == "limits.memlock");
+        let memlock = findings.iter().find(|finding| finding["id"] == "limits.memlock");
         let severity = memlock.expect("its check")["severity"].clone();
         (report["profiles"].clone(), severity)
     };
@@ -287,20 +239,10 @@ fn uses_named_profiles() {
     let (names, rdma) = outcomes(&[]);
     assert_eq!(names, serde_json::json!(["rdma"]));
     assert_ne!(rdma, "info");
-    assert_eq!(
-        outcomes(&["--profile", "p2p"]),
-        (serde_json::json!(["p2p"]), Value::from("info"))
-    );
+    assert_eq!(outcomes(&["--profile", "p2p"]), (serde_json::json!(["p2p"]), Value::from("info")));
     let both = serde_json::json!(["p2p", "rdma"]);
-    assert_eq!(
-        outcomes(&["--profile", "p2p", "--profile", "rdma"]),
-        (both, rdma)
-    );
-    assert!(
-        run(&["--profile", "p2p"])
-            .stdout
-            .contains("profiles: p2p\n")
-    );
+    assert_eq!(outcomes(&["--profile", "p2p", "--profile", "rdma"]), (both, rdma));
+    assert!(run(&["--profile", "p2p"]).stdout.contains("profiles: p2p\n"));
     let wrong = gdr(&["explain", LINE, "--profile", "nosuch"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
     wrong.assert_stderr("'nosuch'");
@@ -320,43 +262,23 @@ fn explains_check_id() {
 
 #[test]
 fn no_match_exits_with_1() {
-    let run = gdr(&[
-        "explain",
-        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
-    ]);
+    let run = gdr(&["explain", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"]);
     assert_eq!(run.code, 1);
-    assert!(
-        run.stdout.starts_with("No known symptom in 1 line of text"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.starts_with("No known symptom in 1 line of text"), "{}", run.stdout);
     let run = piped(&["explain", "-", "--format", "json"], b"");
-    assert_eq!(
-        (run.code, json(&run)["matches"].clone()),
-        (1, Value::Array(Vec::new()))
-    );
+    assert_eq!((run.code, json(&run)["matches"].clone()), (1, Value::Array(Vec::new())));
 }
 
 #[test]
 fn rejects_invalid_input() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for what in [
-        "pcie.nothing",
-        "/no/such/file.log",
-        dir.path().to_str().expect("a path"),
-    ] {
+    for what in ["pcie.nothing", "/no/such/file.log", dir.path().to_str().expect("a path")] {
         let run = gdr(&["explain", what]);
         assert_eq!(run.code, 2, "{what}: {run:?}");
-        assert!(
-            run.stderr.contains(what) && run.stdout.is_empty(),
-            "{run:?}"
-        );
+        assert!(run.stderr.contains(what) && run.stdout.is_empty(), "{run:?}");
     }
     assert_eq!(gdr(&["explain"]).code, 2);
-    assert_eq!(
-        piped(&["explain", "-", "--from", "-"], LINE.as_bytes()).code,
-        2
-    );
+    assert_eq!(piped(&["explain", "-", "--from", "-"], LINE.as_bytes()).code, 2);
 }
 
 #[test]
@@ -386,9 +308,8 @@ fn page_fits_terminal() {
     assert_eq!(run.code, 0);
     for line in run.stdout.lines() {
         // Commands and addresses are never wrapped.
-        let whole = ["fix:", "check:", "source:", "setpci", "http"]
-            .iter()
-            .any(|word| line.contains(word));
+        let whole =
+            ["fix:", "check:", "source:", "setpci", "http"].iter().any(|word| line.contains(word));
         assert!(whole || line.chars().count() <= 80, "{line}");
     }
     assert!(!run.stdout.contains('\u{1b}'));

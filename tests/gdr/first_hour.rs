@@ -73,41 +73,17 @@ fn recorded_machines_are_answered() {
             forbidden: &[],
         },
         Case {
-            args: &[
-                "--from",
-                TWO_GPUS,
-                "doctor",
-                "--profile",
-                "p2p",
-                "--format",
-                "html",
-            ],
+            args: &["--from", TWO_GPUS, "doctor", "--profile", "p2p", "--format", "html"],
             expected: &["<p class=\"step\">Next step: <code>gdr probe p2p</code></p>"],
             forbidden: &[],
         },
         Case {
-            args: &[
-                "probe",
-                "copy",
-                "--sim",
-                "--quick",
-                "--size=64KiB",
-                "--format",
-                "html",
-            ],
+            args: &["probe", "copy", "--sim", "--quick", "--size=64KiB", "--format", "html"],
             expected: &["of them without a problem</summary>"],
             forbidden: &[],
         },
         Case {
-            args: &[
-                "--from",
-                TWO_GPUS,
-                "--color",
-                "always",
-                "doctor",
-                "--profile",
-                "p2p",
-            ],
+            args: &["--from", TWO_GPUS, "--color", "always", "doctor", "--profile", "p2p"],
             expected: &["Next step: \u{1b}[1m\u{1b}[36mgdr probe p2p\u{1b}[0m"],
             forbidden: &[],
         },
@@ -116,11 +92,7 @@ fn recorded_machines_are_answered() {
             expected: &["Next step: modprobe nvidia"],
             forbidden: &["Next step: sudo gdr fix"],
         },
-        Case {
-            args: &["fix", "asc"],
-            expected: &["did you mean 'acs'?"],
-            forbidden: &[],
-        },
+        Case { args: &["fix", "asc"], expected: &["did you mean 'acs'?"], forbidden: &[] },
     ];
     for case in &cases {
         check(case, &Gdr::new().args(case.args).run());
@@ -139,10 +111,7 @@ fn laid_out_machine_is_answered() {
         },
         Case {
             args: &["fix", "acs", "--dry-run"],
-            expected: &[
-                "setpci -s 0000:17:01.0 ECAP_ACS+0x6.w=0000:000c",
-                "caution: ",
-            ],
+            expected: &["setpci -s 0000:17:01.0 ECAP_ACS+0x6.w=0000:000c", "caution: "],
             forbidden: &["mind:"],
         },
     ];
@@ -155,20 +124,8 @@ fn laid_out_machine_is_answered() {
 #[test]
 fn probes_and_fleets_are_answered() {
     let dir = scratch();
-    let missing = dir
-        .path()
-        .join("missing/figures.json")
-        .display()
-        .to_string();
-    let save = [
-        "probe",
-        "copy",
-        "--sim",
-        "--quick",
-        "--size=64KiB",
-        "--save",
-        &missing,
-    ];
+    let missing = dir.path().join("missing/figures.json").display().to_string();
+    let save = ["probe", "copy", "--sim", "--quick", "--size=64KiB", "--save", &missing];
     let case = Case {
         args: &save,
         expected: &["--save: cannot write", "nothing was measured"],
@@ -178,19 +135,9 @@ fn probes_and_fleets_are_answered() {
 
     // A node that is a second late is no news.
     let meeting = dir.path().join("meeting").display().to_string();
-    let late = [
-        "fleet",
-        "doctor",
-        "--arrival",
-        "1",
-        "--rendezvous",
-        &meeting,
-    ];
-    let case = Case {
-        args: &late,
-        expected: &["rank 0 has not written it"],
-        forbidden: &["waiting for"],
-    };
+    let late = ["fleet", "doctor", "--arrival", "1", "--rendezvous", &meeting];
+    let case =
+        Case { args: &late, expected: &["rank 0 has not written it"], forbidden: &["waiting for"] };
     let variables = [
         ("OMPI_COMM_WORLD_RANK", "1"),
         ("OMPI_COMM_WORLD_SIZE", "2"),
@@ -199,9 +146,7 @@ fn probes_and_fleets_are_answered() {
     ];
     let gdr = variables
         .iter()
-        .fold(Gdr::new().args(case.args), |gdr, (name, value)| {
-            gdr.env(name, value)
-        });
+        .fold(Gdr::new().args(case.args), |gdr, (name, value)| gdr.env(name, value));
     check(&case, &gdr.run());
 }
 
@@ -211,9 +156,7 @@ fn junit_of_a_fleet_names_the_check() {
     let dir = scratch();
     let at = dir.path().join("reports");
     fs::create_dir(&at).expect("a directory");
-    let report = Gdr::new()
-        .args(["--from", TWO_GPUS, "doctor", "--format", "json"])
-        .run();
+    let report = Gdr::new().args(["--from", TWO_GPUS, "doctor", "--format", "json"]).run();
     fs::write(at.join("node1.json"), &report.stdout).expect("a file");
     let at = at.display().to_string();
     let case = Case {
@@ -227,10 +170,7 @@ fn junit_of_a_fleet_names_the_check() {
     check(&case, &Gdr::new().args(case.args).run());
     let case = Case {
         args: &["fleet", "report", &at, "--format", "html"],
-        expected: &[
-            "What to do first on 1 node</summary>",
-            "Install a NIC with RDMA",
-        ],
+        expected: &["What to do first on 1 node</summary>", "Install a NIC with RDMA"],
         forbidden: &[],
     };
     check(&case, &Gdr::new().args(case.args).run());

@@ -16,11 +16,8 @@ fn clears_redirecting_ports_and_undoes_it() {
     let (gpu, nic) = (bench.config("0000:02:00.0"), bench.config("0000:02:01.0"));
     let failed = |bench: &Bench| {
         let found = bench.outcomes("pcie.acs", &[]);
-        let failed: Vec<&str> = found
-            .iter()
-            .filter(|(_, o)| *o == "fail")
-            .map(|(s, _)| s.as_str())
-            .collect();
+        let failed: Vec<&str> =
+            found.iter().filter(|(_, o)| *o == "fail").map(|(s, _)| s.as_str()).collect();
         assert_eq!(failed, ["0000:02:00.0", "0000:02:01.0"]);
     };
     failed(&bench);
@@ -70,11 +67,7 @@ fn plans_for_recorded_machine() {
             }
             Err(_) => text.to_owned(),
         };
-        assert_eq!(
-            (plan(&here.stdout), here.code),
-            (plan(&there.stdout), there.code),
-            "{format}"
-        );
+        assert_eq!((plan(&here.stdout), here.code), (plan(&there.stdout), there.code), "{format}");
         here.assert_stdout("0000:02:01.0");
     }
     let run = crate::support::gdr(&["fix-acs", "--yes", "--from", file]);
@@ -92,10 +85,7 @@ fn selects_ports() {
         let run = bench.gdr(&[&["fix-acs", "--dry-run", "--format", "json"], args].concat());
         run.assert_code(0);
         let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
-        let steps = plan["repairs"][0]["steps"]
-            .as_array()
-            .expect("steps")
-            .clone();
+        let steps = plan["repairs"][0]["steps"].as_array().expect("steps").clone();
         let step = |step: &Value| {
             (
                 step["bdf"].as_str().expect("an address").to_owned(),
@@ -107,25 +97,15 @@ fn selects_ports() {
     };
     let of = |bdf: &str, old, new| (bdf.to_owned(), old, new);
     // Egress control is kept if no vector bit blocks the other port.
-    let (gpu, nic) = (
-        of("0000:02:00.0", 0x3d, 0x31),
-        of("0000:02:01.0", 0x19, 0x11),
-    );
+    let (gpu, nic) = (of("0000:02:00.0", 0x3d, 0x31), of("0000:02:01.0", 0x19, 0x11));
     assert_eq!(plan(&[]), [gpu.clone(), nic.clone()]);
     assert_eq!(plan(&["--pair", "GPU0", "NIC0"]), [gpu, nic.clone()]);
     assert_eq!(plan(&["--pair", "gpu0", "mlx5_0"]).len(), 2);
-    assert_eq!(
-        plan(&["--device", "0000:02:01.0"]),
-        std::slice::from_ref(&nic)
-    );
+    assert_eq!(plan(&["--device", "0000:02:01.0"]), std::slice::from_ref(&nic));
     // --all-bridges also clears egress control; the root port is not part of the pair.
     assert_eq!(
         plan(&["--all-bridges"]),
-        [
-            of("0000:00:01.0", 0x1d, 0x11),
-            of("0000:02:00.0", 0x3d, 0x11),
-            nic
-        ]
+        [of("0000:00:01.0", 0x1d, 0x11), of("0000:02:00.0", 0x3d, 0x11), nic]
     );
     let unknown = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
     unknown.assert_code(1);
@@ -140,10 +120,9 @@ fn refusals_change_nothing() {
         crate::support::merge(&mut whole, &patch);
         whole
     };
-    let held = merge(
-        json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
-        "02:01.0": {"below": {"04:00.0": {"driver": "vfio-pci"}}}}}}}}}}}),
-    );
+    let held =
+        merge(json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
+        "02:01.0": {"below": {"04:00.0": {"driver": "vfio-pci"}}}}}}}}}}}));
     let locked = merge(
         json!({"files": {"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]}}),
     );

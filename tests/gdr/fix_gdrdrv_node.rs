@@ -12,10 +12,7 @@ const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
     // The real programs, on the root's nodes.
-    bench.tool(
-        "mknod",
-        "exec /usr/bin/mknod \"$1\" \"$2\" \"$GDR_ROOT$3\" \"$4\" \"$5\" \"$6\"",
-    );
+    bench.tool("mknod", "exec /usr/bin/mknod \"$1\" \"$2\" \"$GDR_ROOT$3\" \"$4\" \"$5\" \"$6\"");
     bench.tool("rm", "exec /bin/rm \"$1\" \"$GDR_ROOT$2\"");
     bench.tool("chmod", "exec /bin/chmod \"$1\" \"$GDR_ROOT$2\"");
     bench.tool("udevadm", "exit 0");
@@ -27,11 +24,7 @@ fn node(bench: &Bench) -> Option<(u32, u32, u32)> {
     let meta = fs::symlink_metadata(bench.root().join("dev/gdrdrv")).ok()?;
     let device = meta.rdev();
     assert!(meta.file_type().is_char_device());
-    Some((
-        major_of(device),
-        (device & 0xff) as u32,
-        meta.permissions().mode() & 0o7777,
-    ))
+    Some((major_of(device), (device & 0xff) as u32, meta.permissions().mode() & 0o7777))
 }
 
 /// Linux's `major` for small numbers.
@@ -40,16 +33,11 @@ fn major_of(device: u64) -> u32 {
 }
 
 fn outcome(bench: &Bench) -> String {
-    bench
-        .outcomes("gdrdrv.node", &CHECK)
-        .remove("/dev/gdrdrv")
-        .expect("a finding")
+    bench.outcomes("gdrdrv.node", &CHECK).remove("/dev/gdrdrv").expect("a finding")
 }
 
 fn make(bench: &Bench, major: u32, mode: &str) {
-    bench.root_command(&format!(
-        "rm -f dev/gdrdrv && mknod -m {mode} dev/gdrdrv c {major} 0"
-    ));
+    bench.root_command(&format!("rm -f dev/gdrdrv && mknod -m {mode} dev/gdrdrv c {major} 0"));
 }
 
 /// The next boot: an empty /dev, another major number, and the rule's command as parsed by the real udevadm, with /dev and
@@ -73,26 +61,14 @@ fn reboot(bench: &Bench, major: u32) {
         eval "$command"
     "#;
     let mut unshare = Command::new("unshare");
-    let output = unshare
-        .args(["-m", "sh", "-c", script, "sh"])
-        .arg(bench.root())
-        .output()
-        .expect("unshare");
+    let output =
+        unshare.args(["-m", "sh", "-c", script, "sh"]).arg(bench.root()).output().expect("unshare");
     let log = fs::read_to_string(bench.root().join("said")).unwrap_or_default();
-    assert!(
-        output.status.success(),
-        "{}{log}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}{log}", String::from_utf8_lossy(&output.stderr));
     // udevadm names the line of an invalid rule.
-    let of_the_rule: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("gdr-gdrdrv.rules:"))
-        .collect();
-    assert!(
-        of_the_rule.iter().all(|line| line.contains("RUN '")),
-        "{of_the_rule:?}"
-    );
+    let of_the_rule: Vec<&str> =
+        log.lines().filter(|line| line.contains("gdr-gdrdrv.rules:")).collect();
+    assert!(of_the_rule.iter().all(|line| line.contains("RUN '")), "{of_the_rule:?}");
     bench.root_command("rm run said sys/module/gdrdrv/uevent dev/null");
 }
 
@@ -114,15 +90,9 @@ fn makes_missing_node_now_and_at_boot() {
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "warn");
 
-    bench
-        .repair(&["fix", "gdrdrv-node", "--yes"])
-        .assert_code(0);
+    bench.repair(&["fix", "gdrdrv-node", "--yes"]).assert_code(0);
     reboot(&bench, 241);
-    assert_eq!(
-        node(&bench),
-        Some((241, 0, 0o666)),
-        "made by the rule, with the new number"
-    );
+    assert_eq!(node(&bench), Some((241, 0, 0o666)), "made by the rule, with the new number");
     assert_eq!(outcome(&bench), "pass");
     // A later undo removes the rule but not the new boot's node.
     let boot = bench.root().join("proc/sys/kernel/random/boot_id");
@@ -141,16 +111,10 @@ fn replaces_node_with_wrong_number_and_undoes_it() {
     make(&bench, 239, "0640");
     let before = bench.tree();
     assert_eq!(outcome(&bench), "warn");
-    bench
-        .repair(&["fix", "gdrdrv-node", "--yes"])
-        .assert_code(0);
+    bench.repair(&["fix", "gdrdrv-node", "--yes"]).assert_code(0);
     assert_eq!(
         bench.calls(),
-        [
-            "udevadm control --reload",
-            "rm -f /dev/gdrdrv",
-            "mknod -m 0666 /dev/gdrdrv c 240 0"
-        ]
+        ["udevadm control --reload", "rm -f /dev/gdrdrv", "mknod -m 0666 /dev/gdrdrv c 240 0"]
     );
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
@@ -174,19 +138,11 @@ fn opens_closed_node() {
     let bench = bench(&json!({}));
     make(&bench, 240, "0600");
     let before = bench.tree();
-    bench
-        .repair(&["fix", "gdrdrv-node", "--yes"])
-        .assert_code(0);
-    assert_eq!(
-        bench.calls(),
-        ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]
-    );
+    bench.repair(&["fix", "gdrdrv-node", "--yes"]).assert_code(0);
+    assert_eq!(bench.calls(), ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]);
     assert_eq!(outcome(&bench), "pass");
     bench.repair(&["undo"]).assert_code(0);
-    assert_eq!(
-        bench.calls(),
-        ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]
-    );
+    assert_eq!(bench.calls(), ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]);
     assert_eq!(bench.tree(), before);
 }
 
@@ -202,13 +158,9 @@ fn reloads_udev_rules() {
     // Without udevd, udevadm of systemd 252 exits with 1, older ones with 2.
     for code in [0, 1, 2] {
         bench.tool("udevadm", &format!("{log}\nexit {code}"));
-        bench
-            .repair(&["fix", "gdrdrv-node", "--yes"])
-            .assert_code(0);
+        bench.repair(&["fix", "gdrdrv-node", "--yes"]).assert_code(0);
         assert_eq!(bench.calls(), ["udevadm control --reload", "rule"]);
-        bench
-            .repair(&["fix", "gdrdrv-node", "--yes"])
-            .assert_code(0);
+        bench.repair(&["fix", "gdrdrv-node", "--yes"]).assert_code(0);
         assert!(bench.calls().is_empty(), "told of nothing new");
         bench.repair(&["undo"]).assert_code(0);
         assert_eq!(bench.calls(), ["udevadm control --reload", "none"]);
@@ -219,8 +171,7 @@ fn reloads_udev_rules() {
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
     run.assert_code(1);
     assert!(
-        run.stdout
-            .contains("udevadm control --reload' failed with exit status 3")
+        run.stdout.contains("udevadm control --reload' failed with exit status 3")
             || run.stderr.contains("failed with exit status 3"),
         "{}{}",
         run.stdout,

@@ -29,18 +29,8 @@ fn two_options() -> Bench {
 fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
     let mut command = Command::new("strace");
     command
-        .args([
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            "trace=renameat,renameat2",
-        ])
-        .args([
-            "-e",
-            &format!("inject=renameat,renameat2:signal=KILL:when={nth}"),
-        ])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat,renameat2"])
+        .args(["-e", &format!("inject=renameat,renameat2:signal=KILL:when={nth}")])
         .arg(env!("CARGO_BIN_EXE_gdr"))
         .args(args)
         .arg("--sysroot")
@@ -56,11 +46,7 @@ fn undo_survives_kill_at_any_rename() {
     let make = ["fix", "peer-mapping", "stream-memops", "--yes"];
     for nth in 1.. {
         bench.gdr(&make).assert_code(0);
-        assert!(
-            bench
-                .text("etc/modprobe.d/zz-gdr.conf")
-                .contains("PeerMappingOverride=1")
-        );
+        assert!(bench.text("etc/modprobe.d/zz-gdr.conf").contains("PeerMappingOverride=1"));
         let whole = killed_at_rename(&bench, nth, &["undo"]);
         let again = bench.gdr(&["undo"]);
         // Or everything was done before the kill.
@@ -85,11 +71,7 @@ fn repairs_and_restores_large_modprobe_file() {
     assert!(bench.text("etc/modprobe.d/site.conf").len() > 441_000);
     let before = bench.tree();
     bench.gdr(&["fix", "modprobe", "--yes"]).assert_code(0);
-    assert!(
-        bench
-            .text("etc/modprobe.d/site.conf")
-            .ends_with("# gdr: install nvidia /bin/true\n")
-    );
+    assert!(bench.text("etc/modprobe.d/site.conf").ends_with("# gdr: install nvidia /bin/true\n"));
     bench.gdr(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
 }
@@ -110,12 +92,9 @@ fn plant(root: &Path, step: &Value) {
         "state": "applied", "steps": 1, "entries": [entry],
     });
     fs::write(journals.join("1.json"), journal.to_string()).expect("a journal");
-    for path in [
-        "var/lib/gdr/journal/1.json",
-        "var/lib/gdr/journal",
-        "var/lib/gdr/saved",
-        "var/lib/gdr",
-    ] {
+    for path in
+        ["var/lib/gdr/journal/1.json", "var/lib/gdr/journal", "var/lib/gdr/saved", "var/lib/gdr"]
+    {
         let mode = if path.ends_with("json") { 0o600 } else { 0o700 };
         fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode))
             .expect("permissions");
@@ -138,11 +117,7 @@ fn journal_cannot_choose_programs() {
         plant(&bench.root(), &step);
         let run = bench.repair(&["undo"]);
         assert_eq!(run.code, 2, "{step}: {run:?}");
-        assert!(
-            run.stderr
-                .contains("invalid journal /var/lib/gdr/journal/1.json"),
-            "{run:?}"
-        );
+        assert!(run.stderr.contains("invalid journal /var/lib/gdr/journal/1.json"), "{run:?}");
         assert!(!mark.path().join("was-run").exists(), "{step}");
     }
 }
@@ -155,12 +130,7 @@ fn rejects_journal_of_another_user() {
     let step = json!({"action": "replace_file", "path": "/etc/x", "after": {
         "sha256": "ed9c86a61e05623abeb71f9eeda8780dab0e28a2f69bb54813f99a2ec4b3602f", "mode": 0o644, "uid": 0, "gid": 0}});
     plant(&root, &step);
-    chown(
-        root.join("var/lib/gdr/journal/1.json"),
-        Some(65534),
-        Some(65534),
-    )
-    .expect("an owner");
+    chown(root.join("var/lib/gdr/journal/1.json"), Some(65534), Some(65534)).expect("an owner");
     let before = bench.tree();
     let run = bench.gdr(&["undo"]);
     assert_eq!(run.code, 2, "{run:?}");
@@ -189,18 +159,10 @@ fn unit_rejects_replaceable_program() {
         .arg(bench.root())
         .output()
         .expect("a copy of gdr");
-    let stdout = String::from_utf8_lossy(&output.stdout)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let stdout =
+        String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        stdout.contains("other users can write to /tmp (mode 1777)"),
-        "{stdout}"
-    );
-    assert!(
-        stdout.contains("sudo install -o root -g root -m 755"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("other users can write to /tmp (mode 1777)"), "{stdout}");
+    assert!(stdout.contains("sudo install -o root -g root -m 755"), "{stdout}");
     assert_eq!(bench.tree(), before);
 }

@@ -31,10 +31,7 @@ fn translating(more: &Value) -> Bench {
 
 fn judged(bench: &Bench) -> Vec<String> {
     let found = bench.outcomes("pcie.iommu", &[]);
-    found
-        .into_iter()
-        .map(|(subject, outcome)| format!("{subject}: {outcome}"))
-        .collect()
+    found.into_iter().map(|(subject, outcome)| format!("{subject}: {outcome}")).collect()
 }
 
 fn set(bench: &Bench, path: &str, text: &str) {
@@ -51,10 +48,7 @@ echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT""#;
         .output();
     let sh = sh.expect("sh");
     assert!(sh.status.success(), "{sh:?}");
-    String::from_utf8(sh.stdout)
-        .expect("a line")
-        .trim()
-        .to_owned()
+    String::from_utf8(sh.stdout).expect("a line").trim().to_owned()
 }
 
 #[test]
@@ -98,12 +92,7 @@ fn older_kernel_or_second_device_needs_kernel_parameter() {
             "{}",
             plan.stdout
         );
-        assert_eq!(
-            plan.stdout.contains("zz-gdr-iommu.cfg"),
-            !narrow,
-            "{}",
-            plan.stdout
-        );
+        assert_eq!(plan.stdout.contains("zz-gdr-iommu.cfg"), !narrow, "{}", plan.stdout);
     }
 }
 
@@ -124,11 +113,7 @@ fn bound_devices_need_kernel_parameter() {
 
     // The reboot.
     let line = bench.text("proc/cmdline");
-    set(
-        &bench,
-        "proc/cmdline",
-        &format!("{} {}\n", line.trim_end(), sourced(&bench)),
-    );
+    set(&bench, "proc/cmdline", &format!("{} {}\n", line.trim_end(), sourced(&bench)));
     for (group, kind) in [("13", "DMA-FQ\n"), ("14", "DMA\n")] {
         let path = format!("sys/kernel/iommu_groups/{group}/type");
         assert_eq!(bench.text(&path), kind);

@@ -12,10 +12,7 @@ fn flat(run: &Run) -> String {
 /// A recorded machine whose only failure is a missing NIC.
 #[test]
 fn failure_without_a_fix_is_listed() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/recorded/h200-x1/snapshot.json"
-    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x1/snapshot.json");
     for args in [&["fix", "--dry-run"][..], &["fix", "--yes"]] {
         let run = gdr(&[args, &["--from", file]].concat());
         run.assert_code(1);
@@ -67,10 +64,7 @@ fn prerequisite_comes_first() {
         let repairs = plan["repairs"].as_array().expect("repairs");
         let ids: Vec<&Value> = repairs.iter().map(|repair| &repair["fix"]).collect();
         assert_eq!(ids, ["iommu", "acs"], "{args:?}");
-        assert!(
-            repairs.iter().all(|repair| repair["steps"][0].is_object()),
-            "{args:?}: {plan}"
-        );
+        assert!(repairs.iter().all(|repair| repair["steps"][0].is_object()), "{args:?}: {plan}");
     }
     // The unit that clears the bits at every boot changes nothing else.
     let run = bench.gdr(&["fix-acs", "--dry-run", "--format", "json"]);
@@ -122,10 +116,7 @@ fn doctor_and_plan_have_one_setpci() {
         "02:00.0": {"acs_ctl": "003d"}}}}}}}}});
     let bench = Bench::of("sound", &patch);
     let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c";
-    for args in [
-        &["doctor", "--only", "pcie.acs"][..],
-        &["fix-acs", "--dry-run"],
-    ] {
+    for args in [&["doctor", "--only", "pcie.acs"][..], &["fix-acs", "--dry-run"]] {
         let text = flat(&bench.gdr(args));
         assert!(text.contains(command), "{args:?}: {text}");
         assert!(!text.contains("mind:"), "{text}");

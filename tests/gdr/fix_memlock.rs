@@ -69,15 +69,10 @@ fn login(bench: &Bench) -> [Option<String>; 2] {
 /// systemd's own view: the last assignment of a key in a file and its drop-ins.
 fn configured(bench: &Bench, file: &str, key: &str) -> Option<String> {
     let mut analyze = Command::new("systemd-analyze");
-    analyze
-        .arg(format!("--root={}", bench.root().display()))
-        .args(["cat-config", file]);
+    analyze.arg(format!("--root={}", bench.root().display())).args(["cat-config", file]);
     let output = analyze.output().expect("systemd-analyze");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines()
-        .filter_map(|line| line.strip_prefix(key))
-        .next_back()
-        .map(str::to_owned)
+    text.lines().filter_map(|line| line.strip_prefix(key)).next_back().map(str::to_owned)
 }
 
 #[test]
@@ -105,10 +100,7 @@ fn removes_limit_for_next_login() {
         assert!(text.contains(word), "'{word}' in: {text}");
     }
     // PAM's and systemd's own readers agree.
-    assert_eq!(
-        login(&bench),
-        [Some("unlimited".to_owned()), Some("unlimited".to_owned())]
-    );
+    assert_eq!(login(&bench), [Some("unlimited".to_owned()), Some("unlimited".to_owned())]);
     assert_eq!(
         configured(&bench, "systemd/system.conf", "DefaultLimitMEMLOCK=").as_deref(),
         Some("infinity")
@@ -116,12 +108,7 @@ fn removes_limit_for_next_login() {
     let drop_in = "etc/systemd/system/slurmd.service.d/zz-gdr-memlock.conf";
     let wrong = tempfile::tempdir().expect("a directory");
     let other = wrong.path().join("root");
-    Command::new("cp")
-        .arg("-a")
-        .arg(bench.root())
-        .arg(&other)
-        .status()
-        .expect("cp");
+    Command::new("cp").arg("-a").arg(bench.root()).arg(&other).status().expect("cp");
     for (unit, program) in [("slurmd", "slurmd"), ("docker", "dockerd")] {
         assert_eq!(verify(&other, unit, program), "", "{unit}");
     }
@@ -132,17 +119,8 @@ fn removes_limit_for_next_login() {
         "systemd would have said so"
     );
     let of_crio = configured(&bench, "systemd/system/crio.service", "LimitMEMLOCK=");
-    assert_eq!(
-        of_crio.as_deref(),
-        Some("infinity"),
-        "by systemd's own order it has no bound"
-    );
-    assert!(
-        !bench
-            .root()
-            .join("etc/systemd/system/crio.service.d/zz-gdr-memlock.conf")
-            .exists()
-    );
+    assert_eq!(of_crio.as_deref(), Some("infinity"), "by systemd's own order it has no bound");
+    assert!(!bench.root().join("etc/systemd/system/crio.service.d/zz-gdr-memlock.conf").exists());
 
     // The new login.
     let limits = bench.root().join("proc/self/limits");
@@ -159,16 +137,9 @@ fn removes_limit_for_next_login() {
     let again = bench.repair(&["fix", "memlock", "--yes"]);
     again.assert_code(0);
     let text = flat(&again);
-    assert!(
-        text.contains("Nothing to change") && text.contains("Log in again."),
-        "{text}"
-    );
+    assert!(text.contains("Nothing to change") && text.contains("Log in again."), "{text}");
     bench.repair(&["undo"]).assert_code(0);
-    assert_eq!(
-        bench.calls(),
-        ["systemctl daemon-reload"],
-        "and systemd forgets it"
-    );
+    assert_eq!(bench.calls(), ["systemctl daemon-reload"], "and systemd forgets it");
     assert_eq!(bench.tree(), before);
     assert_eq!(check()["this process"], "fail");
 }
@@ -177,18 +148,12 @@ fn removes_limit_for_next_login() {
 fn verify(root: &std::path::Path, unit: &str, program: &str) -> String {
     let system = root.join("usr/lib/systemd/system");
     for target in ["sysinit", "basic", "shutdown", "multi-user"] {
-        fs::write(
-            system.join(format!("{target}.target")),
-            "[Unit]\nDescription=a target\n",
-        )
-        .expect("a target");
+        fs::write(system.join(format!("{target}.target")), "[Unit]\nDescription=a target\n")
+            .expect("a target");
     }
     fs::copy("/bin/true", root.join("usr/bin").join(program)).expect("a program");
     let mut analyze = Command::new("systemd-analyze");
-    analyze
-        .arg("verify")
-        .arg(format!("--root={}", root.display()))
-        .arg(format!("{unit}.service"));
+    analyze.arg("verify").arg(format!("--root={}", root.display())).arg(format!("{unit}.service"));
     let output = analyze.output().expect("systemd-analyze");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -200,11 +165,7 @@ fn prints_commands_without_programs() {
     // systemctl cannot reload the manager of a root: the user has to, and the repair continues.
     let run = bench.gdr(&["fix", "memlock", "--yes"]);
     run.assert_code(0);
-    assert!(
-        flat(&run).contains("1 more to run yourself"),
-        "{}",
-        run.stdout
-    );
+    assert!(flat(&run).contains("1 more to run yourself"), "{}", run.stdout);
     let undo = bench.gdr(&["undo"]);
     undo.assert_code(0);
     undo.assert_stdout("run this yourself: systemctl daemon-reload");
@@ -214,10 +175,7 @@ fn prints_commands_without_programs() {
 #[test]
 fn refuses_in_container() {
     let mut patch = bounded();
-    crate::support::merge(
-        &mut patch,
-        &json!({"links": {"proc/self/ns/pid": "pid:[4026532999]"}}),
-    );
+    crate::support::merge(&mut patch, &json!({"links": {"proc/self/ns/pid": "pid:[4026532999]"}}));
     let bench = Bench::of("sound", &patch);
     let run = bench.repair(&["fix", "memlock", "--yes"]);
     run.assert_code(1);
@@ -232,12 +190,6 @@ fn changes_only_logins_without_systemd() {
     run.assert_code(0);
     let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
     let steps = plan["repairs"][0]["steps"].as_array().expect("steps");
-    let paths: Vec<&str> = steps
-        .iter()
-        .filter_map(|step| step["path"].as_str())
-        .collect();
-    assert_eq!(
-        (steps.len(), paths),
-        (1, vec!["/etc/security/limits.d/zz-gdr-memlock.conf"])
-    );
+    let paths: Vec<&str> = steps.iter().filter_map(|step| step["path"].as_str()).collect();
+    assert_eq!((steps.len(), paths), (1, vec!["/etc/security/limits.d/zz-gdr-memlock.conf"]));
 }

@@ -39,9 +39,7 @@ fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
 }
 
 fn params(of: &[(&str, &str)]) -> BTreeMap<String, String> {
-    of.iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 #[test]
@@ -61,20 +59,14 @@ fn comments_out_blocking_lines() {
             bench.text("etc/modprobe.d/site.conf"),
             "# by hand\r\noptions snd a=1\n# gdr:   install nvidia \\\n# gdr:     /bin/false\nblacklist nouveau\n# gdr: alias nvidia-uvm off"
         );
-        assert_eq!(
-            bench.text("etc/modprobe.d/z.conf"),
-            "# gdr: install nvidia /bin/true\n"
-        );
+        assert_eq!(bench.text("etc/modprobe.d/z.conf"), "# gdr: install nvidia /bin/true\n");
         assert_eq!(
             bench.text("etc/modprobe.d/vendor.conf"),
             "# a vendor's\n# gdr: install mlx5_core /bin/true\noptions mlx5_core prof_sel=2\n"
         );
         let names = modules.map(|name| kmod.named(name).map(|(name, _)| name).unwrap_or_default());
         assert_eq!(names, ["nvidia", "nvidia-uvm", "mlx5_core"]);
-        assert_eq!(
-            kmod.named("mlx5_core").expect("a module").1,
-            params(&[("prof_sel", "2")])
-        );
+        assert_eq!(kmod.named("mlx5_core").expect("a module").1, params(&[("prof_sel", "2")]));
         assert!(kmod.config("install nvidia").is_empty() && kmod.config("install mlx5").is_empty());
         assert_eq!(kmod.config("blacklist nouveau"), ["blacklist nouveau"]);
     });
@@ -99,14 +91,8 @@ fn removes_blacklist_of_unloaded_driver() {
             bench.text("etc/modprobe.d/hook.conf"),
             "blacklist nvidiafb\n# gdr: blacklist nvidia\nblacklist nouveau\n"
         );
-        assert_eq!(
-            kmod.config("blacklist"),
-            ["blacklist nvidiafb", "blacklist nouveau"]
-        );
-        assert_eq!(
-            kmod.by_device(),
-            Some(("nvidia".to_owned(), BTreeMap::new()))
-        );
+        assert_eq!(kmod.config("blacklist"), ["blacklist nvidiafb", "blacklist nouveau"]);
+        assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), BTreeMap::new())));
     });
 }
 
@@ -128,15 +114,9 @@ fn sets_ineffective_options_in_effective_file() {
             ("NVreg_EnableMSI", "0"),
             ("NVreg_EnableResizableBar", "1"),
             ("NVreg_EnableStreamMemOPs", "1"),
-            (
-                "NVreg_RegistryDwords",
-                "RMForceP2PType=1;DmaRemap=2;PeerMappingOverride=1;",
-            ),
+            ("NVreg_RegistryDwords", "RMForceP2PType=1;DmaRemap=2;PeerMappingOverride=1;"),
         ]);
-        assert_eq!(
-            kmod.named("nvidia"),
-            Some(("nvidia".to_owned(), expected.clone()))
-        );
+        assert_eq!(kmod.named("nvidia"), Some(("nvidia".to_owned(), expected.clone())));
         assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), expected)));
         assert!(kmod.config("options nvidia_current").is_empty());
         // Correct lines are kept.
@@ -162,10 +142,7 @@ fn debian_driver_gets_options_by_both_loads() {
     }));
     let kmod = Kmod::new(&bench.root(), &["nvidia-current"]);
     let module = "nvidia-current".to_owned();
-    assert_eq!(
-        kmod.by_device(),
-        Some((module.clone(), params(&[("NVreg_EnableMSI", "1")])))
-    );
+    assert_eq!(kmod.by_device(), Some((module.clone(), params(&[("NVreg_EnableMSI", "1")]))));
     there_and_back(&bench, 1, |bench| {
         let expected = params(&[("NVreg_EnableMSI", "1"), ("NVreg_EnableStreamMemOPs", "1")]);
         assert_eq!(kmod.by_device(), Some((module.clone(), expected.clone())));
@@ -187,14 +164,9 @@ fn repairs_driver_and_peer_mapping_together() {
     }));
     let kmod = Kmod::new(&bench.root(), &["nvidia"]);
     let before = bench.tree();
-    bench
-        .repair(&["fix", "modprobe", "peer-mapping", "--yes"])
-        .assert_code(0);
+    bench.repair(&["fix", "modprobe", "peer-mapping", "--yes"]).assert_code(0);
     let (_, with) = kmod.named("nvidia").expect("a module");
-    assert_eq!(
-        with,
-        params(&[("NVreg_RegistryDwords", "B=1;A=1;PeerMappingOverride=1;")])
-    );
+    assert_eq!(with, params(&[("NVreg_RegistryDwords", "B=1;A=1;PeerMappingOverride=1;")]));
     bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
 }
@@ -222,9 +194,6 @@ fn reports_manual_changes() {
     let run = bench.repair(&["fix", "modprobe", "--yes"]);
     run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        output.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"),
-        "{output}"
-    );
+    assert!(output.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"), "{output}");
     assert_eq!(bench.tree(), before);
 }

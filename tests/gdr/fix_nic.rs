@@ -23,12 +23,8 @@ fn sets_read_request_size_and_undoes_it() {
         &below_the_switch(json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}})),
     );
     let before = bench.tree();
-    let says_so = |bench: &Bench| {
-        bench
-            .outcomes("pcie.payload", &[])
-            .get("NIC0 (0000:04:00.0)")
-            .cloned()
-    };
+    let says_so =
+        |bench: &Bench| bench.outcomes("pcie.payload", &[]).get("NIC0 (0000:04:00.0)").cloned();
     assert_eq!(says_so(&bench).as_deref(), Some("info"));
     // 2 << 12: 512 bytes; bit 11: no snoop; 1 << 5: payload of 256; bit 4: relaxed ordering.
     assert_eq!(device_control(&bench, "0000:04:00.0"), "2830");
@@ -62,9 +58,7 @@ fn refuses_in_guest_and_under_lockdown() {
     let run = bench.repair(&["fix", "mrrs", "--yes"]);
     run.assert_code(1);
     run.assert_stdout("locked down (integrity)");
-    bench
-        .repair(&["fix", "mrrs", "--yes", "--force"])
-        .assert_code(0);
+    bench.repair(&["fix", "mrrs", "--yes", "--force"]).assert_code(0);
 }
 
 /// The setting in `mlxconfig -e q`, with the columns of mstflint 4.2x's manual.
@@ -105,11 +99,8 @@ fn reset(bench: &Bench, prefetchable: bool) {
     bytes[0x10] = bytes[0x10] & !8 | if prefetchable { 8 } else { 0 };
     fs::write(path, bytes).expect("configuration space");
     let now = if prefetchable { "False(0)" } else { "True(1)" };
-    fs::write(
-        bench.root().join("gdr/tools.json"),
-        settings(now, now).to_string(),
-    )
-    .expect("what mlxconfig answers");
+    fs::write(bench.root().join("gdr/tools.json"), settings(now, now).to_string())
+        .expect("what mlxconfig answers");
 }
 
 #[test]
@@ -123,23 +114,13 @@ fn makes_first_bar_non_prefetchable() {
 
     let plan = bench.gdr(&["fix", "nonprefetchable", "--profile", "async", "--dry-run"]);
     plan.assert_code(0);
-    for word in [
-        "below 4 GiB",
-        "32 MiB",
-        "PF_LOG_BAR_SIZE",
-        "mlxfwreset -d 0000:04:00.0 reset",
-    ] {
+    for word in ["below 4 GiB", "32 MiB", "PF_LOG_BAR_SIZE", "mlxfwreset -d 0000:04:00.0 reset"] {
         assert!(plan.stdout.contains(word), "{word}: {}", plan.stdout);
     }
     assert!(bench.calls().is_empty());
 
-    bench
-        .repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"])
-        .assert_code(0);
-    assert_eq!(
-        bench.calls(),
-        ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1"]
-    );
+    bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]).assert_code(0);
+    assert_eq!(bench.calls(), ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1"]);
     assert_eq!(outcome(&bench), "fail", "not before the reset");
     bench.assert_nothing_to_change(&["fix", "nonprefetchable", "--profile", "async", "--yes"]);
     assert!(bench.calls().is_empty());
@@ -147,10 +128,7 @@ fn makes_first_bar_non_prefetchable() {
     assert_eq!(outcome(&bench), "pass");
 
     bench.repair(&["undo"]).assert_code(0);
-    assert_eq!(
-        bench.calls(),
-        ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=0"]
-    );
+    assert_eq!(bench.calls(), ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=0"]);
     reset(&bench, true);
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "fail");

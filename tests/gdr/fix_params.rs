@@ -51,9 +51,8 @@ fn packer(bench: &Bench) {
          rm -rf \"$work\"",
     );
     fs::create_dir_all(bench.root().join("boot")).expect("a directory");
-    let packed = Command::new(bench.tools().join("update-initramfs"))
-        .env("GDR_ROOT", bench.root())
-        .status();
+    let packed =
+        Command::new(bench.tools().join("update-initramfs")).env("GDR_ROOT", bench.root()).status();
     assert!(packed.expect("the packer runs").success());
     bench.calls();
 }
@@ -70,10 +69,7 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
     load(&bench, &loaded());
     let before = bench.tree();
     let fails = |bench: &Bench| {
-        assert_eq!(
-            bench.outcomes("param.peer-mapping", &["--profile", "async"])["driver"],
-            "fail"
-        );
+        assert_eq!(bench.outcomes("param.peer-mapping", &["--profile", "async"])["driver"], "fail");
     };
     fails(&bench);
 
@@ -81,48 +77,28 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
     plan.assert_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("a plan");
     let repair = &plan["repairs"][0];
-    assert!(
-        repair["warnings"][0]
-            .as_str()
-            .expect("a text")
-            .contains("CVE-2015-5053")
-    );
+    assert!(repair["warnings"][0].as_str().expect("a text").contains("CVE-2015-5053"));
     // The machine's modules: nvidia_peermem and nvidia_uvm use nvidia.
     let then = repair["afterwards"][0].as_str().expect("a text");
-    assert!(
-        then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"),
-        "{then}"
-    );
-    assert!(
-        then.contains("'modprobe -a nvidia nvidia_uvm nvidia_peermem'"),
-        "{then}"
-    );
+    assert!(then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"), "{then}");
+    assert!(then.contains("'modprobe -a nvidia nvidia_uvm nvidia_peermem'"), "{then}");
     assert_eq!(bench.tree(), before);
 
     let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
     run.assert_code(0);
-    assert!(
-        bench.calls().is_empty(),
-        "there is no initramfs to make anew"
-    );
+    assert!(bench.calls().is_empty(), "there is no initramfs to make anew");
     let text = bench.text("etc/modprobe.d/zzzz-gdr.conf");
     assert_eq!(
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .collect::<Vec<_>>(),
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
         ["options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\""]
     );
     let expected = [
         ("NVreg_EnableMSI", "1"),
         ("NVreg_EnableResizableBar", "1"),
-        (
-            "NVreg_RegistryDwords",
-            "RMForceP2PType=1;PeerMappingOverride=1;",
-        ),
+        ("NVreg_RegistryDwords", "RMForceP2PType=1;PeerMappingOverride=1;"),
     ];
-    let expected: BTreeMap<String, String> = expected
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+    let expected: BTreeMap<String, String> =
+        expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     assert_eq!(loaded(), expected);
 
     // Before and after the reload nothing is left to write.
@@ -172,9 +148,7 @@ fn both_fixes_share_lines_and_one_initramfs_rebuild() {
     let keys = "RMForceP2PType=1;PeerMappingOverride=1;EnableStreamMemOPs=1;";
     let text = bench.text("etc/modprobe.d/zz-gdr.conf");
     assert_eq!(
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .collect::<Vec<_>>(),
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
         [
             format!("options nvidia NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"),
             format!(
@@ -182,26 +156,16 @@ fn both_fixes_share_lines_and_one_initramfs_rebuild() {
             ),
         ]
     );
-    let expected = [
-        ("NVreg_EnableStreamMemOPs", "1"),
-        ("NVreg_RegistryDwords", keys),
-    ];
-    let expected: BTreeMap<String, String> = expected
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
+    let expected = [("NVreg_EnableStreamMemOPs", "1"), ("NVreg_RegistryDwords", keys)];
+    let expected: BTreeMap<String, String> =
+        expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     assert_eq!(loaded(), ("nvidia-current".to_owned(), expected.clone()));
-    assert_eq!(
-        kmod.by_device(),
-        Some(("nvidia-current".to_owned(), expected))
-    );
+    assert_eq!(kmod.by_device(), Some(("nvidia-current".to_owned(), expected)));
     load(&bench, &loaded().1);
     assert_eq!(failing(&bench), [false, false]);
     // The loaded driver, the disk and the image agree.
     let drift = bench.outcomes("param.drift", &[]);
-    assert_eq!(
-        (drift["driver"].as_str(), drift["initramfs"].as_str()),
-        ("pass", "pass")
-    );
+    assert_eq!((drift["driver"].as_str(), drift["initramfs"].as_str()), ("pass", "pass"));
 
     let again = bench.repair(&["fix", "peer-mapping", "stream-memops", "--yes"]);
     again.assert_code(0);
@@ -237,14 +201,8 @@ fn plans_for_recorded_machine() {
     let path = record.path().to_str().expect("a path");
     bench.gdr(&["snapshot", "-o", path]).assert_code(0);
     // A machine without modprobe.d.
-    let bare = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/recorded/h200-x1/snapshot.json"
-    );
-    for (record, keys) in [
-        (path, "A=1;PeerMappingOverride=1;"),
-        (bare, "PeerMappingOverride=1;"),
-    ] {
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x1/snapshot.json");
+    for (record, keys) in [(path, "A=1;PeerMappingOverride=1;"), (bare, "PeerMappingOverride=1;")] {
         let plan = crate::support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", record]);
         plan.assert_code(0);
         let line = format!("| options nvidia NVreg_RegistryDwords=\"{keys}\"");
@@ -254,10 +212,9 @@ fn plans_for_recorded_machine() {
 
 #[test]
 fn rebuilds_unknown_image_with_installed_tool() {
-    for (program, command) in [
-        ("usr/bin/dracut", "dracut -f --regenerate-all"),
-        ("usr/bin/mkinitcpio", "mkinitcpio -P"),
-    ] {
+    for (program, command) in
+        [("usr/bin/dracut", "dracut -f --regenerate-all"), ("usr/bin/mkinitcpio", "mkinitcpio -P")]
+    {
         // An unreadable image may contain anything.
         let bench = bench(&json!({
             "usr/sbin/update-initramfs": null, program: ["#!/bin/sh"], IMAGE: ["BZh91AY"],
@@ -281,11 +238,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "warn");
 
     bench.repair(&["fix", "initramfs", "--yes"]).assert_code(0);
-    assert!(
-        bench
-            .calls()
-            .contains(&"update-initramfs -u -k 6.8.0-60-generic".to_owned())
-    );
+    assert!(bench.calls().contains(&"update-initramfs -u -k 6.8.0-60-generic".to_owned()));
     assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "pass");
     let kept = fs::read(bench.root().join(format!("{IMAGE}.gdr-old"))).expect("the old image");
     assert_eq!(kept, before[std::path::Path::new(IMAGE)].content);
@@ -300,11 +253,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     let undo = bench.repair(&["undo"]);
     undo.assert_code(1);
     let words: Vec<_> = undo.stdout.split_whitespace().collect();
-    assert!(
-        words.join(" ").contains("was rebuilt since"),
-        "{}",
-        undo.stdout
-    );
+    assert!(words.join(" ").contains("was rebuilt since"), "{}", undo.stdout);
     assert_eq!(fs::read(&image).expect("the image"), b"another");
 
     fs::write(&image, made).expect("an image");

@@ -13,10 +13,7 @@ const PROPRIETARY: &str =
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
     bench.have_kmod();
-    bench.tool(
-        "systemctl",
-        "[ $1 = daemon-reload ] || exec systemctl --root=\"$GDR_ROOT\" \"$@\"",
-    );
+    bench.tool("systemctl", "[ $1 = daemon-reload ] || exec systemctl --root=\"$GDR_ROOT\" \"$@\"");
     bench
 }
 
@@ -42,11 +39,7 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
     run.assert_stdout("peermem.loaded: fixed.");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
-    assert_eq!(
-        bench.calls(),
-        ["modprobe nvidia_peermem"],
-        "what it needs is loaded already"
-    );
+    assert_eq!(bench.calls(), ["modprobe nvidia_peermem"], "what it needs is loaded already");
     assert_eq!(
         bench.asked_for_at_boot(),
         ["ib_core", "ib_uverbs", "nvidia-peermem", "vfio"],
@@ -71,10 +64,8 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
 fn refused_module_stops_repair_and_leaves_nothing() {
     let bench = bench(&unloaded());
     let before = bench.tree();
-    bench.tool(
-        "modprobe",
-        "echo 'modprobe: ERROR: could not insert: Invalid argument' >&2; exit 1",
-    );
+    bench
+        .tool("modprobe", "echo 'modprobe: ERROR: could not insert: Invalid argument' >&2; exit 1");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     run.assert_code(1);
     assert!(
@@ -102,12 +93,7 @@ fn undo_after_reboot_leaves_module_loaded() {
     undo.assert_code(0);
     undo.assert_stdout("already reset by a reboot");
     assert_eq!(bench.calls(), Vec::<String>::new());
-    assert!(
-        !bench
-            .root()
-            .join("etc/modules-load.d/gdr-peermem.conf")
-            .exists()
-    );
+    assert!(!bench.root().join("etc/modules-load.d/gdr-peermem.conf").exists());
 }
 
 #[test]
@@ -116,18 +102,12 @@ fn refuses_unloadable_module_with_fix() {
     let symbols = "lib/modules/6.8.0-60-generic/modules.symbols";
     let alone = "updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst";
     for (files, words) in [
-        (
-            json!({dep: [alone]}),
-            ["built without", "Reinstall the NVIDIA driver"],
-        ),
+        (json!({dep: [alone]}), ["built without", "Reinstall the NVIDIA driver"]),
         (
             json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),
             ["does not support peer memory", "DOCA-OFED"],
         ),
-        (
-            json!({dep: ["updates/dkms/nvidia.ko.zst:"]}),
-            ["no nvidia-peermem.ko", "DOCA-OFED"],
-        ),
+        (json!({dep: ["updates/dkms/nvidia.ko.zst:"]}), ["no nvidia-peermem.ko", "DOCA-OFED"]),
         (
             json!({"etc/modprobe.d/site.conf": ["install nvidia-peermem /bin/false"]}),
             ["install nvidia_peermem /bin/false", "gdr fix modprobe"],
@@ -191,10 +171,7 @@ fn other_nics_need_other_modules() {
     let run = driven_by("irdma").repair(&["fix", "peermem", "--yes"]);
     run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        output.contains("has no peer memory support: dma-buf is their only path"),
-        "{output}"
-    );
+    assert!(output.contains("has no peer memory support: dma-buf is their only path"), "{output}");
 }
 
 #[test]
@@ -254,48 +231,28 @@ fn replaces_nv_peer_mem_at_next_boot() {
         output.contains("then: Stop all programs that use RDMA, then: rmmod nv_peer_mem"),
         "{output}"
     );
-    assert!(
-        output.contains("then: modprobe nvidia-peermem; or reboot."),
-        "{output}"
-    );
+    assert!(output.contains("then: modprobe nvidia-peermem; or reboot."), "{output}");
     let calls = bench.calls();
     assert_eq!(
         calls,
-        [
-            "systemctl disable nv_peer_mem.service",
-            "systemctl daemon-reload"
-        ],
+        ["systemctl disable nv_peer_mem.service", "systemctl daemon-reload"],
         "nothing is unloaded"
     );
     assert_eq!(
         bench.text("etc/infiniband/nv_peer_mem.conf"),
         "# Load nv_peer_mem module upon boot\nONBOOT=no\n"
     );
-    assert_eq!(
-        bench.text("etc/modules"),
-        "# the site's\nloop\n  # nv-peer-mem  \n"
-    );
+    assert_eq!(bench.text("etc/modules"), "# the site's\nloop\n  # nv-peer-mem  \n");
     let modules = bench.asked_for_at_boot();
-    assert!(
-        modules.contains(&"nvidia-peermem".to_owned()),
-        "{modules:?}"
-    );
-    assert!(
-        !modules
-            .iter()
-            .any(|name| name.replace('-', "_") == "nv_peer_mem"),
-        "{modules:?}"
-    );
+    assert!(modules.contains(&"nvidia-peermem".to_owned()), "{modules:?}");
+    assert!(!modules.iter().any(|name| name.replace('-', "_") == "nv_peer_mem"), "{modules:?}");
 
     // The reboot loads the new module and not the old one.
     bench.root_command(
         "rm -r sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && sed -i /^nv_peer_mem/d proc/modules",
     );
     bench.run_tool("modprobe", &["nvidia-peermem"]);
-    assert_eq!(
-        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
-        "pass"
-    );
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     bench.assert_nothing_to_change(&["fix", "peermem", "--yes"]);
@@ -328,11 +285,8 @@ fn openibd_reloads_module_with_its_stack() {
         text.lines().skip(1).collect::<Vec<_>>(),
         ["[Service]", "ExecStartPost=-/sbin/modprobe nvidia-peermem"]
     );
-    fs::write(
-        bench.root().join(drop_in),
-        text.replace("ExecStartPost", "ExecStartPast"),
-    )
-    .expect("a drop-in");
+    fs::write(bench.root().join(drop_in), text.replace("ExecStartPost", "ExecStartPast"))
+        .expect("a drop-in");
     assert!(bench.verify("openibd.service").contains("ExecStartPast"));
 }
 
@@ -344,21 +298,13 @@ fn mlnx_ofed_4_9_needs_parameter() {
         "sys/module/nvidia_peermem/parameters/peerdirect_support": ["0"]}});
     crate::support::merge(&mut patch, &more);
     let bench = bench(&patch);
-    assert_eq!(
-        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
-        "warn"
-    );
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "warn");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     run.assert_code(0);
     let mut modprobe = Command::new("modprobe");
-    modprobe
-        .args(["--showconfig", "-C"])
-        .arg(bench.root().join("etc/modprobe.d"));
+    modprobe.args(["--showconfig", "-C"]).arg(bench.root().join("etc/modprobe.d"));
     let output = modprobe.output().expect("modprobe").stdout;
     let output = String::from_utf8_lossy(&output);
-    assert!(
-        output.contains("options nvidia_peermem peerdirect_support=1"),
-        "{output}"
-    );
+    assert!(output.contains("options nvidia_peermem peerdirect_support=1"), "{output}");
     run.assert_stdout("rmmod nvidia_peermem && modprobe nvidia-peermem");
 }

@@ -49,10 +49,7 @@ fn idle(patch: &Value) -> Bench {
         "systemctl",
         &format!("case $1 in\nstart|restart) {start} ;;\nstop) rmdir {group}; {off} ;;\ndaemon-reload) ;;\n*) exec systemctl --root=\"$GDR_ROOT\" \"$@\" ;;\nesac"),
     );
-    bench.tool(
-        "nvidia-smi",
-        &format!("case $4 in 1) {on} ;; *) {off} ;; esac"),
-    );
+    bench.tool("nvidia-smi", &format!("case $4 in 1) {on} ;; *) {off} ;; esac"));
     bench.root_command(&off.replace("$GDR_ROOT/", ""));
     bench
 }
@@ -92,14 +89,8 @@ fn enables_and_starts_daemon() {
     let unit = "nvidia-persistenced.service";
     round(
         &idle(&with_unit(&DEBIAN)),
-        &[
-            &format!("systemctl enable {unit}"),
-            &format!("systemctl start {unit}"),
-        ],
-        &[
-            &format!("systemctl stop {unit}"),
-            &format!("systemctl disable {unit}"),
-        ],
+        &[&format!("systemctl enable {unit}"), &format!("systemctl start {unit}")],
+        &[&format!("systemctl stop {unit}"), &format!("systemctl disable {unit}")],
     );
 }
 
@@ -109,15 +100,10 @@ fn overrides_command_of_ubuntu_daemon() {
     let bench = idle(&with_unit(&UBUNTU));
     bench.root_command("mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service");
     // It runs without effect, and cannot be enabled because no target wants it.
-    let reload = [
-        "systemctl daemon-reload",
-        "systemctl restart nvidia-persistenced.service",
-    ];
+    let reload = ["systemctl daemon-reload", "systemctl restart nvidia-persistenced.service"];
     round(&bench, &reload, &reload);
 
-    bench
-        .repair(&["fix", "persistence", "--yes"])
-        .assert_code(0);
+    bench.repair(&["fix", "persistence", "--yes"]).assert_code(0);
     bench.root_command(
         "cp /bin/true usr/bin/nvidia-persistenced && mkdir -p bin && cp /bin/true bin/rm",
     );
@@ -136,11 +122,7 @@ fn uses_nvidia_smi_without_daemon() {
     let set = |to: u8| format!("nvidia-smi -i 0000:03:00.0 -pm {to}");
     round(&bench, &[&set(1)], &[&set(0)]);
     let dry = bench.gdr(&["fix", "persistence", "--dry-run"]);
-    assert!(
-        flat(&dry).contains("A reboot reverts the change"),
-        "{}",
-        dry.stdout
-    );
+    assert!(flat(&dry).contains("A reboot reverts the change"), "{}", dry.stdout);
 }
 
 #[test]
@@ -151,9 +133,5 @@ fn does_not_restart_running_daemon() {
          ln -s /usr/lib/systemd/system/nvidia-persistenced.service etc/systemd/system/multi-user.target.wants/",
     );
     // The mode was switched off by hand.
-    round(
-        &bench,
-        &["nvidia-smi -i 0000:03:00.0 -pm 1"],
-        &["nvidia-smi -i 0000:03:00.0 -pm 0"],
-    );
+    round(&bench, &["nvidia-smi -i 0000:03:00.0 -pm 1"], &["nvidia-smi -i 0000:03:00.0 -pm 0"]);
 }

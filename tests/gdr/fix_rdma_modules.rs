@@ -42,10 +42,7 @@ fn makes_nic_an_rdma_device() {
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
     run.assert_code(0);
     run.assert_stdout("rdma.modules: fixed.");
-    assert_eq!(
-        bench.calls(),
-        ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
-    );
+    assert_eq!(bench.calls(), ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]);
     assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "pass");
     let modules = bench.asked_for_at_boot();
     assert_eq!(modules[..2], ["ib_uverbs", "mlx5_ib"]);

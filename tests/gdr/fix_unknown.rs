@@ -37,57 +37,25 @@ impl Gap {
 /// Sources that each fix reads: the fix, a path, and words of the answer if it cannot be read.
 const SOURCES: [(&str, &str, &str); 25] = [
     ("iommu", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
-    (
-        "iommu",
-        "/sys/bus/pci/devices/0000:03:00.0/config",
-        "0000:03:00.0/config",
-    ),
+    ("iommu", "/sys/bus/pci/devices/0000:03:00.0/config", "0000:03:00.0/config"),
     ("iommu", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("acs", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
-    (
-        "acs",
-        "/sys/bus/pci/devices/0000:02:00.0/config",
-        "0000:02:00.0",
-    ),
-    (
-        "acs",
-        "/sys/bus/pci/devices/0000:03:00.0/config",
-        "0000:03:00.0/config",
-    ),
+    ("acs", "/sys/bus/pci/devices/0000:02:00.0/config", "0000:02:00.0"),
+    ("acs", "/sys/bus/pci/devices/0000:03:00.0/config", "0000:03:00.0/config"),
     ("acs", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("mrrs", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
-    (
-        "mrrs",
-        "/sys/bus/pci/devices/0000:04:00.0/config",
-        "0000:04:00.0",
-    ),
+    ("mrrs", "/sys/bus/pci/devices/0000:04:00.0/config", "0000:04:00.0"),
     ("mrrs", "/sys/class/infiniband", "/sys/class/infiniband"),
-    (
-        "nonprefetchable",
-        "/sys/bus/pci/devices",
-        "/sys/bus/pci/devices",
-    ),
-    (
-        "nonprefetchable",
-        "/sys/class/infiniband",
-        "/sys/class/infiniband",
-    ),
+    ("nonprefetchable", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
+    ("nonprefetchable", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("modprobe", "/etc/modprobe.d", "/etc/modprobe.d"),
     ("modprobe", "/proc/cmdline", "/proc/cmdline"),
     ("peer-mapping", "/etc/modprobe.d", "/etc/modprobe.d"),
     ("peer-mapping", "/proc/cmdline", "/proc/cmdline"),
     ("stream-memops", "/etc/modprobe.d", "/etc/modprobe.d"),
     ("stream-memops", "/proc/cmdline", "/proc/cmdline"),
-    (
-        "rdma-modules",
-        "/sys/bus/pci/devices",
-        "/sys/bus/pci/devices",
-    ),
-    (
-        "rdma-modules",
-        "/sys/class/infiniband",
-        "/sys/class/infiniband",
-    ),
+    ("rdma-modules", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
+    ("rdma-modules", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("peermem", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("gdrdrv-node", "/proc/devices", "/proc/devices"),
     ("memlock", "/etc/security/limits.d", "limits.d"),
@@ -143,14 +111,8 @@ fn unreadable_source_is_unknown() {
             };
             let mut changed = whole.clone();
             if source != "nvml" {
-                assert!(
-                    whole["files"].get(source).is_some(),
-                    "{about}: no such path is recorded"
-                );
-                changed["files"]
-                    .as_object_mut()
-                    .expect("paths")
-                    .remove(source);
+                assert!(whole["files"].get(source).is_some(), "{about}: no such path is recorded");
+                changed["files"].as_object_mut().expect("paths").remove(source);
             }
             merge(&mut changed, &patch);
             let run = run(&changed, &bench.tools(), &["fix", fix, "--dry-run"]);
@@ -215,10 +177,7 @@ fn manual_no_plan_gets_smaller() {
                     repair.get("unknown").is_some() || repair.get("refused").is_some()
                 };
                 let count = |repair: &Value| repair["steps"].as_array().map_or(0, Vec::len);
-                assert!(
-                    count(&now) >= count(before) || is_open(&now),
-                    "{machine}, {path}: {now}"
-                );
+                assert!(count(&now) >= count(before) || is_open(&now), "{machine}, {path}: {now}");
             }
         }
     }

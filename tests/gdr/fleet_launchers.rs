@@ -14,29 +14,19 @@ const SNAPSHOT: &str = "tests/recorded/h200-x2/snapshot.json";
 pub const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Child {
-    let mut gdr = Gdr::new()
-        .args(["--from", SNAPSHOT, "fleet"])
-        .args(arguments);
+    let mut gdr = Gdr::new().args(["--from", SNAPSHOT, "fleet"]).args(arguments);
     for (name, value) in variables {
         gdr = gdr.env(name, value);
     }
     let mut command: Command = gdr.command();
-    command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("gdr starts")
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gdr starts")
 }
 
 /// Exit status, standard output and standard error.
 pub fn end(child: Child) -> (Option<i32>, String, String) {
     let output = child.wait_with_output().expect("its output");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -52,26 +42,10 @@ fn pods_of_an_indexed_job_meet_at_pod_0() {
             ("GDR_FLEET_NODE", node),
             ("GDR_PROBE_SECRET", SECRET),
         ];
-        start(
-            &[
-                "doctor",
-                "--format",
-                "json",
-                "--arrival",
-                "6",
-                "--",
-                "--only",
-                "gpu",
-            ],
-            &variables,
-        )
+        start(&["doctor", "--format", "json", "--arrival", "6", "--", "--only", "gpu"], &variables)
     };
     // The pod of worker-3 was never scheduled.
-    let pods = [
-        pod("0", "worker-0"),
-        pod("2", "worker-2"),
-        pod("1", "worker-1"),
-    ];
+    let pods = [pod("0", "worker-0"), pod("2", "worker-2"), pod("1", "worker-1")];
     let [first, others @ ..] = pods.map(end);
     for (code, out, err) in others {
         assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
@@ -90,26 +64,13 @@ fn processes_of_an_mpirun_meet_by_file() {
     let file = dir.path().join("meet").to_string_lossy().into_owned();
     let rank = |rank: &'static str, more: &[&str]| {
         let variables = [("PMI_RANK", rank), ("PMI_SIZE", "3")];
-        let arguments = [
-            &["topo", "--rendezvous", &file, "--arrival", "20", "--mask"],
-            more,
-        ]
-        .concat();
+        let arguments =
+            [&["topo", "--rendezvous", &file, "--arrival", "20", "--mask"], more].concat();
         start(&arguments, &variables)
     };
-    let ranks = [
-        rank("0", &[]),
-        rank("1", &[]),
-        rank("2", &["--", "--no-such-option"]),
-    ];
+    let ranks = [rank("0", &[]), rank("1", &[]), rank("2", &["--", "--no-such-option"])];
     let [first, second, third] = ranks.map(end);
-    assert_eq!(
-        (second.0, third.0),
-        (Some(0), Some(0)),
-        "{} {}",
-        second.2,
-        third.2
-    );
+    assert_eq!((second.0, third.0), (Some(0), Some(0)), "{} {}", second.2, third.2);
     let (code, out, err) = first;
     assert_eq!(code, Some(1), "{err}");
     // All three run on this host; their names are masked.
@@ -127,32 +88,18 @@ fn rank_0_without_ipv6_listens_with_ipv4() {
     let dir = scratch();
     let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
     let (file, log) = (at("meet"), at("log"));
-    let arguments = [
-        "topo",
-        "--rendezvous",
-        &file,
-        "--arrival",
-        "20",
-        "--format",
-        "json",
-    ];
+    let arguments = ["topo", "--rendezvous", &file, "--arrival", "20", "--format", "json"];
     let second = start(&arguments, &[("PMI_RANK", "1"), ("PMI_SIZE", "2")]);
     let first = Gdr::of(Path::new("strace"))
         .args(["-f", "-qq", "-o", &log, "-e", "trace=bind", "-e"])
-        .args([
-            "inject=bind:error=EAFNOSUPPORT:when=1",
-            env!("CARGO_BIN_EXE_gdr"),
-        ])
+        .args(["inject=bind:error=EAFNOSUPPORT:when=1", env!("CARGO_BIN_EXE_gdr")])
         .args(["--from", SNAPSHOT, "fleet"])
         .args(arguments)
         .env("PMI_RANK", "0")
         .env("PMI_SIZE", "2")
         .run();
     let bound = std::fs::read_to_string(&log).expect("a log");
-    assert!(
-        bound.contains("AF_INET6") && bound.contains("INJECTED"),
-        "{bound}"
-    );
+    assert!(bound.contains("AF_INET6") && bound.contains("INJECTED"), "{bound}");
     assert!(bound.contains("sin_addr=inet_addr(\"0.0.0.0\")"), "{bound}");
     let (code, _, err) = end(second);
     assert_eq!(code, Some(0), "{err}");
@@ -169,10 +116,7 @@ fn a_launcher_is_needed() {
     let run = gdr(&["fleet", "doctor"]);
     run.assert_code(2);
     run.assert_stderr("use srun, mpirun or a Kubernetes Indexed Job");
-    let run = Gdr::new()
-        .args(["fleet", "doctor"])
-        .env("JOB_COMPLETION_INDEX", "0")
-        .run();
+    let run = Gdr::new().args(["fleet", "doctor"]).env("JOB_COMPLETION_INDEX", "0").run();
     run.assert_code(2);
     run.assert_stderr("GDR_FLEET_SIZE");
     let run = Gdr::new()
@@ -189,10 +133,7 @@ fn mpirun(launcher: &str, options: &[&str], dir: &Path) -> Output {
     let nic = uverbs::nic(&dir.join("sys")).expect("a NIC");
     std::fs::create_dir_all(dir.join("peers")).expect("a directory");
     let mut command = Command::new("timeout");
-    command
-        .args(["60", launcher])
-        .args(options)
-        .args(["-n", "4", "env"]);
+    command.args(["60", launcher]).args(options).args(["-n", "4", "env"]);
     // For gdr alone: the launcher has no NIC.
     for (name, value) in nic {
         command.arg(format!("{name}={}", value.display()));
@@ -201,22 +142,10 @@ fn mpirun(launcher: &str, options: &[&str], dir: &Path) -> Output {
         .arg(format!("FAKE_UVERBS_PEERS={}/peers", dir.display()))
         .arg(format!("{}={}", LONG_WAIT.0, LONG_WAIT.1))
         .arg(env!("CARGO_BIN_EXE_gdr"))
-        .args([
-            "fleet",
-            "probe",
-            "rdma",
-            "--format",
-            "json",
-            "--arrival",
-            "15",
-            "--timeout",
-            "20",
-        ])
+        .args(["fleet", "probe", "rdma", "--format", "json", "--arrival", "15", "--timeout", "20"])
         .args(["--rendezvous"])
         .arg(dir.join("meet"))
-        .args([
-            "--", "--quick", "--memory", "host", "--size", "8,4096", "--device", "mlx5_0:1",
-        ])
+        .args(["--", "--quick", "--memory", "host", "--size", "8,4096", "--device", "mlx5_0:1"])
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
         .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
@@ -270,17 +199,13 @@ fn mpich_starts_a_fleet() {
 #[test]
 #[ignore = "needs libmlx5, Open MPI and MPICH"]
 fn several_processes_of_one_node_are_no_fleet() {
-    for (launcher, option) in [
-        ("mpirun.openmpi", "mpirun --map-by ppr:1:node"),
-        ("mpirun.mpich", "-ppn 1"),
-    ] {
+    for (launcher, option) in
+        [("mpirun.openmpi", "mpirun --map-by ppr:1:node"), ("mpirun.mpich", "-ppn 1")]
+    {
         let dir = scratch();
         let output = mpirun(launcher, &[], dir.path());
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{errors}");
-        assert!(
-            errors.contains("one process on each node") && errors.contains(option),
-            "{errors}"
-        );
+        assert!(errors.contains("one process on each node") && errors.contains(option), "{errors}");
     }
 }

@@ -25,16 +25,9 @@ struct Fleet {
 impl Fleet {
     fn new(nodes: &'static str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let nic = uverbs::nic(&directory.path().join("sys"))
-            .expect("a NIC")
-            .into();
+        let nic = uverbs::nic(&directory.path().join("sys")).expect("a NIC").into();
         std::fs::create_dir(directory.path().join("peers")).expect("a directory");
-        Self {
-            port: free_port(),
-            nodes,
-            directory,
-            nic,
-        }
+        Self { port: free_port(), nodes, directory, nic }
     }
 
     fn node(&self, rank: &str, options: &[&str], more: &[&str]) -> Child {
@@ -45,15 +38,7 @@ impl Fleet {
 
     fn command(&self, rank: &str, options: &[&str], more: &[&str]) -> Command {
         let mut gdr = Gdr::new()
-            .args([
-                "fleet",
-                "probe",
-                "rdma",
-                "--arrival",
-                "15",
-                "--timeout",
-                "60",
-            ])
+            .args(["fleet", "probe", "rdma", "--arrival", "15", "--timeout", "60"])
             .args(options)
             .args(["--", "--quick", "--memory", "host", "--size", "8,4096"])
             .args(more);
@@ -92,8 +77,7 @@ pub fn assert_measured(report: &Value, pairs: u64) {
 pub fn dead(report: &Value) -> Vec<&str> {
     let faults = report["network"]["faults"].as_array().expect("faults");
     let dead = faults.iter().filter(|fault| fault["symptoms"][0] == "dead");
-    dead.map(|fault| fault["nodes"].as_str().expect("nodes"))
-        .collect()
+    dead.map(|fault| fault["nodes"].as_str().expect("nodes")).collect()
 }
 
 const JSON: [&str; 2] = ["--format", "json"];
@@ -136,21 +120,10 @@ fn dead_rail_is_named() {
     );
     // Three pairs, alone, with two rails: that of port 2 is dead.
     let pairs = network["pairs"].as_u64().expect("a number");
-    assert!(
-        pairs >= 6 && network["failed"].as_u64() >= Some(3),
-        "{report:#}"
-    );
+    assert!(pairs >= 6 && network["failed"].as_u64() >= Some(3), "{report:#}");
     assert_eq!(report["findings"][0]["id"], "fleet.rail");
-    assert!(
-        report["heat"]["names"]
-            .as_array()
-            .is_some_and(|names| names.len() == 3)
-    );
-    assert!(
-        report["links"]
-            .as_array()
-            .is_some_and(|links| links.len() == 10)
-    );
+    assert!(report["heat"]["names"].as_array().is_some_and(|names| names.len() == 3));
+    assert!(report["links"].as_array().is_some_and(|links| links.len() == 10));
 }
 
 #[test]
@@ -171,35 +144,14 @@ fn nodes_that_stop_or_never_arrive_are_named() {
     let (first, second, third) = (end(first), end(second), end(third));
     kill_process(stopped, Signal::KILL).expect("it is stopped");
     end(fourth);
-    assert!(
-        begun.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert_eq!(
-        (second.0, third.0),
-        (Some(0), Some(0)),
-        "{} {}",
-        second.2,
-        third.2
-    );
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert_eq!((second.0, third.0), (Some(0), Some(0)), "{} {}", second.2, third.2);
     let report = report(&first);
     let absent = report["absent"].as_array().expect("nodes");
-    let names: Vec<&str> = absent
-        .iter()
-        .filter_map(|node| node["node"].as_str())
-        .collect();
+    let names: Vec<&str> = absent.iter().filter_map(|node| node["node"].as_str()).collect();
     assert_eq!(names, ["n2", "n3", "rank 4"], "{report:#}");
-    assert!(
-        absent[0]["reason"]
-            .as_str()
-            .is_some_and(|why| why.contains("mlx5_7")),
-        "{report:#}"
-    );
-    assert_eq!(
-        (&absent[1]["why"], &absent[2]["why"]),
-        (&"ended".into(), &"missing".into())
-    );
+    assert!(absent[0]["reason"].as_str().is_some_and(|why| why.contains("mlx5_7")), "{report:#}");
+    assert_eq!((&absent[1]["why"], &absent[2]["why"]), (&"ended".into(), &"missing".into()));
     // The two that are left have measured.
     assert!(report["network"]["pairs"].as_u64() >= Some(1), "{report:#}");
     assert_eq!(first.0, Some(1));
@@ -214,12 +166,9 @@ fn nodes_reach_each_other_at_link_local_addresses() {
                    for rank in 0 1 2; do GDR_FLEET_RANK=$rank GDR_FLEET_NODE=n$rank \"$@\" & done; wait";
     let node = fleet.command("0", &JSON, &["--device", "mlx5_0:1"]);
     let mut all = Command::new("unshare");
-    all.args(["-n", "sh", "-c", network, "sh"])
-        .arg(node.get_program())
-        .args(node.get_args());
+    all.args(["-n", "sh", "-c", network, "sh"]).arg(node.get_program()).args(node.get_args());
     let variables = node.get_envs();
-    all.env_clear()
-        .envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    all.env_clear().envs(variables.filter_map(|(name, value)| Some((name, value?))));
     let all = all
         .env("GDR_FLEET_HOST", "fe80::1%lo")
         .env(LONG_WAIT.0, LONG_WAIT.1)
@@ -235,14 +184,8 @@ fn nodes_reach_each_other_at_link_local_addresses() {
 #[test]
 fn options_that_make_no_sense_end_with_2() {
     for (arguments, words) in [
-        (
-            &["fleet", "probe", "rdma", "--", "--listen"][..],
-            "omit HOST",
-        ),
-        (
-            &["fleet", "probe", "rdma", "--", "--no-such-option"],
-            "after --: ",
-        ),
+        (&["fleet", "probe", "rdma", "--", "--listen"][..], "omit HOST"),
+        (&["fleet", "probe", "rdma", "--", "--no-such-option"], "after --: "),
         (&["fleet", "probe", "rdma"], "use srun, mpirun"),
         (&["fleet", "probe", "host", "--topology", "x"], "--topology"),
         (&["--sysroot", "/", "fleet", "probe", "rdma"], "--sysroot"),

@@ -8,11 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Gdr, Node, Run, gdr, reports, scratch};
 
 fn merge(dir: &Path, more: &[&str]) -> Value {
-    let run = Gdr::new()
-        .args(["fleet", "report", "--format", "json"])
-        .args([dir])
-        .args(more)
-        .run();
+    let run = Gdr::new().args(["fleet", "report", "--format", "json"]).args([dir]).args(more).run();
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
 }
 
@@ -30,11 +26,7 @@ fn equal_nodes_are_one_group() {
     reports::write_equal(dir.path(), 12);
     let report = merge(dir.path(), &["--nodes", "n[1-12]"]);
     let state = report["groups"][0]["state"].clone();
-    assert_eq!(
-        report["groups"].as_array().map(Vec::len),
-        Some(1),
-        "{report:#}"
-    );
+    assert_eq!(report["groups"].as_array().map(Vec::len), Some(1), "{report:#}");
     assert_eq!(report["groups"][0]["nodes"], "n[1-12]");
     assert_eq!(report["summary"]["nodes"], 12);
     for empty in ["absent", "facts", "figures"] {
@@ -47,12 +39,7 @@ fn equal_nodes_are_one_group() {
         .expect("cells")
         .iter()
         .flat_map(|row| row.as_array().expect("a row"));
-    assert_eq!(
-        cells
-            .filter(|cell| cell.as_f64().is_some_and(|share| share > 0.98))
-            .count(),
-        56
-    );
+    assert_eq!(cells.filter(|cell| cell.as_f64().is_some_and(|share| share > 0.98)).count(), 56);
     let run = table(dir.path());
     run.assert_stdout("12 nodes are alike");
     assert_eq!(state == "failed", run.code == 1, "{}", run.stdout);
@@ -65,27 +52,15 @@ fn differences_are_named_by_node() {
     reports::write_equal(dir.path(), 20);
     let mut firmware = Node::good();
     firmware.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").fw = Some("28.39.1002".to_owned());
-    write(
-        dir.path(),
-        "n3.json",
-        &reports::doctor(&firmware, "n3", &[]),
-    );
+    write(dir.path(), "n3.json", &reports::doctor(&firmware, "n3", &[]));
     let mut down = Node::good();
     for nic in ["0000:3c:00.0", "0000:3d:00.0"] {
         down.at(nic).rdma.as_mut().expect("a NIC").state = Some("1: DOWN".to_owned());
     }
     for name in ["n7", "n9"] {
-        write(
-            dir.path(),
-            &format!("{name}.json"),
-            &reports::doctor(&down, name, &[]),
-        );
+        write(dir.path(), &format!("{name}.json"), &reports::doctor(&down, name, &[]));
     }
-    write(
-        dir.path(),
-        "n5-p2p.json",
-        &reports::p2p("n5", 5, Some((2, 3, 0.5))),
-    );
+    write(dir.path(), "n5-p2p.json", &reports::p2p("n5", 5, Some((2, 3, 0.5))));
     let mut wrong = reports::p2p("n11", 11, None);
     wrong["results"][0]["verdict"] = json!("wrong");
     wrong["results"][0]["reason"] = json!("byte 17 is 0 and should be 9");
@@ -108,25 +83,15 @@ fn differences_are_named_by_node() {
     let fact = |words: &str| {
         let mut facts = report["facts"].as_array().expect("facts").iter();
         facts
-            .find(|fact| {
-                fact["fact"]
-                    .as_str()
-                    .is_some_and(|name| name.contains(words))
-            })
+            .find(|fact| fact["fact"].as_str().is_some_and(|name| name.contains(words)))
             .unwrap_or_else(|| panic!("no fact {words}: {:#}", report["facts"]))
     };
     let version = fact("rdma.firmware, mlx5_1: ");
     assert_eq!(version["majority"], "28.43.2026");
     assert_eq!(version["count"], 19);
-    assert_eq!(
-        version["outliers"],
-        json!([{ "value": "28.39.1002", "count": 1, "nodes": "n3" }])
-    );
+    assert_eq!(version["outliers"], json!([{ "value": "28.39.1002", "count": 1, "nodes": "n3" }]));
     let port = fact("rdma.port, mlx5_4: /sys/class/infiniband/mlx5_4/ports/1/state");
-    assert_eq!(
-        port["outliers"],
-        json!([{ "value": "DOWN", "count": 2, "nodes": "n[7,9]" }])
-    );
+    assert_eq!(port["outliers"], json!([{ "value": "DOWN", "count": 2, "nodes": "n[7,9]" }]));
     let figures = report["figures"].as_array().expect("figures");
     let named: Vec<(&str, &str)> = figures
         .iter()
@@ -153,18 +118,11 @@ fn differences_are_named_by_node() {
     let cell = report["heat"]["cells"][2][3].as_f64().expect("a share");
     assert!((0.48..0.52).contains(&cell), "{cell}");
     let finding = &report["findings"][0];
-    assert_eq!(
-        (&finding["outcome"], &finding["nodes"]),
-        (&json!("fail"), &json!("n11"))
-    );
+    assert_eq!((&finding["outcome"], &finding["nodes"]), (&json!("fail"), &json!("n11")));
     let run = table(dir.path());
     run.assert_code(1);
     let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        words.contains("byte 17 is 0 and should be 9 (1 node: n11)"),
-        "{}",
-        run.stdout
-    );
+    assert!(words.contains("byte 17 is 0 and should be 9 (1 node: n11)"), "{}", run.stdout);
     run.assert_stdout("n5: GPU2 to GPU3: 7");
     run.assert_stdout("16 nodes are alike");
 }
@@ -183,38 +141,22 @@ fn nodes_without_a_report_are_named() {
     let whole = fs::read(dir.path().join("n3.json")).expect("a report");
     fs::write(dir.path().join("n3.json"), &whole[..whole.len() / 2]).expect("a file");
     fs::write(dir.path().join("n4.json"), "slurmstepd: error: ***").expect("a file");
-    write(
-        dir.path(),
-        "n5.json",
-        &json!({ "schema": "gdr.doctor/2", "gdr": "9.0.0" }),
-    );
+    write(dir.path(), "n5.json", &json!({ "schema": "gdr.doctor/2", "gdr": "9.0.0" }));
     let report = merge(dir.path(), &["--nodes", "n[1-6]"]);
     let absent: Vec<(&str, &str)> = report["absent"]
         .as_array()
         .expect("nodes")
         .iter()
         .map(|absent| {
-            (
-                absent["node"].as_str().expect("a name"),
-                absent["why"].as_str().expect("a reason"),
-            )
+            (absent["node"].as_str().expect("a name"), absent["why"].as_str().expect("a reason"))
         })
         .collect();
     assert_eq!(
         absent,
-        [
-            ("n1", "missing"),
-            ("n2", "ended"),
-            ("n3", "ended"),
-            ("n4", "invalid"),
-            ("n5", "version")
-        ]
+        [("n1", "missing"), ("n2", "ended"), ("n3", "ended"), ("n4", "invalid"), ("n5", "version")]
     );
     assert_eq!(report["summary"]["absent"], 5);
-    let run = Gdr::new()
-        .args(["fleet", "report", "--nodes", "n[1-6]"])
-        .args([dir.path()])
-        .run();
+    let run = Gdr::new().args(["fleet", "report", "--nodes", "n[1-6]"]).args([dir.path()]).run();
     run.assert_code(1);
     for line in [
         "MISSING   n1: ",
@@ -269,11 +211,7 @@ fn hostile_reports_are_shown_safely() {
     }
     let run = table(dir.path());
     run.assert_code(1);
-    assert!(
-        run.stdout.chars().all(|c| c == '\n' || !c.is_control()),
-        "{:?}",
-        run.stdout
-    );
+    assert!(run.stdout.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", run.stdout);
     assert!(!run.stdout.contains('\u{202e}'));
 }
 
@@ -283,9 +221,6 @@ fn hostile_reports_are_shown_safely() {
 fn thousand_nodes_fit_into_memory() {
     let dir = scratch();
     reports::write_equal(dir.path(), 1000);
-    let run = Gdr::within(512 << 20)
-        .args(["fleet", "report"])
-        .args([dir.path()])
-        .run();
+    let run = Gdr::within(512 << 20).args(["fleet", "report"]).args([dir.path()]).run();
     run.assert_stdout("1000 nodes are alike");
 }

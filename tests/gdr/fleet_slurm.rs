@@ -16,11 +16,8 @@ const GDR: &str = env!("CARGO_BIN_EXE_gdr");
 fn snapshots(dir: &Path) {
     let record = |name: &str, node: &Node| {
         let root = node.laid_out();
-        let run = Gdr::new()
-            .sysroot(root.path())
-            .args(["snapshot", "-o"])
-            .args([dir.join(name)])
-            .run();
+        let run =
+            Gdr::new().sysroot(root.path()).args(["snapshot", "-o"]).args([dir.join(name)]).run();
         run.assert_code(0);
     };
     record("good.json", &Node::good());
@@ -42,10 +39,7 @@ fn absent(report: &Value) -> Vec<(&str, &str)> {
     let nodes = report["absent"].as_array().expect("nodes").iter();
     nodes
         .map(|node| {
-            (
-                node["node"].as_str().expect("a name"),
-                node["why"].as_str().expect("a reason"),
-            )
+            (node["node"].as_str().expect("a name"), node["why"].as_str().expect("a reason"))
         })
         .collect()
 }
@@ -133,10 +127,7 @@ fn links_script(slurm: &Slurm, options: &str, nodes: &str) -> String {
 fn links_of_nodes_that_are_missing_stopped_or_dead_are_named() {
     let slurm = Slurm::start("KillWait=2");
     let daemons = slurm.processes();
-    assert!(
-        daemons.len() > NODES,
-        "slurmctld and each slurmd: {daemons:?}"
-    );
+    assert!(daemons.len() > NODES, "slurmctld and each slurmd: {daemons:?}");
     // n2 never starts gdr, n4 stops while it measures, and the cable of n6 leads into another network. Slurm ends what is left when the
     // others have ended.
     let nodes = "n2) exec sleep 100 ;;\n\
@@ -144,9 +135,7 @@ fn links_of_nodes_that_are_missing_stopped_or_dead_are_named() {
                  n6) run elsewhere ;;";
     let script = links_script(&slurm, "--arrival 6 --timeout 20", nodes);
     let run = slurm.on_all_nodes(&script, &["--wait=3"]);
-    slurm.wait("the end of all other processes", |slurm| {
-        slurm.processes() == daemons
-    });
+    slurm.wait("the end of all other processes", |slurm| slurm.processes() == daemons);
     assert_eq!(slurm.left_behind(), [""; 0]);
     let report = json(&run);
     let absent = absent(&report);
@@ -165,10 +154,8 @@ fn links_of_nodes_that_are_missing_stopped_or_dead_are_named() {
 
 /// A program that answers for each node from its snapshot, and the scripts of `integrations/slurm` that call it.
 fn scripts(work: &Path) {
-    let gdr = format!(
-        "#!/bin/sh\nexec {GDR} --from {}/$SLURMD_NODENAME.json \"$@\"\n",
-        work.display()
-    );
+    let gdr =
+        format!("#!/bin/sh\nexec {GDR} --from {}/$SLURMD_NODENAME.json \"$@\"\n", work.display());
     script(&work.join("gdr"), &gdr);
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations/slurm");
     for name in ["health-check.sh", "prolog.sh", "epilog.sh"] {
@@ -200,10 +187,7 @@ fn slurm(work: &Path, more: &str) -> Slurm {
 
 /// State and reason of a node.
 fn node(slurm: &Slurm, name: &str) -> String {
-    slurm
-        .control(&["sinfo", "-h", "-N", "-n", name, "-o", "%T %E"])
-        .trim()
-        .to_owned()
+    slurm.control(&["sinfo", "-h", "-N", "-n", name, "-o", "%T %E"]).trim().to_owned()
 }
 
 #[test]
@@ -215,36 +199,19 @@ fn health_check_drains_the_broken_node_and_resumes_it() {
         work,
         "HealthCheckProgram=@DIR@/health-check.sh\nHealthCheckInterval=3\nHealthCheckNodeState=ANY",
     );
-    slurm.wait("a node that is drained", |slurm| {
-        node(slurm, "n4").starts_with("drained")
-    });
+    slurm.wait("a node that is drained", |slurm| node(slurm, "n4").starts_with("drained"));
     let drained = node(&slurm, "n4");
     assert!(
         drained.starts_with("drained gdr: ") && drained.contains("pcie.acs (0000:17:02.0)"),
         "{drained}"
     );
     // Another reason stays, and all other nodes work.
-    slurm.control(&[
-        "scontrol",
-        "update",
-        "nodename=n2",
-        "state=drain",
-        "reason=disk",
-    ]);
-    let run = slurm
-        .command("srun")
-        .args(["-N6", "-x", "n2,n4", "hostname"])
-        .output()
-        .expect("srun");
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
+    slurm.control(&["scontrol", "update", "nodename=n2", "state=drain", "reason=disk"]);
+    let run =
+        slurm.command("srun").args(["-N6", "-x", "n2,n4", "hostname"]).output().expect("srun");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     std::fs::copy(work.join("good.json"), work.join("n4.json")).expect("a copy");
-    slurm.wait("the node that is well again", |slurm| {
-        node(slurm, "n4").starts_with("idle")
-    });
+    slurm.wait("the node that is well again", |slurm| node(slurm, "n4").starts_with("idle"));
     assert_eq!(node(&slurm, "n2"), "drained disk");
 }
 
@@ -253,10 +220,7 @@ fn health_check_drains_the_broken_node_and_resumes_it() {
 fn prolog_and_epilog_fail_only_the_node_of_their_job() {
     let dir = tempfile::tempdir().expect("a directory");
     let work = dir.path();
-    let slurm = slurm(
-        work,
-        "Prolog=@DIR@/prolog.sh\nEpilog=@DIR@/epilog.sh\nPrologFlags=Alloc",
-    );
+    let slurm = slurm(work, "Prolog=@DIR@/prolog.sh\nEpilog=@DIR@/epilog.sh\nPrologFlags=Alloc");
     let on = |nodes: &str| {
         slurm
             .command("timeout")
@@ -267,9 +231,7 @@ fn prolog_and_epilog_fail_only_the_node_of_their_job() {
     assert!(on("n1").status.success());
     // Slurm drains the node with its own reason, and the job does not run there.
     assert!(!on("n4").status.success());
-    slurm.wait("a node that is drained", |slurm| {
-        node(slurm, "n4").contains("Prolog error")
-    });
+    slurm.wait("a node that is drained", |slurm| node(slurm, "n4").contains("Prolog error"));
     for name in ["n1", "n2", "n3", "n5", "n6", "n7", "n8"] {
         let state = node(&slurm, name);
         assert!(!state.contains("drain"), "{name}: {state}");
@@ -277,13 +239,8 @@ fn prolog_and_epilog_fail_only_the_node_of_their_job() {
     // A node that a job leaves broken takes no other.
     std::fs::copy(work.join("n4.json"), work.join("broken.json")).expect("a copy");
     let breaks = format!("cp {0}/broken.json {0}/n6.json", work.display());
-    let run = slurm
-        .command("srun")
-        .args(["-w", "n6", "sh", "-c", &breaks])
-        .output();
+    let run = slurm.command("srun").args(["-w", "n6", "sh", "-c", &breaks]).output();
     assert!(run.expect("srun").status.success());
-    slurm.wait("a node that its epilog drains", |slurm| {
-        node(slurm, "n6").contains("Epilog error")
-    });
+    slurm.wait("a node that its epilog drains", |slurm| node(slurm, "n6").contains("Epilog error"));
     assert!(on("n3").status.success());
 }

@@ -71,20 +71,14 @@ fn recorded_machine_output_is_unchanged() {
     let mut wrong = Vec::new();
     for name in recorded() {
         let snapshot = format!("{name}/snapshot.json");
-        wrong.extend(compare(
-            &around,
-            &format!("recorded-{name}"),
-            ["--from", &snapshot],
-        ));
+        wrong.extend(compare(&around, &format!("recorded-{name}"), ["--from", &snapshot]));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The answers of one machine that are not as they were.
 fn compare(around: &Path, name: &str, given: [&str; 2]) -> Vec<String> {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let bless = std::env::var_os("GDR_BLESS").is_some();
     let mut wrong = Vec::new();
     for (file, question) in QUESTIONS {

@@ -77,10 +77,8 @@ fn work_is_no_product_of_two_counts() {
 #[test]
 #[ignore = "minutes: inputs of several MiB"]
 fn manual_work_is_no_product_of_large_counts() {
-    let larger = products().into_iter().map(|product| Product {
-        counts: product.larger,
-        ..product
-    });
+    let larger =
+        products().into_iter().map(|product| Product { counts: product.larger, ..product });
     let products: Vec<String> = larger.filter_map(|product| grows(&product)).collect();
     assert!(products.is_empty(), "{products:#?}");
 }
@@ -89,9 +87,7 @@ fn manual_work_is_no_product_of_large_counts() {
 #[test]
 fn rows_of_a_matrix_are_read_once() {
     let time = |rows: usize| {
-        let rows: String = (1..rows)
-            .map(|at| format!("GPU0{}\n", " X".repeat(at)))
-            .collect();
+        let rows: String = (1..rows).map(|at| format!("GPU0{}\n", " X".repeat(at))).collect();
         let text =
             format!("01:00.0 3D controller [0302]: NVIDIA Corporation A [10de:2330]\n\n{rows}");
         let directory = scratch();
@@ -99,8 +95,5 @@ fn rows_of_a_matrix_are_read_once() {
         cpu_time(&["topo", "--from"], &files)
     };
     let (few, many) = (time(250), time(750));
-    assert!(
-        many <= 12.0 * few + NOISE,
-        "{few:.2} s for 250 rows, {many:.2} s for 750"
-    );
+    assert!(many <= 12.0 * few + NOISE, "{few:.2} s for 250 rows, {many:.2} s for 750");
 }

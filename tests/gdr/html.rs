@@ -14,11 +14,7 @@ fn root() -> &'static Path {
 
 fn page(args: &[&str]) -> String {
     let run = Gdr::new().args(args).args(["--format", "html"]).run();
-    assert!(
-        run.code != 2 && run.stdout.starts_with("<!DOCTYPE html>"),
-        "{args:?}: {}",
-        run.stderr
-    );
+    assert!(run.code != 2 && run.stdout.starts_with("<!DOCTYPE html>"), "{args:?}: {}", run.stderr);
     run.stdout
 }
 
@@ -26,12 +22,8 @@ fn page(args: &[&str]) -> String {
 fn pages(dir: &Path) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     for name in recorded() {
-        let snapshot = root()
-            .join("tests/recorded")
-            .join(&name)
-            .join("snapshot.json")
-            .display()
-            .to_string();
+        let snapshot =
+            root().join("tests/recorded").join(&name).join("snapshot.json").display().to_string();
         for command in [&["doctor"][..], &["topo"], &["probe", "host"]] {
             let args = [&["--from", &snapshot], command].concat();
             pages.push((format!("{name}-{}", command[0]), page(&args)));
@@ -44,10 +36,7 @@ fn pages(dir: &Path) -> Vec<(String, String)> {
         let laid_out = Machine::load(&name).laid_out();
         let at = laid_out.path().display().to_string();
         for command in ["doctor", "topo"] {
-            pages.push((
-                format!("{name}-{command}"),
-                page(&["--sysroot", &at, command]),
-            ));
+            pages.push((format!("{name}-{command}"), page(&["--sysroot", &at, command])));
         }
     }
     pages.push((
@@ -67,27 +56,16 @@ fn fleet(dir: &Path) -> String {
     down.at("0000:3c:00.0").rdma.as_mut().expect("a NIC").state = Some("1: DOWN".to_owned());
     let report = reports::doctor(&down, "n3", &[]).to_string();
     fs::write(at.join("n3.json"), report).expect("a file");
-    fs::write(
-        at.join("n4-p2p.json"),
-        reports::p2p("n4", 4, Some((2, 3, 0.5))).to_string(),
-    )
-    .expect("a file");
+    fs::write(at.join("n4-p2p.json"), reports::p2p("n4", 4, Some((2, 3, 0.5))).to_string())
+        .expect("a file");
     fs::write(at.join("n7.json"), "").expect("a file");
     at.display().to_string()
 }
 
 /// Text as it stands in HTML.
 fn escaped(text: &str) -> String {
-    let pairs = [
-        ("&", "&amp;"),
-        ("<", "&lt;"),
-        (">", "&gt;"),
-        ("\"", "&quot;"),
-        ("'", "&#39;"),
-    ];
-    pairs
-        .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    let pairs = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
+    pairs.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 #[test]
@@ -100,32 +78,17 @@ fn pages_are_whole_and_small() {
             "{name}"
         );
         let links = html.matches("href=\"").count();
-        assert_eq!(
-            links,
-            html.matches("href=\"#").count(),
-            "{name}: a link leads out of the page"
-        );
+        assert_eq!(links, html.matches("href=\"#").count(), "{name}: a link leads out of the page");
         assert!(
             html.contains("<html lang=\"en\">") && html.trim_end().ends_with("</html>"),
             "{name}"
         );
     }
     // Every finding of the report is in the page.
-    let snapshot = root()
-        .join("tests/recorded/h200-x4/snapshot.json")
-        .display()
-        .to_string();
+    let snapshot = root().join("tests/recorded/h200-x4/snapshot.json").display().to_string();
     let html = page(&["--from", &snapshot, "doctor", "--profile", "all"]);
     let report = Gdr::new()
-        .args([
-            "--from",
-            &snapshot,
-            "doctor",
-            "--profile",
-            "all",
-            "--format",
-            "json",
-        ])
+        .args(["--from", &snapshot, "doctor", "--profile", "all", "--format", "json"])
         .run();
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
@@ -149,19 +112,14 @@ fn large_reports_stay_below_a_megabyte() {
         let results = report["results"].as_array_mut().expect("results");
         for (at, result) in results.iter_mut().enumerate() {
             result["verdict"] = json!("wrong");
-            result["reason"] = json!(format!(
-                "byte {at} of node {number} is <{}>",
-                "x".repeat(200)
-            ));
+            result["reason"] =
+                json!(format!("byte {at} of node {number} is <{}>", "x".repeat(200)));
         }
         fs::write(at.join(format!("n{number}.json")), report.to_string()).expect("a file");
     }
     let html = page(&["fleet", "report", &at.display().to_string()]);
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
-    assert!(
-        html.contains("findings are not listed"),
-        "it says that something is left out"
-    );
+    assert!(html.contains("findings are not listed"), "it says that something is left out");
 }
 
 #[test]
@@ -187,55 +145,31 @@ fn hostile_names_are_only_text() {
     report["results"][0]["verdict"] = json!("wrong");
     report["results"][0]["reason"] = json!(EVIL);
     fs::write(dir.path().join("a.json"), report.to_string()).expect("a file");
-    pages.push(page(&[
-        "fleet",
-        "report",
-        &dir.path().display().to_string(),
-    ]));
+    pages.push(page(&["fleet", "report", &dir.path().display().to_string()]));
     let mut seen = 0;
     for html in &pages {
         assert!(
             !html.contains("<script") && !html.contains("<img"),
             "markup of a name is markup of the page"
         );
-        assert!(
-            html.chars()
-                .all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}'))
-        );
+        assert!(html.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}')));
         seen += html.matches("&lt;script&gt;alert(1)").count();
     }
     assert!(seen > 8, "{seen}");
-    let junit = Gdr::new()
-        .args(["fleet", "report", "--format", "junit"])
-        .args([dir.path()])
-        .run();
+    let junit = Gdr::new().args(["fleet", "report", "--format", "junit"]).args([dir.path()]).run();
     assert!(!junit.stdout.contains("<script"), "{}", junit.stdout);
     roxmltree::Document::parse(&junit.stdout).expect("XML");
 }
 
 #[test]
 fn junit_has_the_failures() {
-    let snapshot = root()
-        .join("tests/recorded/h200-x1/snapshot.json")
-        .display()
-        .to_string();
-    let run = Gdr::new()
-        .args(["--from", &snapshot, "doctor", "--format", "junit"])
-        .run();
+    let snapshot = root().join("tests/recorded/h200-x1/snapshot.json").display().to_string();
+    let run = Gdr::new().args(["--from", &snapshot, "doctor", "--format", "junit"]).run();
     run.assert_code(1);
     let xml = roxmltree::Document::parse(&run.stdout).expect("XML");
-    let suite = xml
-        .descendants()
-        .find(|node| node.has_tag_name("testsuite"))
-        .expect("a suite");
-    let cases: Vec<_> = xml
-        .descendants()
-        .filter(|node| node.has_tag_name("testcase"))
-        .collect();
-    assert_eq!(
-        suite.attribute("tests"),
-        Some(cases.len().to_string().as_str())
-    );
+    let suite = xml.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
+    let cases: Vec<_> = xml.descendants().filter(|node| node.has_tag_name("testcase")).collect();
+    assert_eq!(suite.attribute("tests"), Some(cases.len().to_string().as_str()));
     let failed: Vec<&str> = cases
         .iter()
         .filter(|case| case.children().any(|child| child.has_tag_name("failure")))
@@ -244,20 +178,12 @@ fn junit_has_the_failures() {
     assert_eq!(failed, ["gdr.doctor.rdma.device"]);
     assert_eq!(suite.attribute("failures"), Some("1"));
     let probe = Gdr::new()
-        .args([
-            "probe", "copy", "--sim", "--quick", "--size", "4096", "--format", "junit",
-        ])
+        .args(["probe", "copy", "--sim", "--quick", "--size", "4096", "--format", "junit"])
         .run();
     probe.assert_code(0);
     let xml = roxmltree::Document::parse(&probe.stdout).expect("XML");
-    let suite = xml
-        .descendants()
-        .find(|node| node.has_tag_name("testsuite"))
-        .expect("a suite");
-    assert_eq!(
-        (suite.attribute("failures"), suite.attribute("errors")),
-        (Some("0"), Some("0"))
-    );
+    let suite = xml.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
+    assert_eq!((suite.attribute("failures"), suite.attribute("errors")), (Some("0"), Some("0")));
 }
 
 /// axe-core's source: where CI puts it, or a file of the caller.
@@ -277,13 +203,7 @@ fn axe() -> String {
 
 /// The pages that axe looks at: one of each kind.
 fn for_axe(name: &str) -> bool {
-    [
-        "hgx-acs-redirect-doctor",
-        "vm-iommu-on-topo",
-        "probe-copy",
-        "fleet",
-    ]
-    .contains(&name)
+    ["hgx-acs-redirect-doctor", "vm-iommu-on-topo", "probe-copy", "fleet"].contains(&name)
 }
 
 /// Runs the check in headless Chromium; the result by page.
@@ -297,11 +217,7 @@ fn look(dir: &Path, pages: &[(String, String)], dark: bool) -> Value {
     let list: Vec<Value> = pages
         .iter()
         .map(|(name, html)| {
-            let plain = if for_axe(name) {
-                Some(html.replace(&policy, ""))
-            } else {
-                None
-            };
+            let plain = if for_axe(name) { Some(html.replace(&policy, "")) } else { None };
             json!([name, html, plain])
         })
         .collect();
@@ -315,10 +231,7 @@ fn look(dir: &Path, pages: &[(String, String)], dark: bool) -> Value {
     );
     let file = dir.join("harness.html");
     fs::write(&file, harness).expect("a file");
-    let scheme = format!(
-        "--blink-settings=preferredColorScheme={}",
-        if dark { 0 } else { 1 }
-    );
+    let scheme = format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 });
     let output = Command::new("chromium")
         .args([
             "--headless",
@@ -334,19 +247,12 @@ fn look(dir: &Path, pages: &[(String, String)], dark: bool) -> Value {
         .arg(format!("file://{}", file.display()))
         .output()
         .expect("chromium");
-    let (dom, log) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    let console: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .collect();
+    let (dom, log) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let console: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(console.is_empty(), "{console:#?}");
-    let result = dom
-        .split("<pre id=\"result\">")
-        .nth(1)
-        .and_then(|rest| rest.split("</pre>").next());
+    let result =
+        dom.split("<pre id=\"result\">").nth(1).and_then(|rest| rest.split("</pre>").next());
     let result = result.unwrap_or_else(|| panic!("no result: {log}"));
     let result = result
         .replace("&lt;", "<")
@@ -364,11 +270,8 @@ fn pages_are_laid_out_in_a_browser() {
     let dir = tempfile::tempdir().expect("a directory");
     let pages = pages(dir.path());
     let light = look(dir.path(), &pages, false);
-    let some: Vec<(String, String)> = pages
-        .iter()
-        .filter(|(name, _)| for_axe(name))
-        .cloned()
-        .collect();
+    let some: Vec<(String, String)> =
+        pages.iter().filter(|(name, _)| for_axe(name)).cloned().collect();
     assert_eq!(some.len(), 4);
     let dark = look(dir.path(), &some, true);
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
@@ -378,9 +281,7 @@ fn pages_are_laid_out_in_a_browser() {
         for (scheme, results) in [("light", &light), ("dark", &dark)] {
             for kind in ["faults", "axe"] {
                 // Only some pages are looked at in the dark.
-                let found = results[name][kind]
-                    .as_array()
-                    .map_or(&[][..], Vec::as_slice);
+                let found = results[name][kind].as_array().map_or(&[][..], Vec::as_slice);
                 wrong.extend(found.iter().map(|fault| {
                     format!("{name}, {scheme}: {}", fault.as_str().unwrap_or_default())
                 }));
@@ -389,10 +290,7 @@ fn pages_are_laid_out_in_a_browser() {
         outlines.push_str(&format!("{name}\n"));
         for line in light[name]["outline"].as_array().expect("an outline") {
             let line = line.as_str().expect("a line");
-            outlines.push_str(&format!(
-                "  {}\n",
-                line.replace(&format!("on {host}"), "on HOST")
-            ));
+            outlines.push_str(&format!("  {}\n", line.replace(&format!("on {host}"), "on HOST")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

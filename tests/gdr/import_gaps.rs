@@ -38,9 +38,7 @@ fn from(xml: &Path) -> Gdr {
 }
 
 fn outcome(xml: &Path, check: &str) -> Value {
-    let run = from(xml)
-        .args(["doctor", "--only", check, "--format", "json"])
-        .run();
+    let run = from(xml).args(["doctor", "--only", check, "--format", "json"]).run();
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     report["findings"][0]["outcome"].clone()
 }
@@ -63,15 +61,10 @@ fn nic_without_active_port_is_no_partner() {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
     let pairs = from(&down).args(["topo", "--pairs"]).run().stdout;
-    let commands: Vec<&str> = pairs
-        .lines()
-        .filter(|line| line.starts_with("env "))
-        .collect();
+    let commands: Vec<&str> = pairs.lines().filter(|line| line.starts_with("env ")).collect();
     assert_eq!(commands.len(), 2, "{pairs}");
     assert!(
-        commands
-            .iter()
-            .all(|line| line.contains("mlx5_1:1") && !line.contains("mlx5_0")),
+        commands.iter().all(|line| line.contains("mlx5_1:1") && !line.contains("mlx5_0")),
         "{pairs}"
     );
     assert_eq!(outcome(&up, "pcie.locality"), "pass");
@@ -87,10 +80,7 @@ fn all_ports_down_leave_no_partner() {
     assert_eq!(run.code, 1);
     run.assert_stdout("GPU0: bad: no NIC has an active port; the nearest is NIC0 (mlx5_0, PIX)");
     let pairs = from(&xml).args(["topo", "--pairs"]).run().stdout;
-    assert!(
-        !pairs.contains("mlx5_0:") && !pairs.contains("NCCL_IB_HCA"),
-        "{pairs}"
-    );
+    assert!(!pairs.contains("mlx5_0:") && !pairs.contains("NCCL_IB_HCA"), "{pairs}");
 }
 
 /// A filter of lstopo that keeps GPUs alone says nothing of NICs; one other network function says that there is no RDMA NIC.
@@ -104,15 +94,9 @@ fn dump_without_network_functions_leaves_nics_unknown() {
         .map(|line| line.replace(nic, r#"pci_type="0680 [10de:1ac2] [0000:0000] a1""#) + "\n")
         .collect();
     let os = r#"<object type="OSDev" name="card0" osdev_type="1"/></object>"#;
-    let filtered = filtered.replacen(
-        "</object>\n        </object>",
-        &format!("{os}\n        </object>"),
-        1,
-    );
-    assert!(
-        !filtered.contains("15b3") && filtered.contains("card0"),
-        "{filtered}"
-    );
+    let filtered =
+        filtered.replacen("</object>\n        </object>", &format!("{os}\n        </object>"), 1);
+    assert!(!filtered.contains("15b3") && filtered.contains("card0"), "{filtered}");
     let xml = file(&dir, "filtered.xml", filtered.as_bytes());
     assert_eq!(outcome(&xml, "rdma.device"), "unknown");
     let ethernet = filtered.replacen("0680 [10de:1ac2]", "0200 [8086:1563]", 1);
@@ -127,10 +111,7 @@ fn domains_decide_without_bridges() {
     let device = |address: &str, ids: &str| {
         format!(r#"<object type="PCIDev" pci_busid="{address}" pci_type="{ids}"/>"#)
     };
-    let (gpu, nic) = (
-        "0302 [10de:1db1] [10de:1212] a1",
-        "0207 [15b3:1019] [1014:0635] 00",
-    );
+    let (gpu, nic) = ("0302 [10de:1db1] [10de:1212] a1", "0207 [15b3:1019] [1014:0635] 00");
     let package = |node: u32, devices: [String; 3]| {
         let (cpus, set) = (3 << (2 * node), 1 << node);
         format!(
@@ -143,32 +124,18 @@ fn domains_decide_without_bridges() {
         r#"<topology version="2.0"><object type="Machine" cpuset="0xf" nodeset="0x3" complete_nodeset="0x3">{}{}</object></topology>"#,
         package(
             0,
-            [
-                device("0003:01:00.0", nic),
-                device("0004:04:00.0", gpu),
-                device("0004:05:00.0", gpu)
-            ]
+            [device("0003:01:00.0", nic), device("0004:04:00.0", gpu), device("0004:05:00.0", gpu)]
         ),
         package(
             1,
-            [
-                device("0033:01:00.0", nic),
-                device("0035:03:00.0", gpu),
-                device("0035:04:00.0", gpu)
-            ]
+            [device("0033:01:00.0", nic), device("0035:03:00.0", gpu), device("0035:04:00.0", gpu)]
         ),
     );
     let xml = file(&dir, "power.xml", xml.as_bytes());
     let classes = classes(from(&xml)).expect("classes");
     let class = |a: &str, b: &str| classes[&(a.to_owned(), b.to_owned())].clone();
-    assert_eq!(
-        class("0003:01:00.0", "0004:04:00.0").as_deref(),
-        Some("NODE")
-    );
-    assert_eq!(
-        class("0004:04:00.0", "0035:03:00.0").as_deref(),
-        Some("SYS")
-    );
+    assert_eq!(class("0003:01:00.0", "0004:04:00.0").as_deref(), Some("NODE"));
+    assert_eq!(class("0004:04:00.0", "0035:03:00.0").as_deref(), Some("SYS"));
     assert_eq!(class("0004:04:00.0", "0004:05:00.0"), None);
     let table = from(&xml).args(["topo"]).run().stdout;
     assert!(table.contains("GPU0 -> NIC0: bad: NODE"), "{table}");

@@ -75,11 +75,7 @@ fn classes_match_machine_or_are_unknown() {
             (false, ["--no-bridges"]) => 0,
             (false, _) => 250,
         };
-        assert!(
-            totals[mode] >= expected,
-            "{options:?}: only {} pairs are known",
-            totals[mode]
-        );
+        assert!(totals[mode] >= expected, "{options:?}: only {} pairs are known", totals[mode]);
     }
 }
 
@@ -96,21 +92,10 @@ fn nodes_and_cpus_match_sysfs() {
     for (name, machine, root) in everywhere() {
         lay_out_cpus(&machine, root.path());
         let xml = root.path().join("lstopo.xml");
-        for options in [
-            &["--whole-io"][..],
-            &["--whole-io", "--export-xml-flags", "1"],
-        ] {
+        for options in [&["--whole-io"][..], &["--whole-io", "--export-xml-flags", "1"]] {
             lstopo(root.path(), &xml, options);
-            let devices = |gdr: Gdr| {
-                document(gdr)["devices"]
-                    .as_array()
-                    .expect("devices")
-                    .clone()
-            };
-            let (theirs, ours) = (
-                devices(Gdr::new().sysroot(root.path())),
-                devices(from(&xml)),
-            );
+            let devices = |gdr: Gdr| document(gdr)["devices"].as_array().expect("devices").clone();
+            let (theirs, ours) = (devices(Gdr::new().sysroot(root.path())), devices(from(&xml)));
             for device in ours {
                 let Some(real) = theirs.iter().find(|other| other["bdf"] == device["bdf"]) else {
                     continue;
@@ -146,13 +131,7 @@ fn rows_have_device_names() {
     let xml = root.path().join("lstopo.xml");
     lstopo(root.path(), &xml, &[]);
     let run = from(&xml).args(["topo", "--nvme"]).run();
-    for expected in [
-        "mlx5_0",
-        "mlx5_3",
-        "nvme0",
-        "0-55,112-167",
-        "56-111,168-223",
-    ] {
+    for expected in ["mlx5_0", "mlx5_3", "nvme0", "0-55,112-167", "56-111,168-223"] {
         assert!(run.stdout.contains(expected), "{expected}: {}", run.stdout);
     }
     // Without OS devices NICs are named by address.
@@ -179,10 +158,7 @@ fn facts_of_configuration_space_are_unknown() {
     let run = from(&xml).args(["doctor", "--format", "json"]).run();
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
-    let acs: Vec<&Value> = findings
-        .iter()
-        .filter(|finding| finding["id"] == "pcie.acs")
-        .collect();
+    let acs: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "pcie.acs").collect();
     assert!(
         !acs.is_empty() && acs.iter().all(|finding| finding["outcome"] == "unknown"),
         "{acs:?}"
@@ -216,14 +192,7 @@ fn keeps_node_unusable_by_container() {
             text.contains("allowed_nodeset=\"0x00000001\""),
             "the container was not seen: {text}"
         );
-        assert_eq!(
-            agreement(
-                "container",
-                &machine,
-                &classes(from(&xml)).expect("classes")
-            ),
-            28
-        );
+        assert_eq!(agreement("container", &machine, &classes(from(&xml)).expect("classes")), 28);
     }
 }
 
@@ -272,12 +241,7 @@ fn reads_hwloc_3_and_stops_at_inconsistent_bus() {
         .as_array()
         .expect("devices")
         .iter()
-        .map(|d| {
-            (
-                d["bdf"].as_str().expect("text"),
-                d["label"].as_str().expect("text"),
-            )
-        })
+        .map(|d| (d["bdf"].as_str().expect("text"), d["label"].as_str().expect("text")))
         .collect();
     assert_eq!(
         rows,
@@ -289,10 +253,7 @@ fn reads_hwloc_3_and_stops_at_inconsistent_bus() {
     );
     let classes = classes(from(&xml)).expect("classes");
     let class = |a: &str, b: &str| classes[&(a.to_owned(), b.to_owned())].clone();
-    assert_eq!(
-        class("0000:11:00.0", "0000:11:00.1").as_deref(),
-        Some("PIX")
-    );
+    assert_eq!(class("0000:11:00.0", "0000:11:00.1").as_deref(), Some("PIX"));
     // Bus 13 is below the bridge to 11, but hwloc did not say through which bridge.
     assert_eq!(class("0000:11:00.0", "0000:13:00.0"), None);
     // The GPU's memory node has no CPUs.
@@ -333,11 +294,7 @@ fn rejects_hostile_documents_early() {
     };
     let gpus = |many: u32| (0..many).map(gpu).collect::<String>();
     let cases: [(&str, String, &str); 11] = [
-        (
-            "deep",
-            format!("{machine}{}", "<object type=\"Group\">".repeat(100_000)),
-            "nest deeper",
-        ),
+        ("deep", format!("{machine}{}", "<object type=\"Group\">".repeat(100_000)), "nest deeper"),
         (
             "laughs",
             format!(
@@ -345,43 +302,20 @@ fn rejects_hostile_documents_early() {
             ),
             "document type defines entities",
         ),
-        (
-            "entity",
-            format!("{machine}<info name=\"HostName\" value=\"&k;\"/>{end}"),
-            "entity",
-        ),
-        (
-            "functions",
-            format!("{machine}{}{end}", gpus(16_385)),
-            "more than 16384 PCI functions",
-        ),
-        (
-            "twice",
-            format!("{machine}{}{}{end}", gpu(1), gpu(1)),
-            "twice",
-        ),
+        ("entity", format!("{machine}<info name=\"HostName\" value=\"&k;\"/>{end}"), "entity"),
+        ("functions", format!("{machine}{}{end}", gpus(16_385)), "more than 16384 PCI functions"),
+        ("twice", format!("{machine}{}{}{end}", gpu(1), gpu(1)), "twice"),
         ("cut", format!("{machine}{}", gpu(1)), "truncated"),
-        (
-            "crossed",
-            format!("{machine}</topology></object>"),
-            "not well-formed",
-        ),
+        ("crossed", format!("{machine}</topology></object>"), "not well-formed"),
         (
             "version",
             "<topology version=\"7.0\"></topology>".to_owned(),
             "unsupported format with version 7",
         ),
-        (
-            "second",
-            format!("{machine}{end}<topology/>"),
-            "is not a single 'topology'",
-        ),
+        ("second", format!("{machine}{end}<topology/>"), "is not a single 'topology'"),
         (
             "attributes",
-            format!(
-                "{machine}<object type=\"PCIDev\" {}/>{end}",
-                "a=\"1\" ".repeat(1_000_000)
-            ),
+            format!("{machine}<object type=\"PCIDev\" {}/>{end}", "a=\"1\" ".repeat(1_000_000)),
             "attribute",
         ),
         ("other", "<nvidia_smi_log/>".to_owned(), "hwloc XML"),
@@ -397,11 +331,7 @@ fn rejects_hostile_documents_early() {
             "{name}: {}",
             run.stderr
         );
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "{name}: {:?}",
-            started.elapsed()
-        );
+        assert!(started.elapsed() < Duration::from_secs(120), "{name}: {:?}", started.elapsed());
     }
 }
 
@@ -419,22 +349,11 @@ fn reads_64_mib_with_little_memory() {
         "0xffffffff,".repeat(SIZE / 11)
     );
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, inner) in [
-        ("many", filling.repeat(SIZE / filling.len()) + gpu),
-        ("one", set),
-    ] {
-        let path = file(
-            &dir,
-            name,
-            format!("{head}{inner}</object></topology>").as_bytes(),
-        );
+    for (name, inner) in [("many", filling.repeat(SIZE / filling.len()) + gpu), ("one", set)] {
+        let path = file(&dir, name, format!("{head}{inner}</object></topology>").as_bytes());
         let run = limited(&path);
         assert_eq!(run.code, 0, "{name}: {}", run.stderr);
-        assert!(
-            run.stdout.contains("0000:01:00.0"),
-            "{name}: {}",
-            run.stdout
-        );
+        assert!(run.stdout.contains("0000:01:00.0"), "{name}: {}", run.stdout);
     }
 }
 
@@ -447,29 +366,23 @@ fn mutated_documents_do_not_panic() {
         let path: PathBuf = file(&dir, "changed.xml", bytes);
         from(&path).args(["topo", "--nvme"]).run()
     };
-    let mut runner = TestRunner::new(Config {
-        cases: 150,
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let mut runner =
+        TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     runner
-        .run(
-            &(any::<prop::sample::Index>(), any::<bool>(), changes),
-            |(cut, whole, changes)| {
-                let mut bytes = text.clone().into_bytes();
-                for (at, byte) in changes {
-                    let at = at.index(bytes.len());
-                    bytes[at] = byte;
-                }
-                if !whole {
-                    bytes.truncate(cut.index(bytes.len()));
-                }
-                let run = try_one(&bytes);
-                prop_assert!(matches!(run.code, 0 | 2), "{}: {}", run.code, run.stderr);
-                prop_assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
-                Ok(())
-            },
-        )
+        .run(&(any::<prop::sample::Index>(), any::<bool>(), changes), |(cut, whole, changes)| {
+            let mut bytes = text.clone().into_bytes();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if !whole {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            let run = try_one(&bytes);
+            prop_assert!(matches!(run.code, 0 | 2), "{}: {}", run.code, run.stderr);
+            prop_assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+            Ok(())
+        })
         .expect("no change makes gdr fall over");
 }

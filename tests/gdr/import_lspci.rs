@@ -14,11 +14,8 @@ type Pairs = BTreeMap<(String, String), Option<String>>;
 
 fn lspci(root: &Path, options: &[&str]) -> String {
     let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());
-    let output = Command::new("lspci")
-        .args(["-O", &path])
-        .args(options)
-        .output()
-        .expect("lspci runs");
+    let output =
+        Command::new("lspci").args(["-O", &path]).args(options).output().expect("lspci runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -31,10 +28,7 @@ fn json(run: Gdr, args: &[&str]) -> Value {
 fn from(text: &str, args: &[&str]) -> Value {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("a text");
-    json(
-        Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]),
-        args,
-    )
+    json(Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]), args)
 }
 
 /// Pairs of GPUs, NICs and NVMe controllers; NVLinks are not PCI.
@@ -68,10 +62,7 @@ fn reported(text: &str) -> String {
     let before = "Hi all, on this machine it is slow.\n\n```\n$ uname -r\n6.8.0\n[root@node ~]# lspci -vvv\n";
     let after = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tSYS\n[   12.3] pci 0000:01:00.0: BAR 0: assigned\n```\n";
     let lines = [before, text, after].concat();
-    lines
-        .lines()
-        .map(|line| format!("> {}\r\n", line.replace('\t', "        ")))
-        .collect()
+    lines.lines().map(|line| format!("> {}\r\n", line.replace('\t', "        "))).collect()
 }
 
 /// lspci's options, and the transformation of its text.
@@ -107,10 +98,7 @@ fn shorten(root: &Path) {
 /// Compares pair by pair; returns `(known here, known there too)`.
 fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
     let (mut known, mut all) = (0, 0);
-    for (pair, class) in truth
-        .iter()
-        .filter_map(|(pair, class)| Some((pair, class.as_ref()?)))
-    {
+    for (pair, class) in truth.iter().filter_map(|(pair, class)| Some((pair, class.as_ref()?))) {
         all += 1;
         if let Some(Some(dumped)) = found.get(pair) {
             assert_eq!(dumped, class, "{what}: {pair:?}");
@@ -151,21 +139,11 @@ fn lspci_text_gives_no_wrong_class() {
     }
     let known = |mode: &str| counts[mode].0;
     // All except those that need unprinted NUMA nodes, or buses of uncertain root.
-    for mode in [
-        "-Dvvv",
-        "-vvv",
-        "-nnvvv",
-        "-vvv -xxxx",
-        "-vvv in a report",
-        "-nn, then -vvv",
-    ] {
+    for mode in ["-Dvvv", "-vvv", "-nnvvv", "-vvv -xxxx", "-vvv in a report", "-nn, then -vvv"] {
         assert_eq!(known(mode), known("-Dvvv"), "{mode}");
         assert!(known(mode) >= 289, "{mode}: {} pairs known", known(mode));
     }
-    assert!(
-        known("-D -xxxx") >= 109 && known("-vvv by a user") >= 114,
-        "{counts:?}"
-    );
+    assert!(known("-D -xxxx") >= 109 && known("-vvv by a user") >= 114, "{counts:?}");
     for (mode, (known, all)) in &counts {
         let _ = writeln!(std::io::stderr(), "{mode}: {known} of {all} pairs known");
     }
@@ -174,21 +152,15 @@ fn lspci_text_gives_no_wrong_class() {
 /// Subjects and outcomes of `pcie.acs`.
 fn acs(report: &Value) -> BTreeMap<String, String> {
     let findings = report["findings"].as_array().expect("findings");
-    let of_acs = findings
-        .iter()
-        .filter(|finding| finding["id"] == "pcie.acs");
+    let of_acs = findings.iter().filter(|finding| finding["id"] == "pcie.acs");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
-    of_acs
-        .map(|finding| (text(&finding["subject"]), text(&finding["outcome"])))
-        .collect()
+    of_acs.map(|finding| (text(&finding["subject"]), text(&finding["outcome"]))).collect()
 }
 
 /// Each port of a finding with its outcome.
 fn ports(findings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let ports = findings.iter().flat_map(|(subject, outcome)| {
-        subject
-            .split(", ")
-            .map(|port| (port.to_owned(), outcome.clone()))
+        subject.split(", ").map(|port| (port.to_owned(), outcome.clone()))
     });
     ports.collect()
 }
@@ -232,11 +204,7 @@ fn port_findings_match_machine() {
                 .keys()
                 .filter(|port| port.contains('.') && !port.starts_with(char::is_alphabetic))
             {
-                assert!(
-                    truth.contains_key(port),
-                    "{} {options:?} {port}",
-                    machine.name
-                );
+                assert!(truth.contains_key(port), "{} {options:?} {port}", machine.name);
             }
         }
     }
@@ -273,16 +241,8 @@ fn cut_off(text: &str, dice: &mut Dice) -> String {
 
 /// After `grep`: lines with addresses, and lines with certain words.
 fn some_lines(text: &str, dice: &mut Dice) -> String {
-    const WORDS: [&str; 8] = [
-        "NUMA",
-        "Capabilities",
-        "Bus:",
-        "Control:",
-        "Status:",
-        "Kernel",
-        "ACS",
-        "Express",
-    ];
+    const WORDS: [&str; 8] =
+        ["NUMA", "Capabilities", "Bus:", "Control:", "Status:", "Kernel", "ACS", "Express"];
     let words: Vec<&str> = WORDS.into_iter().filter(|_| dice.below(2) == 0).collect();
     let blank = dice.below(2) == 0;
     let kept = text.lines().filter(|line| {
@@ -325,26 +285,15 @@ fn truncated_capability_is_unknown() {
     let whole = lspci(dir.path(), &["-Dvvv"]);
     // A pair's last port, cut before its ACS capability.
     let port = whole.find("0000:99:02.0 ").expect("the port");
-    let end = whole[port..]
-        .find("Access Control Services")
-        .expect("its capability")
-        + port;
+    let end = whole[port..].find("Access Control Services").expect("its capability") + port;
     let cut = &whole[..end];
     let report = from(cut, &["doctor", "--platform", "bare-metal"]);
     let found = ports(&acs(&report));
-    assert_ne!(
-        found.get("0000:99:02.0").map(String::as_str),
-        Some("pass"),
-        "{found:?}"
-    );
+    assert_ne!(found.get("0000:99:02.0").map(String::as_str), Some("pass"), "{found:?}");
     let lines = lspci(dir.path(), &["-Dvvv"]).replace("Access Control Services", "Something else");
     // Here the list is complete, so missing capabilities are absent.
     let found = ports(&acs(&from(&lines, &["doctor", "--platform", "bare-metal"])));
-    assert_eq!(
-        found.get("0000:99:02.0").map(String::as_str),
-        Some("pass"),
-        "{found:?}"
-    );
+    assert_eq!(found.get("0000:99:02.0").map(String::as_str), Some("pass"), "{found:?}");
 }
 
 #[test]
@@ -357,22 +306,11 @@ fn table_names_options_for_more_facts() {
         .args(["topo", "--nvme"])
         .run();
     assert_eq!(run.code, 0, "{}", run.stderr);
-    for expected in [
-        "NIC0",
-        "NVME0",
-        "0000:3b:00.0",
-        "unknown in this source: use lspci -vvv",
-    ] {
-        assert!(
-            run.stdout.contains(expected),
-            "'{expected}' is not in:\n{}",
-            run.stdout
-        );
+    for expected in ["NIC0", "NVME0", "0000:3b:00.0", "unknown in this source: use lspci -vvv"] {
+        assert!(run.stdout.contains(expected), "'{expected}' is not in:\n{}", run.stdout);
     }
-    let doctor = Gdr::new()
-        .args(["--from".as_ref(), file.path().as_os_str()])
-        .args(["doctor", "-v"])
-        .run();
+    let doctor =
+        Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]).args(["doctor", "-v"]).run();
     doctor.assert_stdout("a snapshot of it (gdr snapshot)");
     // Not for a live machine.
     let dir = Machine::load("broken").laid_out();

@@ -23,10 +23,8 @@ fn classes_match_machine() {
         known += agreement(&name, &expected, &dumped);
         // This machine's software device is not a PCI function.
         let software = if name == "virtual-functions" { 5 } else { 0 };
-        let unknown: Vec<_> = expected
-            .iter()
-            .filter(|(pair, class)| dumped.get(*pair) != Some(class))
-            .collect();
+        let unknown: Vec<_> =
+            expected.iter().filter(|(pair, class)| dumped.get(*pair) != Some(class)).collect();
         assert_eq!(unknown.len(), software, "{name}: {unknown:?}");
     }
     assert!(known >= 300, "only {known} pairs");
@@ -35,9 +33,7 @@ fn classes_match_machine() {
 /// A check's findings without sentences about facts that no dump has.
 fn findings(gdr: Gdr, check: &str) -> Vec<Value> {
     // A dump has no CPU flags, so both texts mention where they apply.
-    let run = gdr
-        .args(["doctor", "--platform", "bare-metal", "--format", "json"])
-        .run();
+    let run = gdr.args(["doctor", "--platform", "bare-metal", "--format", "json"]).run();
     let report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
     let all = report["findings"].as_array().expect("findings");
@@ -63,10 +59,8 @@ fn acs_findings_match_machine() {
         let expected = findings(Gdr::new().sysroot(root.path()), "pcie.acs");
         let dumped = findings(from(&dump), "pcie.acs");
         assert_eq!(dumped, expected, "{name}");
-        judged += expected
-            .iter()
-            .filter(|finding| finding[0] == "fail" || finding[0] == "warn")
-            .count();
+        judged +=
+            expected.iter().filter(|finding| finding[0] == "fail" || finding[0] == "warn").count();
     }
     assert!(judged >= 10, "only {judged} findings");
 }
@@ -83,15 +77,10 @@ fn finds_expected_ports() {
         let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
         let dumped = findings(from(&dump), "pcie.acs");
         let bad = |finding: &&Value| finding[0] == "fail" || finding[0] == "warn";
-        let mut found: Vec<&str> = dumped
-            .iter()
-            .filter(bad)
-            .filter_map(|finding| finding[2].as_str())
-            .collect();
-        let mut expected: Vec<&str> = expected
-            .iter()
-            .map(|finding| finding.port.as_str())
-            .collect();
+        let mut found: Vec<&str> =
+            dumped.iter().filter(bad).filter_map(|finding| finding[2].as_str()).collect();
+        let mut expected: Vec<&str> =
+            expected.iter().map(|finding| finding.port.as_str()).collect();
         found.sort_unstable();
         expected.sort_unstable();
         ports += expected.len();
@@ -108,16 +97,9 @@ fn management_functions_are_not_rows() {
         let run = gdr.args(["topo", "--format", "json"]).run();
         let document: Value = serde_json::from_str(&run.stdout).expect("JSON");
         let devices = document["devices"].as_array().expect("devices").clone();
-        devices
-            .iter()
-            .filter(|device| device["kind"] == "nic")
-            .count()
+        devices.iter().filter(|device| device["kind"] == "nic").count()
     };
-    let expected = machine
-        .expect()
-        .nics
-        .expect("the NICs that a person expects")
-        .len();
+    let expected = machine.expect().nics.expect("the NICs that a person expects").len();
     assert_eq!(nics(from(&dump)), expected);
 }
 
@@ -167,24 +149,12 @@ fn rejects_hostile_dumps_early() {
             with("subsystems", json!({ "infiniband": names })),
             "more than 64 devices below one function",
         ),
-        (
-            "twice",
-            text(json!([function("0000:01:00.0"), function("0000:01:00.0")])),
-            "twice",
-        ),
+        ("twice", text(json!([function("0000:01:00.0"), function("0000:01:00.0")])), "twice"),
         ("base64", with("config", json!("%%%")), "config"),
         ("zlib", with("config", json!("AAAA")), "config"),
         ("long", with("config", json!("A".repeat(1 << 15))), "config"),
-        (
-            "address",
-            with("realpath", json!("/etc/passwd")),
-            "realpath",
-        ),
-        (
-            "number",
-            with("numa_node", json!(1e300)),
-            "rdma_topo's dump",
-        ),
+        ("address", with("realpath", json!("/etc/passwd")), "realpath"),
+        ("number", with("numa_node", json!(1e300)), "rdma_topo's dump"),
         (
             "cut",
             with("numa_node", json!(0)).trim_end_matches(']').to_owned(),
@@ -202,11 +172,7 @@ fn rejects_hostile_dumps_early() {
             "{name}: {}",
             run.stderr
         );
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "{name}: {:?}",
-            started.elapsed()
-        );
+        assert!(started.elapsed() < Duration::from_secs(120), "{name}: {:?}", started.elapsed());
     }
 }
 
@@ -214,30 +180,24 @@ fn rejects_hostile_dumps_early() {
 fn mutated_dumps_do_not_panic() {
     let (machine, root) = laid_out("cascade-asymmetric");
     let text = rdma_topo(&machine, root.path());
-    let mut runner = TestRunner::new(Config {
-        cases: 100,
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let mut runner =
+        TestRunner::new(Config { cases: 100, failure_persistence: None, ..Config::default() });
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     runner
-        .run(
-            &(any::<prop::sample::Index>(), any::<bool>(), changes),
-            |(cut, whole, changes)| {
-                let mut bytes = text.clone();
-                for (at, byte) in changes {
-                    let at = at.index(bytes.len());
-                    bytes[at] = byte;
-                }
-                if !whole {
-                    bytes.truncate(cut.index(bytes.len()));
-                }
-                let path = file(&root, "changed.json", &bytes);
-                let run = from(&path).args(["topo"]).run();
-                prop_assert!(matches!(run.code, 0 | 2), "{}: {}", run.code, run.stderr);
-                prop_assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
-                Ok(())
-            },
-        )
+        .run(&(any::<prop::sample::Index>(), any::<bool>(), changes), |(cut, whole, changes)| {
+            let mut bytes = text.clone();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if !whole {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            let path = file(&root, "changed.json", &bytes);
+            let run = from(&path).args(["topo"]).run();
+            prop_assert!(matches!(run.code, 0 | 2), "{}: {}", run.code, run.stderr);
+            prop_assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+            Ok(())
+        })
         .expect("no change makes gdr fall over");
 }

@@ -24,16 +24,11 @@ pub struct Place {
 
 impl Place {
     fn new(node: &Node) -> Self {
-        let place = Self {
-            dir: tempfile::tempdir().expect("a directory"),
-            machine: node.laid_out(),
-        };
+        let place =
+            Self { dir: tempfile::tempdir().expect("a directory"), machine: node.laid_out() };
         let gdr = env!("CARGO_BIN_EXE_gdr");
         let at = place.machine.path().display();
-        script(
-            &place.gdr(),
-            &format!("#!/bin/sh\nexec {gdr} --sysroot {at} \"$@\"\n"),
-        );
+        script(&place.gdr(), &format!("#!/bin/sh\nexec {gdr} --sysroot {at} \"$@\"\n"));
         place
     }
 
@@ -80,29 +75,17 @@ fn line_is_one_short_line_whatever_the_names() {
         let line = run.stdout.strip_suffix('\n').expect("a line");
         assert!(line.starts_with("gdr: "), "{line}");
         assert!(line.chars().count() <= 240, "{line}");
-        assert!(
-            line.chars().all(|c| !c.is_control() && c != '\u{202e}'),
-            "{line}"
-        );
+        assert!(line.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{line}");
     }
     let run = |place: &Place, args: &[&str]| {
-        let output = place.run(
-            place.gdr(),
-            &[&["doctor", "--format", "line"], args].concat(),
-        );
+        let output = place.run(place.gdr(), &[&["doctor", "--format", "line"], args].concat());
         (output.status.code(), text(&output.stdout))
     };
     let acs = ["--only", "pcie.acs"];
-    assert_eq!(
-        run(&Place::good(), &acs),
-        (Some(0), "gdr: nothing failed\n".to_owned())
-    );
+    assert_eq!(run(&Place::good(), &acs), (Some(0), "gdr: nothing failed\n".to_owned()));
     let (code, line) = run(&Place::good(), &["--only", "rdma.device"]);
     assert_eq!(code, Some(3));
-    assert!(
-        line.starts_with("gdr: unknown: rdma.device (mlx5_0)"),
-        "{line}"
-    );
+    assert!(line.starts_with("gdr: unknown: rdma.device (mlx5_0)"), "{line}");
     let (code, line) = run(&Place::broken(), &acs);
     assert_eq!(code, Some(1));
     assert!(line.starts_with(ACS), "{line}");
@@ -124,11 +107,7 @@ fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
         let output = Command::new(integrations().join("slurm/health-check.sh"))
             .env("PATH", format!("{}:/usr/bin:/bin", at.display()))
             .env("GDR_CONF", conf)
-            .envs([
-                ("SLURMD_NODENAME", "n1"),
-                ("STATE", state),
-                ("REASON", reason),
-            ])
+            .envs([("SLURMD_NODENAME", "n1"), ("STATE", state), ("REASON", reason)])
             .output();
         String::from_utf8_lossy(&output.expect("the script").stdout).into_owned()
     };
@@ -146,10 +125,9 @@ fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
         "update nodename=n1 state=resume\n"
     );
     // Unknown is no pass, and an option that gdr does not take is no failure of the node.
-    for (options, words) in [
-        ("rdma.device", "gdr: unknown: rdma.device"),
-        ("nonsense", "gdr doctor ended with 2"),
-    ] {
+    for (options, words) in
+        [("rdma.device", "gdr: unknown: rdma.device"), ("nonsense", "gdr doctor ended with 2")]
+    {
         let done = check(&good, options, "IDLE+DRAIN", "gdr: x");
         let logged = format!("-t gdr-health-check n1: {words}");
         assert!(done.starts_with(&logged), "{done}");
@@ -199,14 +177,7 @@ fn npd_configuration_is_as_its_loader_requires() {
         (
             "the file",
             &config,
-            &[
-                "plugin",
-                "pluginConfig",
-                "source",
-                "conditions",
-                "rules",
-                "metricsReporting",
-            ][..],
+            &["plugin", "pluginConfig", "source", "conditions", "rules", "metricsReporting"][..],
         ),
         (
             "pluginConfig",
@@ -220,11 +191,7 @@ fn npd_configuration_is_as_its_loader_requires() {
                 "skip_initial_status",
             ],
         ),
-        (
-            "a condition",
-            &config["conditions"][0],
-            &["type", "reason", "message"],
-        ),
+        ("a condition", &config["conditions"][0], &["type", "reason", "message"]),
         (
             "a rule",
             &config["rules"][0],
@@ -246,12 +213,7 @@ fn npd_configuration_is_as_its_loader_requires() {
     assert!(seconds(&rule["timeout"]) <= seconds(&config["pluginConfig"]["timeout"]));
     let path = rule["path"].as_str().expect("a path");
     let installed = path.strip_prefix("/usr/share/gdr/integrations/");
-    assert!(
-        integrations()
-            .join(installed.expect("a path of the package"))
-            .is_file(),
-        "{path}"
-    );
+    assert!(integrations().join(installed.expect("a path of the package")).is_file(), "{path}");
 }
 
 /// 0 is well, 1 a problem, all else unknown.
@@ -263,23 +225,14 @@ fn npd_plugin_answers_by_exit_status() {
         (output.status.code(), text(&output.stdout))
     };
     let acs = ["--only", "pcie.acs"];
-    assert_eq!(
-        ask(&Place::good(), &acs),
-        (Some(0), "GPUDirect works\n".to_owned())
-    );
+    assert_eq!(ask(&Place::good(), &acs), (Some(0), "GPUDirect works\n".to_owned()));
     let (code, message) = ask(&Place::broken(), &acs);
     assert_eq!(code, Some(1));
     // NPD cuts at bytes.
-    assert!(
-        message.starts_with(ACS) && message.trim_end().len() <= 240,
-        "{message}"
-    );
+    assert!(message.starts_with(ACS) && message.trim_end().len() <= 240, "{message}");
     let (code, message) = ask(&Place::good(), &["--only", "rdma.device"]);
     assert_eq!(code, Some(2));
-    assert!(
-        message.starts_with("gdr: unknown: rdma.device"),
-        "{message}"
-    );
+    assert!(message.starts_with("gdr: unknown: rdma.device"), "{message}");
     assert_eq!(
         ask(&Place::good(), &["--only", "nonsense"]),
         (Some(2), "gdr doctor ended with 2\n".to_owned())
@@ -317,10 +270,9 @@ fn metrics_are_replaced_whole_and_promtool_accepts_them() {
     fs::create_dir(&units).expect("a directory");
     for name in ["gdr-metrics.service", "gdr-metrics.timer"] {
         let text = fs::read_to_string(integrations().join("prometheus").join(name));
-        let text = text.expect("a unit").replace(
-            "/usr/share/gdr/integrations",
-            &integrations().display().to_string(),
-        );
+        let text = text
+            .expect("a unit")
+            .replace("/usr/share/gdr/integrations", &integrations().display().to_string());
         fs::write(units.join(name), text).expect("a unit");
     }
     let verify = Command::new("systemd-analyze")
@@ -330,11 +282,7 @@ fn metrics_are_replaced_whole_and_promtool_accepts_them() {
         .output()
         .expect("systemd-analyze");
     assert!(verify.status.success(), "{}", text(&verify.stderr));
-    assert!(
-        !text(&verify.stderr).contains("gdr-metrics"),
-        "{}",
-        text(&verify.stderr)
-    );
+    assert!(!text(&verify.stderr).contains("gdr-metrics"), "{}", text(&verify.stderr));
 }
 
 /// Every expression of the dashboard is PromQL, and asks for metrics that exist.
@@ -345,10 +293,8 @@ fn dashboard_asks_for_metrics_that_exist() {
     let dashboard: Value = serde_json::from_slice(&fs::read(file).expect("a file")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
-    let queries: Vec<&str> = targets
-        .flatten()
-        .map(|target| target["expr"].as_str().expect("an expression"))
-        .collect();
+    let queries: Vec<&str> =
+        targets.flatten().map(|target| target["expr"].as_str().expect("an expression")).collect();
     assert!(queries.len() > 5 && panels.iter().all(|panel| panel["targets"].is_array()));
     let rules: Vec<Value> = queries
         .iter()
@@ -359,33 +305,19 @@ fn dashboard_asks_for_metrics_that_exist() {
     let file = dir.path().join("rules.json");
     let groups = json!({ "groups": [{ "name": "gdr", "rules": rules }] });
     fs::write(&file, groups.to_string()).expect("a file");
-    let check = Command::new("promtool")
-        .args(["check", "rules"])
-        .arg(&file)
-        .output();
+    let check = Command::new("promtool").args(["check", "rules"]).arg(&file).output();
     let check = check.expect("promtool");
-    assert!(
-        check.status.success(),
-        "{}{}",
-        text(&check.stdout),
-        text(&check.stderr)
-    );
+    assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
     let place = Place::good();
-    let metrics = place
-        .run(place.gdr(), &["doctor", "--format", "prometheus"])
-        .stdout;
+    let metrics = place.run(place.gdr(), &["doctor", "--format", "prometheus"]).stdout;
     let metrics = text(&metrics);
-    let words = queries
-        .iter()
-        .flat_map(|query| query.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let words =
+        queries.iter().flat_map(|query| query.split(|c: char| !c.is_alphanumeric() && c != '_'));
     let mut names: Vec<&str> = words.filter(|word| word.starts_with("gdr_")).collect();
     names.sort_unstable();
     names.dedup();
     assert!(names.len() > 2, "{names:?}");
     for name in names {
-        assert!(
-            metrics.contains(&format!("\n# TYPE {name} gauge\n")),
-            "{name}"
-        );
+        assert!(metrics.contains(&format!("\n# TYPE {name} gauge\n")), "{name}");
     }
 }

@@ -13,12 +13,8 @@ use gdr::model::{self, Directive, Fact, Initramfs, Modprobe};
 use gdr::world::World;
 
 /// The directories of kmod 30, the oldest version tested, in the order in which `modprobe -C` gets them.
-const DIRECTORIES: [&str; 4] = [
-    "etc/modprobe.d",
-    "run/modprobe.d",
-    "usr/local/lib/modprobe.d",
-    "lib/modprobe.d",
-];
+const DIRECTORIES: [&str; 4] =
+    ["etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "lib/modprobe.d"];
 
 /// A root whose libkmod is version 30.
 fn root() -> tempfile::TempDir {
@@ -65,23 +61,13 @@ const KINDS: [&str; 4] = ["blacklist ", "install ", "alias ", "options "];
 /// The directives that modprobe read for these modules, by kind, before the kernel's aliases.
 fn theirs(root: &Path) -> Vec<String> {
     let text = modprobe(root, &["--showconfig"]);
-    let own = text
-        .split("# End of configuration files")
-        .next()
-        .unwrap_or_default();
+    let own = text.split("# End of configuration files").next().unwrap_or_default();
     let of_ours = |line: &&str| {
         let rest = KINDS.iter().find_map(|kind| line.strip_prefix(kind));
         rest.is_some_and(|rest| {
-            [
-                "nvidia",
-                "nouveau",
-                "mlx5",
-                "ib_",
-                "gdrdrv",
-                "pci:v000010DE",
-            ]
-            .iter()
-            .any(|start| rest.starts_with(start))
+            ["nvidia", "nouveau", "mlx5", "ib_", "gdrdrv", "pci:v000010DE"]
+                .iter()
+                .any(|start| rest.starts_with(start))
         })
     };
     let lines: Vec<&str> = own.split('\n').filter(of_ours).collect();
@@ -91,12 +77,7 @@ fn theirs(root: &Path) -> Vec<String> {
 fn sorted_by_kind(lines: Vec<String>) -> Vec<String> {
     KINDS
         .iter()
-        .flat_map(|kind| {
-            lines
-                .iter()
-                .filter(move |line| line.starts_with(kind))
-                .cloned()
-        })
+        .flat_map(|kind| lines.iter().filter(move |line| line.starts_with(kind)).cloned())
         .collect()
 }
 
@@ -116,10 +97,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }
 
@@ -230,21 +209,13 @@ fn with_modules(root: &Path, names: &[&str]) {
             .stdin(Stdio::piped())
             .spawn()
             .expect("cc runs");
-        cc.stdin
-            .take()
-            .expect("a pipe")
-            .write_all(source.as_bytes())
-            .expect("the source");
+        cc.stdin.take().expect("a pipe").write_all(source.as_bytes()).expect("the source");
         assert!(cc.wait().expect("cc ends").success());
     }
     fs::write(directory.join("modules.order"), "").expect("a file");
     fs::write(directory.join("modules.builtin"), "").expect("a file");
-    let done = Command::new("depmod")
-        .arg("-b")
-        .arg(root)
-        .arg("6.8.0")
-        .status()
-        .expect("depmod runs");
+    let done =
+        Command::new("depmod").arg("-b").arg(root).arg("6.8.0").status().expect("depmod runs");
     assert!(done.success());
 }
 
@@ -266,22 +237,13 @@ const GPU: &str = "pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00";
 #[ignore = "needs kmod, a C compiler"]
 fn options_match_modprobe() {
     for (text, module) in [
-        (
-            "options nvidia A=1\noptions nvidia B=2\noptions nvidia-drm C=3\n",
-            "nvidia",
-        ),
+        ("options nvidia A=1\noptions nvidia B=2\noptions nvidia-drm C=3\n", "nvidia"),
         (
             "alias nvidia nvidia-current\noptions nvidia A=1\noptions nvidia_current B=2\n",
             "nvidia-current",
         ),
-        (
-            "alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\noptions nvidia A=1\n",
-            "nvidia",
-        ),
-        (
-            "options nvidia-current B=2\noptions nvidia A=1\n",
-            "nvidia-current",
-        ),
+        ("alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\noptions nvidia A=1\n", "nvidia"),
+        ("options nvidia-current B=2\noptions nvidia A=1\n", "nvidia-current"),
         ("blacklist nvidia\noptions nvidia A=1\n", "nvidia"),
         ("", "nvidia"),
     ] {
@@ -292,13 +254,10 @@ fn options_match_modprobe() {
         let directives = read.directives.known().expect("directives");
         let config = Config::new(directives);
         let shown = |load: &kmod::Load<'_>| {
-            let options = load
-                .options
-                .iter()
-                .filter_map(|found| match &found.command {
-                    model::Command::Options { options, .. } => Some(options.clone()),
-                    _ => None,
-                });
+            let options = load.options.iter().filter_map(|found| match &found.command {
+                model::Command::Options { options, .. } => Some(options.clone()),
+                _ => None,
+            });
             let words = std::iter::once(format!("{module}.ko")).chain(options);
             words.collect::<Vec<_>>().join(" ")
         };
@@ -334,16 +293,9 @@ fn install_lines_match_modprobe() {
     let read = ours(dir.path());
     let config = Config::new(read.directives.known().expect("directives"));
     let load = config.load("nvidia");
-    let options: Vec<String> = load
-        .options
-        .iter()
-        .filter_map(|found| written(found))
-        .collect();
+    let options: Vec<String> = load.options.iter().filter_map(|found| written(found)).collect();
     assert_eq!(load.module, "nvidia_current");
-    assert_eq!(
-        options,
-        ["options nvidia_current B=2", "options nvidia A=1"]
-    );
+    assert_eq!(options, ["options nvidia_current B=2", "options nvidia A=1"]);
 }
 
 /// Pipes bytes through a tool.
@@ -360,19 +312,13 @@ fn through(tool: &str, args: &[&str], bytes: &[u8], at: &Path) -> Vec<u8> {
     let bytes = bytes.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&bytes));
     let out = child.wait_with_output().expect("the tool ends");
-    writer
-        .join()
-        .expect("the writer ends")
-        .expect("the bytes are taken");
+    writer.join().expect("the writer ends").expect("the bytes are taken");
     assert!(out.status.success(), "{tool}");
     out.stdout
 }
 
 fn image(bytes: &[u8]) -> Initramfs {
-    let reading = Reading {
-        path: "image",
-        enough: &|| false,
-    };
+    let reading = Reading { path: "image", enough: &|| false };
     initramfs::read(&mut &*bytes, &reading)
 }
 
@@ -384,58 +330,28 @@ fn reads_images_of_all_compressions() {
     let at = dir.path();
     // Compressible, but not trivially.
     let mut dice = Dice(7);
-    let filler: String = (0..2_500_000)
-        .map(|_| dice.pick(&["firmware ", "0xa5 ", "module\n", "zz"]))
-        .collect();
-    put(
-        at,
-        "early/kernel/x86/microcode/GenuineIntel.bin",
-        "microcode",
-    );
+    let filler: String =
+        (0..2_500_000).map(|_| dice.pick(&["firmware ", "0xa5 ", "module\n", "zz"])).collect();
+    put(at, "early/kernel/x86/microcode/GenuineIntel.bin", "microcode");
     put(at, "main/etc/modprobe.d/a.conf", "options nvidia A=1\n");
     put(at, "main/usr/lib/firmware/large", &filler);
-    put(
-        at,
-        "main/usr/lib/modprobe.d/z.conf",
-        "options nvidia Z=1\noptions snd b=1\n",
-    );
-    put(
-        at,
-        "main/usr/lib/modules/6.8.0/updates/nvidia.ko.xz",
-        "module",
-    );
+    put(at, "main/usr/lib/modprobe.d/z.conf", "options nvidia Z=1\noptions snd b=1\n");
+    put(at, "main/usr/lib/modules/6.8.0/updates/nvidia.ko.xz", "module");
     let archive = |directory: &str| {
         let list = Command::new("find")
             .arg(".")
             .current_dir(at.join(directory))
             .output()
             .expect("find runs");
-        through(
-            "cpio",
-            &["-o", "-H", "newc", "--quiet"],
-            &list.stdout,
-            &at.join(directory),
-        )
+        through("cpio", &["-o", "-H", "newc", "--quiet"], &list.stdout, &at.join(directory))
     };
     let (early, main) = (archive("early"), archive("main"));
-    assert!(
-        main.len() > 9 << 20,
-        "more than one block of LZ4: {}",
-        main.len()
-    );
+    assert!(main.len() > 9 << 20, "more than one block of LZ4: {}", main.len());
     for (packing, tool, args) in [
         ("none", "cat", &[][..]),
         ("gzip", "gzip", &["-1", "-c"]),
-        (
-            "xz",
-            "xz",
-            &["--lzma2=preset=0,dict=32MiB", "--check=crc32", "-c"],
-        ),
-        (
-            "xz",
-            "xz",
-            &["-0", "--check=crc32", "--block-size=1MiB", "-c"],
-        ),
+        ("xz", "xz", &["--lzma2=preset=0,dict=32MiB", "--check=crc32", "-c"]),
+        ("xz", "xz", &["-0", "--check=crc32", "--block-size=1MiB", "-c"]),
         ("zstd", "zstd", &["-3", "-q", "-c"]),
         ("zstd", "zstd", &["-3", "--long=24", "-q", "-c"]),
         ("lz4", "lz4", &["-l", "-1", "-q", "-c"]),
@@ -446,24 +362,13 @@ fn reads_images_of_all_compressions() {
         let shown = format!("{tool} {args:?}: {found:?}");
         assert_eq!(found.failure, None, "{shown}");
         assert_eq!(found.packing, ["none", packing], "{shown}");
-        assert_eq!(
-            found.modules,
-            ["usr/lib/modules/6.8.0/updates/nvidia.ko.xz"],
-            "{shown}"
-        );
+        assert_eq!(found.modules, ["usr/lib/modules/6.8.0/updates/nvidia.ko.xz"], "{shown}");
         let lines: Vec<String> = found.directives.iter().filter_map(written).collect();
-        assert_eq!(
-            lines,
-            ["options nvidia A=1", "options nvidia Z=1"],
-            "{shown}"
-        );
+        assert_eq!(lines, ["options nvidia A=1", "options nvidia Z=1"], "{shown}");
         // Truncated anywhere: reports it, or already has all that matters.
         for share in [3, 5, 9] {
             let cut = image(&whole[..whole.len() - packed.len() * share / 10]);
-            assert!(
-                cut.failure.is_some(),
-                "{tool} {args:?}, cut by {share}/10: {cut:?}"
-            );
+            assert!(cut.failure.is_some(), "{tool} {args:?}, cut by {share}/10: {cut:?}");
         }
     }
 }

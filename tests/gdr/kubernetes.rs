@@ -38,11 +38,7 @@ fn validate(file: &Path) -> Result<(), String> {
 #[ignore = "needs kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
 fn manifests_are_valid_for_kubernetes() {
     let dir = tempfile::tempdir().expect("a directory");
-    for name in [
-        "daemonset.yaml",
-        "indexed-job.yaml",
-        "indexed-job-probe.yaml",
-    ] {
+    for name in ["daemonset.yaml", "indexed-job.yaml", "indexed-job-probe.yaml"] {
         let file = integrations().join("kubernetes").join(name);
         assert_eq!(validate(&file), Ok(()), "{name}");
         let wrong = fs::read_to_string(&file).expect("a manifest");
@@ -70,17 +66,9 @@ fn run_job(manifest: &str, gdr: &Path, more: &[&str], variables: &[(&str, &Path)
     assert_eq!(spec["completionMode"], "Indexed");
     // Pods of a job have its name in this label, and the service gives them names below its own.
     assert_eq!(service["spec"]["clusterIP"], "None");
-    assert_eq!(
-        service["spec"]["selector"]["job-name"],
-        job["metadata"]["name"]
-    );
+    assert_eq!(service["spec"]["selector"]["job-name"], job["metadata"]["name"]);
     assert_eq!(pod["subdomain"], service["metadata"]["name"]);
-    let name = |document: &Value| {
-        document["metadata"]["name"]
-            .as_str()
-            .expect("a name")
-            .to_owned()
-    };
+    let name = |document: &Value| document["metadata"]["name"].as_str().expect("a name").to_owned();
     let first = format!("{}-0.{}", name(job), name(service));
     let hosts = tempfile::NamedTempFile::new().expect("a file");
     fs::write(&hosts, format!("127.0.0.1 localhost {first}\n")).expect("a file");
@@ -91,14 +79,8 @@ fn run_job(manifest: &str, gdr: &Path, more: &[&str], variables: &[(&str, &Path)
     let pods = spec["completions"].as_u64().expect("a number");
     let start = |index: u64| {
         let mut command = Command::new("unshare");
-        command
-            .args(["-m", "sh", "-c", AS_POD])
-            .arg(hosts.path())
-            .arg(gdr);
-        command
-            .args(args.clone())
-            .args(["--format", "json"])
-            .args(more);
+        command.args(["-m", "sh", "-c", AS_POD]).arg(hosts.path()).arg(gdr);
+        command.args(args.clone()).args(["--format", "json"]).args(more);
         for variable in list("env") {
             let name = variable["name"].as_str().expect("a name");
             let value = match name {
@@ -124,12 +106,7 @@ fn run_job(manifest: &str, gdr: &Path, more: &[&str], variables: &[(&str, &Path)
 
 /// The report of pod 0.
 fn first(outputs: &[Output]) -> Value {
-    let errors = || {
-        outputs
-            .iter()
-            .map(|output| text(&output.stderr))
-            .collect::<String>()
-    };
+    let errors = || outputs.iter().map(|output| text(&output.stderr)).collect::<String>();
     serde_json::from_slice(&outputs[0].stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", errors()))
 }
@@ -157,21 +134,12 @@ fn probe_job_runs_as_its_manifest_says() {
         (LONG_WAIT.0, Path::new(LONG_WAIT.1)),
     ];
     let variables: Vec<(&str, &Path)> = nic.chain(more).collect();
-    let options = [
-        "--", "--quick", "--memory", "host", "--size", "8,4096", "--device", "mlx5_0:1",
-    ];
+    let options = ["--", "--quick", "--memory", "host", "--size", "8,4096", "--device", "mlx5_0:1"];
     let gdr = Path::new(env!("CARGO_BIN_EXE_gdr"));
     let outputs = run_job("indexed-job-probe.yaml", gdr, &options, &variables);
     let report = first(&outputs);
-    let names = report["nodes"]
-        .as_array()
-        .expect("nodes")
-        .iter()
-        .map(|node| &node["name"]);
-    assert_eq!(
-        names.collect::<Vec<_>>(),
-        ["worker-0", "worker-1", "worker-2", "worker-3"]
-    );
+    let names = report["nodes"].as_array().expect("nodes").iter().map(|node| &node["name"]);
+    assert_eq!(names.collect::<Vec<_>>(), ["worker-0", "worker-1", "worker-2", "worker-3"]);
     assert_measured(&report, 6);
     for output in &outputs[1..] {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -184,10 +152,7 @@ fn nodes_are_labelled_by_a_report() {
     let label = integrations().join("kubernetes/label-nodes.sh");
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
-    script(
-        &dir.path().join("kubectl"),
-        &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()),
-    );
+    script(&dir.path().join("kubectl"), &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()));
     let path = format!("{}:/usr/bin:/bin", dir.path().display());
     let run = |report: &Value| {
         let file = dir.path().join("report.json");

@@ -19,10 +19,7 @@ fn layout_matches_real_sysfs() {
     assert_eq!(link, Path::new(above));
     assert_eq!(read(&format!("{gpu}/numa_node")), "1\n");
     assert_eq!(read(&format!("{gpu}/local_cpulist")), "72-143\n");
-    assert_eq!(
-        read(&format!("{gpu}/current_link_speed")),
-        "32.0 GT/s PCIe\n"
-    );
+    assert_eq!(read(&format!("{gpu}/current_link_speed")), "32.0 GT/s PCIe\n");
     assert_eq!(read(&format!("{gpu}/iommu_group/type")), "DMA-FQ\n");
     let group = resolved(&format!("{gpu}/iommu_group/devices/0019:01:00.0"));
     assert_eq!(group, resolved(place));
@@ -83,11 +80,7 @@ fn facts(root: &Path) -> BTreeMap<String, (String, [String; 3], Vec<u8>)> {
             let place = real.strip_prefix(&root).expect("inside the root");
             let names = ["class", "vendor", "device"].map(text);
             // ACS at 0x100; a bridge's buses, or an endpoint's BAR.
-            let buses = if config[0x0e] & 0x7f == 1 {
-                0x18..0x1b
-            } else {
-                0..0
-            };
+            let buses = if config[0x0e] & 0x7f == 1 { 0x18..0x1b } else { 0..0 };
             let bytes = [&config[0x100..0x108], &config[buses]].concat();
             let bdf = entry.file_name().to_string_lossy().into_owned();
             (bdf, (place.display().to_string(), names, bytes))
@@ -108,11 +101,7 @@ fn recorded_machines_match_recorder_layout() {
             .expect("python3 starts");
         assert!(python.success(), "sysroot.py on {}", file.display());
         let machine = Machine::from_corpus(&file);
-        assert!(
-            !machine.matrix.is_empty(),
-            "{} has a matrix",
-            file.display()
-        );
+        assert!(!machine.matrix.is_empty(), "{} has a matrix", file.display());
         let ours = machine.laid_out();
         let (ours, theirs) = (facts(ours.path()), facts(theirs.path()));
         assert_eq!(ours.len(), machine.devices.len());

@@ -7,11 +7,8 @@ use crate::support::{Machine, names};
 
 fn lspci(root: &Path, options: &[&str]) -> String {
     let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());
-    let output = Command::new("lspci")
-        .args(["-O", &path])
-        .args(options)
-        .output()
-        .expect("lspci runs");
+    let output =
+        Command::new("lspci").args(["-O", &path]).args(options).output().expect("lspci runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     // Without the running kernel's modules.
     let errors = errors.lines().filter(|line| !line.contains("libkmod"));
@@ -38,10 +35,7 @@ fn lspci_reads_every_machine() {
         let output = lspci(dir.path(), &["-vvv", "-nn", "-D"]);
         if name == "broken" {
             // `broken` must make lspci complain.
-            assert!(
-                output.contains("!!!") || output.contains("lspci: "),
-                "{output}"
-            );
+            assert!(output.contains("!!!") || output.contains("lspci: "), "{output}");
             continue;
         }
         for fault in ["!!!", "lspci: ", "Unknown header", "chain broken", "looped"] {
@@ -49,10 +43,7 @@ fn lspci_reads_every_machine() {
         }
         for device in &machine.devices {
             let line = format!("{} ", device.bdf);
-            assert!(
-                output.lines().any(|l| l.starts_with(&line)),
-                "{name}: {line}is missing"
-            );
+            assert!(output.lines().any(|l| l.starts_with(&line)), "{name}: {line}is missing");
         }
     }
 }
@@ -81,10 +72,7 @@ fn lspci_draws_cascade() {
 fn lspci_tree_of_captured_machine_matches() {
     for name in ["vm-iommu-on", "vm-iommu-off"] {
         let dir = Machine::load(name).laid_out();
-        let path = format!(
-            "{}/tests/machines/{name}/lspci-tv.txt",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let path = format!("{}/tests/machines/{name}/lspci-tv.txt", env!("CARGO_MANIFEST_DIR"));
         let there = std::fs::read_to_string(&path).expect("lspci-tv.txt");
         // Names follow an address after two blanks, from that machine's pci.ids.
         let bare = |line: &str| {

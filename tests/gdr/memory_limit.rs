@@ -14,15 +14,7 @@ use serde_json::Value;
 /// Each part of gdr once.
 const SOME: [&[&str]; 7] = [
     &["topo", "--nvme", "--format", "json"],
-    &[
-        "doctor",
-        "--profile",
-        "all",
-        "--platform",
-        "bare-metal",
-        "--format",
-        "json",
-    ],
+    &["doctor", "--profile", "all", "--platform", "bare-metal", "--format", "json"],
     &["snapshot", "--mask", "-o", "-"],
     &["topo", "--nvme"],
     &["topo", "--format", "svg"],
@@ -83,19 +75,13 @@ fn ran(what: &str, gdr: Gdr) -> Run {
     let run = gdr.run();
     let end = run.stderr.len().saturating_sub(500);
     let end = run.stderr.get(end..).unwrap_or(&run.stderr);
-    assert!(
-        (0..=3).contains(&run.code),
-        "{what}: exit status {}: {end}",
-        run.code
-    );
+    assert!((0..=3).contains(&run.code), "{what}: exit status {}: {end}", run.code);
     assert!(!run.stderr.contains("panicked"), "{what}: {end}");
     run
 }
 
 fn from(input: &Input, file: &Path, args: &[&str]) -> Run {
-    let gdr = Gdr::within(MEMORY)
-        .args(args)
-        .args(["--from".as_ref(), file.as_os_str()]);
+    let gdr = Gdr::within(MEMORY).args(args).args(["--from".as_ref(), file.as_os_str()]);
     ran(&format!("{}: {}", input.name, args.join(" ")), gdr)
 }
 
@@ -133,20 +119,13 @@ fn reports_omitted_pairs() {
 
     let table = run(&["topo"]);
     assert_eq!(table.code, 0);
-    assert!(
-        table.stdout.contains(&format!("No matrix: {pairs}")),
-        "{}",
-        table.stdout.len()
-    );
+    assert!(table.stdout.contains(&format!("No matrix: {pairs}")), "{}", table.stdout.len());
     assert!(table.stdout.contains("GPU3999 "));
 
     let json = run(&["topo", "--format", "json"]);
     let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(document["devices"].as_array().map(Vec::len), Some(4_000));
-    assert_eq!(
-        document["omitted"]["fields"],
-        serde_json::json!(["matrix", "paths"])
-    );
+    assert_eq!(document["omitted"]["fields"], serde_json::json!(["matrix", "paths"]));
     assert_eq!(document["omitted"]["reason"], pairs);
 
     let svg = run(&["topo", "--format", "svg"]);
@@ -162,12 +141,8 @@ fn reports_omitted_pairs() {
     for format in ["table", "json", "markdown"] {
         let doctor = run(&["doctor", "--format", format]);
         assert_eq!(doctor.code, 3, "{format}");
-        let text = doctor
-            .stdout
-            .replace("\n", " ")
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let text =
+            doctor.stdout.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(judged), "{format}: {text}");
     }
     let fix = run(&["fix", "--dry-run"]);
@@ -195,9 +170,7 @@ fn compares_snapshots() {
     let [devices, answers] = [many_devices(), long_answers()].map(large);
     for input in devices.iter().chain(&answers).chain([&gpus(8_000)]) {
         let file = input.written(directory.path());
-        let gdr = Gdr::within(MEMORY)
-            .args(["snapshot", "--diff"])
-            .args([&few, &file]);
+        let gdr = Gdr::within(MEMORY).args(["snapshot", "--diff"]).args([&few, &file]);
         ran(&format!("{}: --diff", input.name), gdr.args(COMPARISONS[1]));
     }
 }
@@ -207,18 +180,11 @@ fn compares_snapshots() {
 #[ignore = "slow: 8 MiB inputs"]
 fn recorded_machines_scaled_up() {
     let scaled = |name: &str, rows: usize| {
-        let path = format!(
-            "{}/tests/recorded/{name}/snapshot.json",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let path = format!("{}/tests/recorded/{name}/snapshot.json", env!("CARGO_MANIFEST_DIR"));
         scaled(name, &fs::read_to_string(path).expect("a snapshot"), rows)
     };
     let most = scaled("vm-iommu-on", usize::MAX);
-    assert!(
-        most.bytes.len() > LARGEST - (1 << 20),
-        "{}",
-        most.bytes.len()
-    );
+    assert!(most.bytes.len() > LARGEST - (1 << 20), "{}", most.bytes.len());
     all_within_memory(&large(vec![scaled("h200-x4", MAX_ROWS), most]), first(3));
 }
 
@@ -228,10 +194,8 @@ fn dumps_of_other_tools() {
     let dumps = large(dumps(LARGEST));
     all_within_memory(&dumps, first(1));
     let names = ["lspci", "hwloc", "rdma_topo"];
-    let read: Vec<Input> = dumps
-        .into_iter()
-        .filter(|dump| names.contains(&dump.name.as_str()))
-        .collect();
+    let read: Vec<Input> =
+        dumps.into_iter().filter(|dump| names.contains(&dump.name.as_str())).collect();
     assert_eq!(read.len(), names.len());
     all_within_memory(&read, &SOME[1..2]);
 }
@@ -283,9 +247,7 @@ fn reports_within(size: usize, memory: u64, all: bool) {
     let directory = scratch();
     let few = directory.path().join("few");
     let small = reports(2_000);
-    let results = small
-        .iter()
-        .find(|(_, input)| input.name == "probe results");
+    let results = small.iter().find(|(_, input)| input.name == "probe results");
     fs::write(&few, &results.expect("results of a probe").1.bytes).expect("a file");
     let mut tried = 0;
     for (by, input) in reports(size) {
@@ -330,9 +292,8 @@ fn manual_unpacked_inputs_within_memory() {
         let input = input.packed();
         let file = input.written(directory.path());
         for args in [SOME[0], SOME[1], SOME[2], SOME[3]] {
-            let gdr = Gdr::within(MEMORY_UNPACKED)
-                .args(args)
-                .args(["--from".as_ref(), file.as_os_str()]);
+            let gdr =
+                Gdr::within(MEMORY_UNPACKED).args(args).args(["--from".as_ref(), file.as_os_str()]);
             ran(&format!("{}: {}", input.name, args.join(" ")), gdr);
         }
         let gdr = Gdr::within(MEMORY_UNPACKED).args(["explain", "--no-run", "-"]);
@@ -349,20 +310,11 @@ fn reads_profiles() {
         let file = directory.path().join("profile.toml");
         fs::write(&file, &input.bytes).expect("a file");
         for command in [&["doctor"][..], &["fix", "--dry-run"]] {
-            let gdr = Gdr::within(MEMORY)
-                .args(command)
-                .args(["--profile".as_ref(), file.as_os_str()]);
-            let run = ran(
-                &input.name,
-                gdr.args(["--from".as_ref(), machine.as_os_str()]),
-            );
+            let gdr =
+                Gdr::within(MEMORY).args(command).args(["--profile".as_ref(), file.as_os_str()]);
+            let run = ran(&input.name, gdr.args(["--from".as_ref(), machine.as_os_str()]));
             assert_eq!(run.code, 2, "{}: {}", input.name, command.join(" "));
-            assert!(
-                run.stderr.contains("profile.toml"),
-                "{}: {}",
-                input.name,
-                run.stderr
-            );
+            assert!(run.stderr.contains("profile.toml"), "{}: {}", input.name, run.stderr);
         }
     }
 }
@@ -374,22 +326,14 @@ fn reads_journals() {
         let directory = root.path().join("var/lib/gdr/journal");
         fs::create_dir_all(&directory).expect("a directory");
         fs::write(directory.join("1.json"), &input.bytes).expect("a file");
-        let run = |args: &[&str]| {
-            ran(
-                &input.name,
-                Gdr::within(MEMORY).args(args).sysroot(root.path()),
-            )
-        };
+        let run =
+            |args: &[&str]| ran(&input.name, Gdr::within(MEMORY).args(args).sysroot(root.path()));
         run(&["undo", "--list"]);
         for args in [&["undo"][..], &["undo", "1", "--force"]] {
             assert_ne!(run(args).code, 0, "{}: {}", input.name, args.join(" "));
         }
         let left = fs::read(directory.join("1.json")).expect("the journal");
-        assert!(
-            left == input.bytes,
-            "{}: the journal was changed",
-            input.name
-        );
+        assert!(left == input.bytes, "{}: the journal was changed", input.name);
     }
 }
 

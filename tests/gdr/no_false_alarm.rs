@@ -13,10 +13,7 @@ const HARMLESS: u32 = 0x11;
 const REDIRECTS: u32 = 0x1d;
 
 fn recorded_machines() -> Vec<Machine> {
-    corpus()
-        .iter()
-        .map(|path| Machine::from_corpus(path))
-        .collect()
+    corpus().iter().map(|path| Machine::from_corpus(path)).collect()
 }
 
 /// The findings of these checks that fail or warn on a machine, on bare metal.
@@ -24,15 +21,7 @@ fn failures(machine: &Machine, only: &str) -> Vec<Value> {
     let dir = machine.laid_out();
     let run = Gdr::new()
         .sysroot(dir.path())
-        .args([
-            "doctor",
-            "--platform",
-            "bare-metal",
-            "--profile",
-            "all",
-            "--format",
-            "json",
-        ])
+        .args(["doctor", "--platform", "bare-metal", "--profile", "all", "--format", "json"])
         .args(["--only", only])
         .run();
     let report: Value =
@@ -49,11 +38,7 @@ fn bad(report: &Value) -> Vec<Value> {
 /// Sets the access control of every port that `which` takes.
 fn set_acs(machine: &mut Machine, control: u32, which: impl Fn(&Device) -> bool) -> usize {
     let mut set = 0;
-    for device in machine
-        .devices
-        .iter_mut()
-        .filter(|device| device.is_bridge())
-    {
+    for device in machine.devices.iter_mut().filter(|device| device.is_bridge()) {
         if device.port.is_some() && which(device) {
             device.acs_cap = Some(hex(0x5f));
             device.acs_ctl = Some(hex(control));
@@ -141,10 +126,7 @@ fn redirection_of_each_port_below_a_switch_is_found() {
         assert!(ports.len() >= 8, "{name}: {}", ports.len());
         for port in ports {
             let mut machine = sound();
-            assert_eq!(
-                set_acs(&mut machine, REDIRECTS, |device| device.bdf == port.bdf),
-                1
-            );
+            assert_eq!(set_acs(&mut machine, REDIRECTS, |device| device.bdf == port.bdf), 1);
             let found = failures(&machine, "pcie.acs");
             assert_eq!(found.len(), 1, "{name}, {}: {found:#?}", port.bdf);
             assert_eq!(found[0]["subject"], port.bdf.as_str(), "{name}");
@@ -202,10 +184,8 @@ fn real_machines_have_no_false_alarm() {
 #[test]
 fn recorded_machines_have_no_false_alarm() {
     let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
-    let names: Vec<String> = recorded()
-        .into_iter()
-        .filter(|name| name.starts_with("h200"))
-        .collect();
+    let names: Vec<String> =
+        recorded().into_iter().filter(|name| name.starts_with("h200")).collect();
     assert!(!names.is_empty(), "no machine was recorded");
     for name in names {
         let snapshot = around.join(&name).join("snapshot.json");
@@ -230,10 +210,7 @@ fn recorded_machines_have_no_false_alarm() {
 fn healthy_machines_have_no_failure() {
     let there = names();
     for name in ["hgx-h100-8gpu-8nic", "sound", "grace-gh200"] {
-        assert!(
-            there.iter().any(|of| of == name),
-            "there is no machine {name}"
-        );
+        assert!(there.iter().any(|of| of == name), "there is no machine {name}");
         let fails: Vec<Value> = failures(&Machine::load(name), "pcie,limits,param")
             .into_iter()
             .filter(|finding| finding["outcome"] == "fail")

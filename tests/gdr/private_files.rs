@@ -12,52 +12,28 @@ const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "swordfish"];
 
 /// Files of other formats, with secrets where a parser's message would quote them.
 const FILES: [(&str, &str); 17] = [
-    (
-        "shadow",
-        "root:$6$hunter2$s3cr3t:19000:0:99999:7:::\nswordfish:*:19000::::::\n",
-    ),
+    ("shadow", "root:$6$hunter2$s3cr3t:19000:0:99999:7:::\nswordfish:*:19000::::::\n"),
     ("words", "swordfish\nhunter2 s3cr3t\n"),
     ("ini", "[hunter2]\nswordfish = s3cr3t\n"),
     ("toml", "swordfish = \"hunter2\"\n[s3cr3t]\nhunter2 = 1\n"),
     ("profile", "name = \"hunter2\"\nswordfish = \"s3cr3t\"\n"),
-    (
-        "about",
-        "name = \"hunter2\"\nabout = [\"swordfish\"]\n[checks]\ns3cr3t = 1\n",
-    ),
+    ("about", "name = \"hunter2\"\nabout = [\"swordfish\"]\n[checks]\ns3cr3t = 1\n"),
     (
         "severity",
         "name = \"hunter2\"\nabout = \"\"\n[checks]\n\"gpu.present\" = { severity = \"swordfish\" }\n",
     ),
     ("cut", "swordfish = \"hunter2\ns3cr3t"),
     ("json", "{\"swordfish\": \"hunter2\", \"s3cr3t\": [1, 2"),
-    (
-        "schema",
-        "{\"schema\": \"hunter2\", \"swordfish\": \"s3cr3t\"}",
-    ),
-    (
-        "version",
-        "{\"schema\": \"gdr.snapshot/hunter2\", \"swordfish\": \"s3cr3t\"}",
-    ),
-    (
-        "number",
-        "{\"schema\": {\"hunter2\": 1}, \"swordfish\": \"s3cr3t\"}",
-    ),
-    (
-        "list",
-        "[{\"hunter2\": \"swordfish\", \"realpath\": \"/s3cr3t\"}]",
-    ),
-    (
-        "xml",
-        "<?xml version=\"1.0\"?><topology version=\"hunter2\"><swordfish></s3cr3t></topology>",
-    ),
+    ("schema", "{\"schema\": \"hunter2\", \"swordfish\": \"s3cr3t\"}"),
+    ("version", "{\"schema\": \"gdr.snapshot/hunter2\", \"swordfish\": \"s3cr3t\"}"),
+    ("number", "{\"schema\": {\"hunter2\": 1}, \"swordfish\": \"s3cr3t\"}"),
+    ("list", "[{\"hunter2\": \"swordfish\", \"realpath\": \"/s3cr3t\"}]"),
+    ("xml", "<?xml version=\"1.0\"?><topology version=\"hunter2\"><swordfish></s3cr3t></topology>"),
     (
         "entity",
         "<topology version=\"2.0\"><object type=\"Machine\"><info name=\"HostName\" value=\"&hunter2;\"/></swordfish>",
     ),
-    (
-        "key",
-        "-----BEGIN PRIVATE KEY-----\nhunter2swordfish+s3cr3t==\n-----END PRIVATE KEY-----\n",
-    ),
+    ("key", "-----BEGIN PRIVATE KEY-----\nhunter2swordfish+s3cr3t==\n-----END PRIVATE KEY-----\n"),
     (
         "lspci",
         "00:00.0 hunter2: swordfish\n\tCapabilities: [s3cr3t] hunter2\n\tswordfish: s3cr3t\n",
@@ -105,10 +81,7 @@ fn errors_quote_no_file() {
                 &format!("--diff {name}"),
                 &run(&["snapshot", "--diff", path, path, "--all"]),
             );
-            holds_no_secret(
-                &format!("explain {name}"),
-                &run(&["explain", "--no-run", path]),
-            );
+            holds_no_secret(&format!("explain {name}"), &run(&["explain", "--no-run", path]));
         }
     }
 }
@@ -122,10 +95,7 @@ fn errors_quote_no_invalid_answer() {
             fs::create_dir_all(machine.path().join("gdr")).expect("a directory");
             fs::write(machine.path().join(format!("gdr/{library}.json")), text).expect("an answer");
         }
-        let run = Gdr::new()
-            .args(["doctor", "--verbose"])
-            .sysroot(machine.path())
-            .run();
+        let run = Gdr::new().args(["doctor", "--verbose"]).sysroot(machine.path()).run();
         holds_no_secret(&format!("gdr/*.json as {name}"), &run);
     }
 }
@@ -135,12 +105,9 @@ fn errors_quote_no_invalid_answer() {
 fn rejects_non_files_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let begun = Instant::now();
-    for path in [
-        Path::new("/dev/zero"),
-        Path::new("/dev/full"),
-        Path::new("/dev/random"),
-        directory.path(),
-    ] {
+    for path in
+        [Path::new("/dev/zero"), Path::new("/dev/full"), Path::new("/dev/random"), directory.path()]
+    {
         let path = path.to_str().expect("a path");
         for args in [
             &["doctor", "--from", path][..],
@@ -164,26 +131,15 @@ fn rejects_non_files_at_once() {
 #[test]
 fn reads_pipe() {
     let machine = Machine::load("h200-x1").laid_out();
-    let snapshot = Gdr::new()
-        .args(["snapshot", "-o", "-"])
-        .sysroot(machine.path())
-        .run()
-        .stdout;
+    let snapshot = Gdr::new().args(["snapshot", "-o", "-"]).sysroot(machine.path()).run().stdout;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("snapshot.json");
     fs::write(&file, snapshot).expect("a file");
     let script = format!("cat {} | \"$GDR\" topo --from /dev/stdin", file.display());
     let gdr = env!("CARGO_BIN_EXE_gdr");
-    let output = Command::new("/bin/sh")
-        .args(["-c", &script])
-        .env("GDR", gdr)
-        .stdin(Stdio::null())
-        .output();
+    let output =
+        Command::new("/bin/sh").args(["-c", &script]).env("GDR", gdr).stdin(Stdio::null()).output();
     let output = output.expect("a shell");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("GPU0"));
 }

@@ -10,14 +10,7 @@ use crate::support::{Gdr, Run, fake_cuda, gdr};
 use serde_json::Value;
 
 /// A small run without a GPU.
-const SIM: [&str; 6] = [
-    "probe",
-    "copy",
-    "--sim",
-    "--quick",
-    "--size",
-    "1,100,4KiB,64KiB",
-];
+const SIM: [&str; 6] = ["probe", "copy", "--sim", "--quick", "--size", "1,100,4KiB,64KiB"];
 
 fn json(run: &Run) -> Value {
     serde_json::from_str(&run.stdout)
@@ -41,10 +34,7 @@ fn simulated_run_matches_schema() {
     let report = json(&run);
     assert_eq!(report["schema"], "gdr.probe/1");
     assert_eq!(report["probe"], "copy");
-    assert_eq!(
-        (&report["simulated"], &report["complete"]),
-        (&true.into(), &true.into())
-    );
+    assert_eq!((&report["simulated"], &report["complete"]), (&true.into(), &true.into()));
     assert!(report["host"].is_object());
     for result in results(&report) {
         for key in [
@@ -56,10 +46,7 @@ fn simulated_run_matches_schema() {
         let backend = result["backend"].as_str().expect("a backend");
         assert!(backend.contains("sim"), "{result}");
         assert_ne!(result["verdict"], "wrong", "{result}");
-        assert!(
-            result["expected"].is_null(),
-            "nothing is promised of memory: {result}"
-        );
+        assert!(result["expected"].is_null(), "nothing is promised of memory: {result}");
     }
 }
 
@@ -67,10 +54,8 @@ fn simulated_run_matches_schema() {
 fn bar1_probe_results() {
     let report = json(&sim(&["--format", "json"]));
     let of = |name: &str| -> Vec<&Value> {
-        let found: Vec<&Value> = results(&report)
-            .iter()
-            .filter(|result| result["name"] == name)
-            .collect();
+        let found: Vec<&Value> =
+            results(&report).iter().filter(|result| result["name"] == name).collect();
         assert!(!found.is_empty(), "{name}");
         found
     };
@@ -82,10 +67,8 @@ fn bar1_probe_results() {
         }
     }
     // cuMemAlloc of 512 B, 4 KiB, 64 KiB and a large one.
-    let sizes: Vec<u64> = of("validate.malloc.copies")
-        .iter()
-        .filter_map(|r| r["bytes"].as_u64())
-        .collect();
+    let sizes: Vec<u64> =
+        of("validate.malloc.copies").iter().filter_map(|r| r["bytes"].as_u64()).collect();
     assert!(sizes.starts_with(&[512, 4096, 65536]), "{sizes:?}");
     // The bytes there and back.
     assert_eq!(of("validate.malloc.copies")[1]["verified"], 8192);
@@ -94,10 +77,8 @@ fn bar1_probe_results() {
     for direction in ["write", "read"] {
         for way in ["copy", "cuda.pinned", "cuda.pageable"] {
             let latency = of(&format!("{way}.{direction}.latency"));
-            let sizes: Vec<u64> = latency
-                .iter()
-                .filter_map(|result| result["bytes"].as_u64())
-                .collect();
+            let sizes: Vec<u64> =
+                latency.iter().filter_map(|result| result["bytes"].as_u64()).collect();
             assert_eq!(sizes, [1, 100, 4096, 65536]);
             for result in latency {
                 let figure = |key: &str| result[key].as_f64().expect("a figure");
@@ -105,10 +86,7 @@ fn bar1_probe_results() {
                     figure("p5") <= figure("median") && figure("median") <= figure("p95"),
                     "{result}"
                 );
-                assert!(
-                    figure("p95") <= figure("max") && figure("p5") > 0.0,
-                    "{result}"
-                );
+                assert!(figure("p95") <= figure("max") && figure("p5") > 0.0, "{result}");
                 assert_eq!(
                     (&result["unit"], &result["verified"]),
                     (&"us".into(), &result["bytes"])
@@ -141,28 +119,17 @@ fn forces_kernel_and_size() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let gpu = &report["gpus"][0];
     // A simulated mapping is cached memory: what it copies with may not be chosen.
-    assert!(
-        gpu["backend"] == "sim" && gpu["write_kernel"].is_string(),
-        "{gpu}"
-    );
+    assert!(gpu["backend"] == "sim" && gpu["write_kernel"].is_string(), "{gpu}");
 }
 
 #[test]
 fn closed_pipe_keeps_exit_code() {
     let mut command = Gdr::new().args(SIM).args(["--format", "json"]).command();
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     drop(child.stdout.take());
     let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut said)
-        .expect("text");
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
     let status = child.wait().expect("a status");
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
 }
@@ -170,14 +137,10 @@ fn closed_pipe_keeps_exit_code() {
 #[test]
 #[ignore = "slow: measures until it is interrupted"]
 fn interrupt_prints_results_and_ends_by_the_signal() {
-    let mut command = Gdr::new()
-        .args(["probe", "copy", "--sim", "--full", "--format", "json"])
-        .command();
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let mut command =
+        Gdr::new().args(["probe", "copy", "--sim", "--full", "--format", "json"]).command();
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_secs(5));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
@@ -189,17 +152,10 @@ fn interrupt_prints_results_and_ends_by_the_signal() {
     // Status 130 for a shell.
     assert_eq!(status.signal(), Some(2));
     assert_eq!(report["complete"], false);
-    assert!(
-        report["notes"].to_string().contains("Interrupted"),
-        "{}",
-        report["notes"]
-    );
+    assert!(report["notes"].to_string().contains("Interrupted"), "{}", report["notes"]);
     assert!(!results(&report).is_empty());
-    let crossing = |result: &Value| {
-        result["name"]
-            .as_str()
-            .is_some_and(|name| name.starts_with("crossover"))
-    };
+    let crossing =
+        |result: &Value| result["name"].as_str().is_some_and(|name| name.starts_with("crossover"));
     assert!(
         !results(&report).iter().any(crossing),
         "nobody knows where a sweep cut short would have crossed"
@@ -212,14 +168,7 @@ fn interrupt_prints_results_and_ends_by_the_signal() {
 fn odd_sizes_verify() {
     for _ in 0..3 {
         let run = Gdr::new()
-            .args([
-                "probe",
-                "copy",
-                "--sim",
-                "--quick",
-                "--size",
-                "64,164,65535,524287,1048575",
-            ])
+            .args(["probe", "copy", "--sim", "--quick", "--size", "64,164,65535,524287,1048575"])
             .run();
         assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     }
@@ -232,41 +181,26 @@ fn curve_shows_failure() {
     for format in ["curve", "svg"] {
         let run = with_cuda(directory.path(), &["probe", "copy", "--format", format]);
         assert_eq!(run.code, 1, "{format}");
-        assert!(
-            run.stderr.contains("libcuda.so.1"),
-            "{format}: {}",
-            run.stderr
-        );
+        assert!(run.stderr.contains("libcuda.so.1"), "{format}: {}", run.stderr);
     }
 }
 
 /// A recorded machine is not probed: what is expected of it is told, and nothing looks as if it had been measured.
 #[test]
 fn recorded_machine_has_only_expectations() {
-    let snapshot = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/recorded/h200-x2/snapshot.json"
-    );
-    let run = gdr(&[
-        "probe", "copy", "--from", snapshot, "--format", "json", "--gpu", "1",
-    ]);
+    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x2/snapshot.json");
+    let run = gdr(&["probe", "copy", "--from", snapshot, "--format", "json", "--gpu", "1"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let report = json(&run);
     let results = report["results"].as_array().expect("results");
     assert_eq!(results.len(), 3);
     for result in results {
         assert_eq!(result["subject"], "GPU1 (0000:00:07.0)");
-        assert_eq!(
-            (&result["verdict"], &result["samples"]),
-            (&"not_measured".into(), &0.into())
-        );
+        assert_eq!((&result["verdict"], &result["samples"]), (&"not_measured".into(), &0.into()));
         assert!(result["median"].is_null());
         // 16 lanes of 32 GT/s with 128b/130b coding.
         let expected = result["expected"].as_f64().expect("a figure");
-        assert!(
-            (expected - 16.0 * 32.0 / 8.0 * 128.0 / 130.0).abs() < 0.01,
-            "{expected}"
-        );
+        assert!((expected - 16.0 * 32.0 / 8.0 * 128.0 / 130.0).abs() < 0.01, "{expected}");
     }
 }
 
@@ -279,24 +213,13 @@ fn usage_errors_are_explained() {
         (&["--size", "3GiB"], "1 GiB"),
         (&["--numa", "far"], "'all', 'near'"),
         (&["--backend", "sim"], "gdrdrv, dmabuf, rm"),
-        (
-            &["--sim", "--kernel", "fastest"],
-            "unknown copy kernel 'fastest'",
-        ),
+        (&["--sim", "--kernel", "fastest"], "unknown copy kernel 'fastest'"),
         (&["--sim", "--numa", "4000"], "no NUMA node 4000"),
         (&["--sysroot", "/", "--sim"], "does not work with --sysroot"),
-        (
-            &["--sysroot", "/", "--format", "svg"],
-            "nothing is measured with --sysroot",
-        ),
+        (&["--sysroot", "/", "--format", "svg"], "nothing is measured with --sysroot"),
     ] {
         let run = gdr(&[&["probe", "copy"], args].concat());
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (2, ""),
-            "{args:?}: {}",
-            run.stderr
-        );
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
         assert!(run.stderr.contains(word), "{args:?}: {}", run.stderr);
     }
     let run = gdr(&["doctor", "--live", "--sysroot", "/"]);
@@ -306,30 +229,17 @@ fn usage_errors_are_explained() {
 
 /// A run with a CUDA library of our own.
 fn with_cuda(directory: &Path, args: &[&str]) -> Run {
-    let run = Gdr::new()
-        .args(args)
-        .env("LD_LIBRARY_PATH", directory)
-        .run();
+    let run = Gdr::new().args(args).env("LD_LIBRARY_PATH", directory).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
 
-const COPY: [&str; 6] = [
-    "--library-timeout",
-    "1",
-    "probe",
-    "copy",
-    "--format",
-    "json",
-];
+const COPY: [&str; 6] = ["--library-timeout", "1", "probe", "copy", "--format", "json"];
 
 #[test]
 fn hanging_driver_times_out() {
     let directory = tempfile::tempdir().expect("a directory");
-    fake_cuda(
-        directory.path(),
-        "loop { std::thread::sleep(std::time::Duration::from_secs(1)) }",
-    );
+    fake_cuda(directory.path(), "loop { std::thread::sleep(std::time::Duration::from_secs(1)) }");
     let begun = Instant::now();
     let run = with_cuda(directory.path(), &COPY);
     assert!(begun.elapsed() < Duration::from_secs(30));
@@ -346,22 +256,12 @@ fn hanging_driver_times_out() {
     // Also where a GPU is named: it may be there all the same.
     let named = with_cuda(directory.path(), &[&COPY[..], &["--gpu", "0"]].concat());
     assert_eq!(named.code, 3, "{}", named.stderr);
-    let doctor = [
-        "--library-timeout",
-        "1",
-        "doctor",
-        "--live",
-        "--profile",
-        "gdrcopy",
-        "--format",
-        "json",
-    ];
+    let doctor =
+        ["--library-timeout", "1", "doctor", "--live", "--profile", "gdrcopy", "--format", "json"];
     let report = json(&with_cuda(directory.path(), &doctor));
     let findings = report["findings"].as_array().expect("findings");
-    let found = findings
-        .iter()
-        .find(|finding| finding["id"] == "mapping.backend")
-        .expect("the check");
+    let found =
+        findings.iter().find(|finding| finding["id"] == "mapping.backend").expect("the check");
     assert_eq!(
         (&found["outcome"], &found["severity"]),
         (&"unknown".into(), &"error".into()),
@@ -377,10 +277,7 @@ fn hanging_driver_times_out() {
 #[test]
 fn reports_driver_crash_and_error() {
     for (body, words) in [
-        (
-            "std::process::abort()",
-            &["signal: 6", "libcuda.so.1 to start"][..],
-        ),
+        ("std::process::abort()", &["signal: 6", "libcuda.so.1 to start"][..]),
         // CUDA_ERROR_NO_DEVICE of cuda.h.
         ("100", &["there is no GPU to probe", "100"]),
     ] {
@@ -390,20 +287,11 @@ fn reports_driver_crash_and_error() {
         let report = json(&run);
         assert_eq!(run.code, 1, "{body}: {report}");
         let failed = &results(&report)[0];
-        assert_eq!(
-            (&failed["verdict"], &failed["required"]),
-            (&"impossible".into(), &true.into())
-        );
+        assert_eq!((&failed["verdict"], &failed["required"]), (&"impossible".into(), &true.into()));
         for word in words {
-            assert!(
-                failed["reason"].to_string().contains(word),
-                "{body}: {failed}"
-            );
+            assert!(failed["reason"].to_string().contains(word), "{body}: {failed}");
         }
-        let table = with_cuda(
-            directory.path(),
-            &["--library-timeout", "1", "probe", "copy"],
-        );
+        let table = with_cuda(directory.path(), &["--library-timeout", "1", "probe", "copy"]);
         table.assert_stdout("COULD NOT RUN");
     }
 }
@@ -415,30 +303,18 @@ fn names_invalid_library() {
     let run = with_cuda(directory.path(), &COPY);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let report = json(&run);
-    assert!(
-        results(&report)[0]["reason"]
-            .to_string()
-            .contains("libcuda.so.1"),
-        "{report}"
-    );
+    assert!(results(&report)[0]["reason"].to_string().contains("libcuda.so.1"), "{report}");
 }
 
 #[test]
 fn child_exits_with_parent() {
-    let mut command = Gdr::new()
-        .args(["probe", "copy", "--sim", "--full"])
-        .command();
-    let mut parent = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
+    let mut command = Gdr::new().args(["probe", "copy", "--sim", "--full"]).command();
+    let mut parent =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let children = |of: &str| {
         let list = format!("/proc/{of}/task/{of}/children");
         let text = std::fs::read_to_string(list).unwrap_or_default();
-        text.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let begun = Instant::now();
     // The first child lists the GPUs and is gone soon; the second probes.

@@ -15,10 +15,7 @@ fn with_nic(more: &[&str]) -> Run {
     let library = verbs::build().expect("the simulated libibverbs");
     let environment = verbs::environment(&library, &verbs::machine("two"));
     let gdr = Gdr::new().args(SIM).args(["--hca", "proxy"]).args(more);
-    let run = environment
-        .into_iter()
-        .fold(gdr, |gdr, (name, value)| gdr.env(name, value))
-        .run();
+    let run = environment.into_iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value)).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
@@ -49,10 +46,7 @@ fn names(report: &Value) -> Vec<String> {
 #[test]
 fn probes_every_wait_mode() {
     let report = report(&[]);
-    assert_eq!(
-        (&report["probe"], &report["simulated"]),
-        (&"async".into(), &true.into())
-    );
+    assert_eq!((&report["probe"], &report["simulated"]), (&"async".into(), &true.into()));
     let mut expected = Vec::new();
     for home in ["host", "gpu"] {
         for way in ["geq", "eq", "and", "nor"] {
@@ -73,23 +67,13 @@ fn reports_omitted_doorbells() {
     let gdr = cuda::environment(&library, &cuda::machine("two"))
         .into_iter()
         .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-    let run = gdr
-        .args([
-            "probe", "async", "--quick", "--gpu", "0", "--format", "json",
-        ])
-        .run();
+    let run = gdr.args(["probe", "async", "--quick", "--gpu", "0", "--format", "json"]).run();
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(report["simulated"], false);
-    assert!(
-        report["notes"].to_string().contains("--hca sim"),
-        "{}",
-        report["notes"]
-    );
+    assert!(report["notes"].to_string().contains("--hca sim"), "{}", report["notes"]);
     let names = names(&report);
     assert!(
-        !names
-            .iter()
-            .any(|name| name.contains("doorbell") || name.contains("loopback")),
+        !names.iter().any(|name| name.contains("doorbell") || name.contains("loopback")),
         "{names:?}"
     );
 }
@@ -99,25 +83,18 @@ fn software_hca_is_labelled() {
     let report = report(&["--size", "4096"]);
     let results = report["results"].as_array().expect("results");
     let of = |name: &str| {
-        let found: Vec<&Value> = results
-            .iter()
-            .filter(|result| result["name"] == name)
-            .collect();
+        let found: Vec<&Value> = results.iter().filter(|result| result["name"] == name).collect();
         assert_eq!(found.len(), 1, "{name}");
         found[0]
     };
-    for name in [
-        "async.doorbell.latency",
-        "async.loopback.stream.latency",
-        "async.loopback.cpu.latency",
-    ] {
+    for name in
+        ["async.doorbell.latency", "async.loopback.stream.latency", "async.loopback.cpu.latency"]
+    {
         let result = of(name);
         assert_eq!(result["backend"], "cuda-sim+sim-hca", "{result}");
         let histogram = result["histogram"].as_array().expect("a histogram");
-        let counted: u64 = histogram
-            .iter()
-            .map(|bucket| bucket["samples"].as_u64().expect("a count"))
-            .sum();
+        let counted: u64 =
+            histogram.iter().map(|bucket| bucket["samples"].as_u64().expect("a count")).sum();
         assert_eq!(Some(counted), result["samples"].as_u64(), "{result}");
         for bucket in histogram {
             assert!(bucket["from"].as_f64() < bucket["to"].as_f64(), "{bucket}");
@@ -125,15 +102,8 @@ fn software_hca_is_labelled() {
     }
     // Every message was compared.
     let stream = of("async.loopback.stream.latency");
-    assert_eq!(
-        (&stream["bytes"], &stream["verified"]),
-        (&4096.into(), &(MESSAGES * 4096).into())
-    );
-    assert!(
-        report["notes"].to_string().contains("The HCA is SIMULATED"),
-        "{}",
-        report["notes"]
-    );
+    assert_eq!((&stream["bytes"], &stream["verified"]), (&4096.into(), &(MESSAGES * 4096).into()));
+    assert!(report["notes"].to_string().contains("The HCA is SIMULATED"), "{}", report["notes"]);
 
     let svg = probe(&["--format", "svg"]).stdout;
     for words in ["SIMULATED: no GPU took part", "The HCA is SIMULATED"] {
@@ -158,10 +128,7 @@ fn table_and_curve_have_latencies() {
         assert!(table.contains(words), "{words}: {table}");
     }
     let curve = probe(&["--format", "curve"]).stdout;
-    assert!(
-        curve.contains("a stream reads a word") && curve.contains(" us"),
-        "{curve}"
-    );
+    assert!(curve.contains("a stream reads a word") && curve.contains(" us"), "{curve}");
     assert!(!curve.contains("GB/s"), "{curve}");
 }
 
@@ -279,9 +246,7 @@ fn schedule_reaches_cuda() {
 
 #[test]
 fn fails_without_gpu() {
-    let run = Gdr::new()
-        .args(["probe", "async", "--quick", "--format", "json"])
-        .run();
+    let run = Gdr::new().args(["probe", "async", "--quick", "--format", "json"]).run();
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
     run.assert_stdout("--sim needs no GPU");
 }
@@ -289,9 +254,7 @@ fn fails_without_gpu() {
 #[test]
 fn interrupt_prints_partial_results() {
     let mut child = Gdr::new()
-        .args([
-            "probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json",
-        ])
+        .args(["probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json"])
         .command()
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -302,34 +265,18 @@ fn interrupt_prints_partial_results() {
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::INT).expect("it runs");
     let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut text)
-        .expect("text");
+    child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
     let status = child.wait().expect("it ends");
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(status.signal(), Some(2), "{text}");
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(report["complete"], false);
-    assert!(
-        report["notes"].to_string().contains("Interrupted"),
-        "{}",
-        report["notes"]
-    );
+    assert!(report["notes"].to_string().contains("Interrupted"), "{}", report["notes"]);
 }
 
 #[test]
 fn proxy_drives_any_nic() {
-    let run = with_nic(&[
-        "--device",
-        "mlx5_1:1",
-        "--transport",
-        "rc,ud",
-        "--format",
-        "json",
-    ]);
+    let run = with_nic(&["--device", "mlx5_1:1", "--transport", "rc,ud", "--format", "json"]);
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let results = report["results"].as_array().expect("results");
@@ -340,10 +287,7 @@ fn proxy_drives_any_nic() {
         "async.loopback.ud.stream.latency",
         "async.loopback.ud.cpu.latency",
     ] {
-        let found = results
-            .iter()
-            .find(|result| result["name"] == name)
-            .expect(name);
+        let found = results.iter().find(|result| result["name"] == name).expect(name);
         assert_eq!(
             (&found["backend"], &found["verdict"]),
             (&"cuda-sim+proxy".into(), &"ok".into()),
@@ -353,10 +297,7 @@ fn proxy_drives_any_nic() {
     let notes = report["notes"].to_string();
     assert!(notes.contains("posts the WQEs to mlx5_1:1"), "{notes}");
     // A simulated GPU's memory is no NIC's to reach.
-    assert!(
-        notes.contains("messages lie in pinned host memory"),
-        "{notes}"
-    );
+    assert!(notes.contains("messages lie in pinned host memory"), "{notes}");
 }
 
 #[test]
@@ -383,16 +324,9 @@ fn reports_missing_nic_or_library() {
 fn with_mlx5(faults: &[(&str, &str)], more: &[&str]) -> (Run, Value) {
     let sysfs = tempfile::tempdir().expect("a directory");
     let nic = uverbs::nic(sysfs.path()).expect("a NIC");
-    let gdr = Gdr::new()
-        .args(SIM)
-        .args(["--hca", "mlx5", "--format", "json"])
-        .args(more);
-    let gdr = nic
-        .into_iter()
-        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
-    let gdr = faults
-        .iter()
-        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let gdr = Gdr::new().args(SIM).args(["--hca", "mlx5", "--format", "json"]).args(more);
+    let gdr = nic.into_iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let gdr = faults.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
     let run = gdr.run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     let report =
@@ -452,10 +386,7 @@ fn reports_lost_and_rejected_work() {
             .iter()
             .filter(|result| result["verdict"] == "impossible" && result["required"] == true);
         let failed: Vec<String> = failed.map(ToString::to_string).collect();
-        assert!(
-            failed.len() == 1 && failed[0].contains(words),
-            "{fault:?}: {failed:#?}"
-        );
+        assert!(failed.len() == 1 && failed[0].contains(words), "{fault:?}: {failed:#?}");
         assert_eq!(named(&report, "async.poll.host.latency")["verdict"], "ok");
     }
 }
@@ -476,10 +407,7 @@ fn kernels_without_a_doorbell_record() {
         for figure in ["latency", "rate"] {
             let found = named(&report, &format!("async.kernel.recordless.{figure}"));
             let why = found["reason"].as_str().unwrap_or_default();
-            assert!(
-                found["verdict"] == verdict && why.contains(reason),
-                "{found:#}"
-            );
+            assert!(found["verdict"] == verdict && why.contains(reason), "{found:#}");
             assert_eq!(found["verified"] == 0, verdict != "ok", "{found:#}");
             let plain = named(&report, &format!("async.kernel.thread.{figure}"));
             assert_eq!(plain["verdict"], "ok", "{plain:#}");

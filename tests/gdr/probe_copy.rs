@@ -54,10 +54,7 @@ const TESTS: [(&str, &[&str]); 14] = [
     ("thread", &["validate.thread"]),
     ("attributes", &["validate.attributes"]),
     ("kernels", &["validate.kernel"]),
-    (
-        "api",
-        &["api.info", "api.map", "api.pin", "api.unmap", "api.unpin"],
-    ),
+    ("api", &["api.info", "api.map", "api.pin", "api.unmap", "api.unpin"]),
     ("ping-pong", &["ping-pong"]),
     ("bandwidth", &["copy.read", "copy.write"]),
     (
@@ -88,26 +85,19 @@ fn single_tests() {
     assert_eq!(both.len(), 7, "{both:?}");
     // `latency` measures what `bandwidth` does.
     let once = report(&["--test", "bandwidth,latency"]);
-    let writes = results(&once)
-        .iter()
-        .filter(|result| result["name"] == "copy.write.latency");
+    let writes = results(&once).iter().filter(|result| result["name"] == "copy.write.latency");
     assert_eq!(writes.count(), 2, "two sizes");
 }
 
 #[test]
 fn all_default_tests_run_without_names() {
     let run = Gdr::new()
-        .args([
-            "probe", "copy", "--sim", "--quick", "--size", "100", "--format", "json",
-        ])
+        .args(["probe", "copy", "--sim", "--quick", "--size", "100", "--format", "json"])
         .run();
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let found = families(&report);
     for (test, expected) in TESTS {
-        assert!(
-            expected.iter().all(|name| found.contains(*name)),
-            "{test}: {found:?}"
-        );
+        assert!(expected.iter().all(|name| found.contains(*name)), "{test}: {found:?}");
     }
     assert!(!found.contains("validate.force-pcie"), "{found:?}");
 }
@@ -154,15 +144,7 @@ fn options_change_the_measurement() {
     }
     for offset in ["0", "1", "4099", "2MiB"] {
         report(&["--offset", offset, "--test", "latency"]);
-        report(&[
-            "--offset",
-            offset,
-            "--test",
-            "latency",
-            "--mapping",
-            "cache",
-            "--cold",
-        ]);
+        report(&["--offset", offset, "--test", "latency", "--mapping", "cache", "--cold"]);
     }
 }
 
@@ -170,22 +152,14 @@ fn options_change_the_measurement() {
 fn iterations_are_exact() {
     let report = report(&["--iterations", "33", "--test", "latency,api,ping-pong"]);
     let samples = |name: &str| -> Vec<u64> {
-        let of_name = results(&report)
-            .iter()
-            .filter(|result| result["name"] == name);
-        of_name
-            .map(|result| result["samples"].as_u64().expect("a number"))
-            .collect()
+        let of_name = results(&report).iter().filter(|result| result["name"] == name);
+        of_name.map(|result| result["samples"].as_u64().expect("a number")).collect()
     };
     // A read, a call and a round trip is a sample; short writes share samples.
     assert_eq!(samples("copy.read.latency"), [33, 33]);
     assert_eq!(samples("api.pin"), [33, 33]);
     assert_eq!(samples("ping-pong"), [33]);
-    assert!(
-        samples("copy.write.latency")
-            .iter()
-            .all(|count| (1..=33).contains(count))
-    );
+    assert!(samples("copy.write.latency").iter().all(|count| (1..=33).contains(count)));
 }
 
 #[test]
@@ -205,27 +179,16 @@ fn round_trips_with_data() {
             .iter()
             .find(|result| result["name"] == "ping-pong.data")
             .expect("a result");
-        assert_eq!(
-            (&found["verdict"], &found["samples"]),
-            (&"ok".into(), &40.into())
-        );
+        assert_eq!((&found["verdict"], &found["samples"]), (&"ok".into(), &40.into()));
         let bytes = found["bytes"].as_u64().expect("a size");
         assert_eq!(found["verified"].as_u64(), Some(40 * bytes), "{found}");
     }
     let table = sim(&["--test", "ping-pong", "--data", "4KiB", "--threads", "32"]);
-    assert!(
-        table.stdout.contains("round trip with 4 KiB"),
-        "{}",
-        table.stdout
-    );
+    assert!(table.stdout.contains("round trip with 4 KiB"), "{}", table.stdout);
     // More blocks than run at once would never answer.
     let run = sim(&["--test", "ping-pong", "--data", "4KiB", "--blocks", "5"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
-    assert!(
-        run.stdout.contains("--blocks 5: this GPU runs 4 blocks"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("--blocks 5: this GPU runs 4 blocks"), "{}", run.stdout);
 }
 
 #[test]
@@ -259,10 +222,7 @@ fn round_trips_that_either_side_begins_in_each_memory() {
                 .collect();
             let expected = names.map(Value::from);
             let (ok, count) = (Value::from("ok"), Value::from(30));
-            assert_eq!(
-                found,
-                [(&expected[0], &ok, &count), (&expected[1], &ok, &count)]
-            );
+            assert_eq!(found, [(&expected[0], &ok, &count), (&expected[1], &ok, &count)]);
             assert_eq!(results(&report)[1]["verified"], 30 * 256);
             let notes = report["notes"].to_string();
             for (is_noted, words) in [
@@ -275,10 +235,7 @@ fn round_trips_that_either_side_begins_in_each_memory() {
         }
     }
     let table = sim(&["--test", "ping-pong", "--producer", "gpu", "--data", "4KiB"]);
-    for row in [
-        "round trip with a kernel, GPU first",
-        "round trip with 4 KiB, GPU first",
-    ] {
+    for row in ["round trip with a kernel, GPU first", "round trip with 4 KiB, GPU first"] {
         assert!(table.stdout.contains(row), "{}", table.stdout);
     }
 }
@@ -286,15 +243,9 @@ fn round_trips_that_either_side_begins_in_each_memory() {
 #[test]
 fn impossible_values_are_explained() {
     for (args, words) in [
-        (
-            &["--test", "fastest"][..],
-            &["unknown test 'fastest'", "ping-pong", "--list-tests"][..],
-        ),
+        (&["--test", "fastest"][..], &["unknown test 'fastest'", "ping-pong", "--list-tests"][..]),
         (&["--test", "api", "--list-tests"], &["cannot be used with"]),
-        (
-            &["--allocator", "malloc"],
-            &["cuMemAlloc", "cuMemCreate", "pool"],
-        ),
+        (&["--allocator", "malloc"], &["cuMemAlloc", "cuMemCreate", "pool"]),
         (&["--mapping", "uc"], &["default", "wc", "cache", "device"]),
         (&["--offset", "x"], &["--offset", "KiB, MiB"]),
         (&["--offset", "3GiB"], &["1 GiB"]),
@@ -306,12 +257,7 @@ fn impossible_values_are_explained() {
         (&["--data", "4", "--threads", "1025"], &["1..=1024"]),
     ] {
         let run = gdr(&[&["probe", "copy", "--sim"], args].concat());
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (2, ""),
-            "{args:?}: {}",
-            run.stderr
-        );
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
         for word in words {
             assert!(run.stderr.contains(word), "{args:?}: {}", run.stderr);
         }
@@ -321,10 +267,7 @@ fn impossible_values_are_explained() {
             &["--cold"][..],
             "--cold needs a cached mapping, and backend sim maps this memory as write-combined",
         ),
-        (
-            &["--test", "force-pcie"],
-            "backend sim does not map with GDR_PIN_FLAG_FORCE_PCIE",
-        ),
+        (&["--test", "force-pcie"], "backend sim does not map with GDR_PIN_FLAG_FORCE_PCIE"),
     ] {
         let run = sim(&[args, &["--format", "json"]].concat());
         assert_eq!(run.code, 1, "{args:?}: {}", run.stderr);

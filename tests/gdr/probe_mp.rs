@@ -59,22 +59,14 @@ fn check(report: &Value, sizes: &[u64], backend: &str) {
 
 #[test]
 fn exchanges_by_cpu_stream_and_kernel() {
-    let run = Gdr::new()
-        .args(SIM)
-        .args(["--size", "7,4096,100000", "--format", "json"])
-        .run();
+    let run = Gdr::new().args(SIM).args(["--size", "7,4096,100000", "--format", "json"]).run();
     let report = json(&run);
     check(&report, &[7, 4096, 100_000], "cuda-sim+sim-hca");
     assert_eq!(results(&report).len(), 27);
     let notes = report["notes"].to_string();
     assert!(notes.contains("The HCA is SIMULATED"), "{notes}");
     let table = Gdr::new().args(SIM).run().stdout;
-    for words in [
-        "latency, us",
-        "kernel p99",
-        "bandwidth, GB/s",
-        "all bytes are correct",
-    ] {
+    for words in ["latency, us", "kernel p99", "bandwidth, GB/s", "all bytes are correct"] {
         assert!(table.contains(words), "{words}: {table}");
     }
 }
@@ -94,10 +86,7 @@ fn exchanges_by_cuda() {
     check(&report, &[4096], "cuda+sim-hca");
     assert_eq!(report["simulated"], false);
     let notes = report["notes"].to_string();
-    assert!(
-        notes.contains("messages lie in pinned host memory"),
-        "{notes}"
-    );
+    assert!(notes.contains("messages lie in pinned host memory"), "{notes}");
 }
 
 #[test]
@@ -111,25 +100,14 @@ fn says_what_it_needs() {
     };
     let run = gdr(&["--hca", "proxy", "--device", "mlx5_7"]).run();
     assert_eq!(run.code, 1, "{}", run.stdout);
-    assert!(
-        run.stdout.contains("libibverbs has no device 'mlx5_7'"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("libibverbs has no device 'mlx5_7'"), "{}", run.stdout);
     // Each process has its own simulated NICs, which reach nobody else's.
     let begun = Instant::now();
     let run = gdr(&["--hca", "proxy", "--library-timeout", "1"]).run();
     assert_eq!(run.code, 1, "{}", run.stdout);
     let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        text.contains("8 bytes, rank") && text.contains("failed"),
-        "{text}"
-    );
-    assert!(
-        begun.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(text.contains("8 bytes, rank") && text.contains("failed"), "{text}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let run = Gdr::new().args(SIM).args(["--device", "mlx5_0"]).run();
     assert_eq!(run.code, 2);
     run.assert_stderr("add --hca mlx5 or --hca proxy");
@@ -150,9 +128,7 @@ fn two_runs_meet() {
     let mut line = || lines.next().expect("a line").expect("text");
     assert!(line().starts_with("gdr: listening at 127.0.0.1:"));
     let command = line();
-    let command = command
-        .strip_prefix("gdr: gdr probe mp --no-secret ")
-        .expect("a command");
+    let command = command.strip_prefix("gdr: gdr probe mp --no-secret ").expect("a command");
     let run = Gdr::new()
         .args(SIM)
         .args(["--no-secret", command, "--size", "4096", "--format", "json"])
@@ -175,8 +151,7 @@ fn children(parent: u32) -> Vec<Pid> {
     let of = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
         let pids = text.split_whitespace();
-        pids.filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
-            .collect::<Vec<_>>()
+        pids.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>()
     };
     tasks.flat_map(of).collect()
 }
@@ -204,26 +179,17 @@ fn killed_process_ends_the_other() {
     kill_process(both[1], Signal::KILL).expect("it runs");
     let killed = Instant::now();
     let output = child.wait_with_output().expect("it ends");
-    assert!(
-        killed.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        killed.elapsed()
-    );
+    assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(1), "{report}");
     let failed = |result: &&Value| result["verdict"] == "impossible" && result["required"] == true;
-    assert!(
-        results(&report).iter().any(|result| failed(&result)),
-        "{report}"
-    );
+    assert!(results(&report).iter().any(|result| failed(&result)), "{report}");
 }
 
 fn beside_mpi(suffix: &str, backend: &str) {
     let launcher = format!("mpirun.{suffix}");
-    let run = Gdr::new()
-        .args(SIM)
-        .args(["--mpi", &launcher, "--size", "4096", "--format", "json"])
-        .run();
+    let run =
+        Gdr::new().args(SIM).args(["--mpi", &launcher, "--size", "4096", "--format", "json"]).run();
     let of_mpi = |report: &Value| {
         let subject = &results(report)[0]["subject"];
         for (name, verified, unit) in [
@@ -244,10 +210,7 @@ fn beside_mpi(suffix: &str, backend: &str) {
                 !unit.is_empty(),
                 "{result}"
             );
-            assert_eq!(
-                (&result["subject"], &result["bytes"]),
-                (subject, &4096.into())
-            );
+            assert_eq!((&result["subject"], &result["bytes"]), (subject, &4096.into()));
             let library = result["backend"].as_str().expect("a backend");
             assert!(library.starts_with(backend), "{library}");
         }
@@ -298,21 +261,12 @@ fn beside_mpich() {
 fn missing_launcher_is_no_failure() {
     let run = Gdr::new()
         .args(SIM)
-        .args([
-            "--mpi",
-            "/nowhere/mpirun",
-            "--size",
-            "64",
-            "--format",
-            "json",
-        ])
+        .args(["--mpi", "/nowhere/mpirun", "--size", "64", "--format", "json"])
         .run();
     check(&json(&run), &[64], "cuda-sim+sim-hca");
     // A program that is no launcher.
-    let run = Gdr::new()
-        .args(SIM)
-        .args(["--mpi", "false", "--size", "64", "--format", "json"])
-        .run();
+    let run =
+        Gdr::new().args(SIM).args(["--mpi", "false", "--size", "64", "--format", "json"]).run();
     let report = json(&run);
     check(&report, &[64], "cuda-sim+sim-hca");
     let notes = report["notes"].to_string();

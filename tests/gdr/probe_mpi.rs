@@ -29,28 +29,15 @@ const OPEN_MPI: Mpi = Mpi {
     abi: "open-mpi",
     transport: "vader",
 };
-const MPICH: Mpi = Mpi {
-    launcher: "mpirun.mpich",
-    library: "libmpich.so.12",
-    abi: "mpich",
-    transport: "cma",
-};
+const MPICH: Mpi =
+    Mpi { launcher: "mpirun.mpich", library: "libmpich.so.12", abi: "mpich", transport: "cma" };
 
 impl Mpi {
     /// Runs gdr in so many processes.
     fn command(&self, ranks: u32, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command
-            .args([
-                "60",
-                self.launcher,
-                "-n",
-                &ranks.to_string(),
-                GDR,
-                "probe",
-                "mpi",
-                "--quick",
-            ])
+            .args(["60", self.launcher, "-n", &ranks.to_string(), GDR, "probe", "mpi", "--quick"])
             .args(args);
         prepare(&mut command);
         command
@@ -95,10 +82,7 @@ fn report(output: &Output) -> Value {
 /// The results with this name.
 fn named<'r>(report: &'r Value, name: &str) -> Vec<&'r Value> {
     let results = report["results"].as_array().expect("results");
-    results
-        .iter()
-        .filter(|result| result["name"] == name)
-        .collect()
+    results.iter().filter(|result| result["name"] == name).collect()
 }
 
 const SIZES: [u64; 4] = [1, 4096, 123_457, 2 << 20];
@@ -120,16 +104,10 @@ fn assert_measured(report: &Value, memory: &str) {
         (format!("mpi.{memory}.bandwidth"), "GB/s"),
     ] {
         let results = named(report, &name);
-        let sizes: Vec<_> = results
-            .iter()
-            .map(|result| result["bytes"].as_u64())
-            .collect();
+        let sizes: Vec<_> = results.iter().map(|result| result["bytes"].as_u64()).collect();
         assert_eq!(sizes, SIZES.map(Some), "{name}: {report:#}");
         for result in results {
-            assert_eq!(
-                (&result["verdict"], &result["unit"]),
-                (&"ok".into(), &unit.into())
-            );
+            assert_eq!((&result["verdict"], &result["unit"]), (&"ok".into(), &unit.into()));
             match unit {
                 "" => assert_eq!(
                     result["verified"].as_u64(),
@@ -150,10 +128,7 @@ fn measures_host_memory(mpi: &Mpi) {
     let output = mpi.run(3, &ARGUMENTS);
     let report = report(&output);
     assert_eq!(output.status.code(), Some(0), "{report:#}");
-    assert_eq!(
-        (&report["probe"], &report["simulated"]),
-        (&"mpi".into(), &false.into())
-    );
+    assert_eq!((&report["probe"], &report["simulated"]), (&"mpi".into(), &false.into()));
     assert_measured(&report, "host");
     let known = &report["mpi"];
     assert_eq!(
@@ -163,26 +138,17 @@ fn measures_host_memory(mpi: &Mpi) {
     let file = known["file"].as_str().expect("a file");
     assert!(file.ends_with(mpi.library), "{file}");
     assert!(
-        known["chosen"]
-            .as_str()
-            .expect("a reason")
-            .starts_with("of the launcher /"),
+        known["chosen"].as_str().expect("a reason").starts_with("of the launcher /"),
         "{known}"
     );
-    assert_eq!(
-        (&known["takes_gpu"], &known["claims_gpu"]),
-        (&Value::Null, &false.into())
-    );
+    assert_eq!((&known["takes_gpu"], &known["claims_gpu"]), (&Value::Null, &false.into()));
     let transport = &known["transports"][0];
     assert_eq!(transport["same_host"], true);
     let names = transport["names"].as_array().expect("names");
     assert!(names.contains(&mpi.transport.into()), "{transport}");
     // Their verbose messages are not shown.
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        !errors.contains("UCX  INFO") && !errors.contains("mca: "),
-        "{errors}"
-    );
+    assert!(!errors.contains("UCX  INFO") && !errors.contains("mca: "), "{errors}");
 }
 
 #[test]
@@ -327,25 +293,14 @@ fn reports_rank_that(signal: Signal, mpi: &Mpi) {
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     let mut full = Command::new("timeout");
     full.args(arguments.iter().map(|argument| {
-        if argument == "--quick" {
-            "--full".as_ref()
-        } else {
-            argument.as_os_str()
-        }
+        if argument == "--quick" { "--full".as_ref() } else { argument.as_os_str() }
     }));
     prepare(&mut full);
     command = full;
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a launcher");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a launcher");
     let begun = Instant::now();
     let rank = loop {
-        assert!(
-            begun.elapsed() < Duration::from_secs(50),
-            "rank 1 does not begin"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(50), "rank 1 does not begin");
         if let Some(rank) = rank_1(child.id()) {
             break rank;
         }
@@ -355,11 +310,7 @@ fn reports_rank_that(signal: Signal, mpi: &Mpi) {
     let killed = Instant::now();
     let output = child.wait_with_output().expect("an end");
     // Rank 0 waits for 4 s and the time of its messages, and the launcher ends the others.
-    assert!(
-        killed.elapsed() < Duration::from_secs(12),
-        "{:?}",
-        killed.elapsed()
-    );
+    assert!(killed.elapsed() < Duration::from_secs(12), "{:?}", killed.elapsed());
     let report = report(&output);
     let [found] = named(&report, "mpi")[..] else {
         panic!("{report:#}");
@@ -395,10 +346,8 @@ fn measures_between_hosts(mpi: &Mpi, options: &[&str]) {
     let script = "#!/bin/bash\n[ \"$1\" = -x ] && shift\nhost=$1\nshift\nexec unshare --uts bash -c \"hostname $host; $*\"\n";
     fs::write(&shell, script).expect("a script");
     fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).expect("its mode");
-    let options: Vec<String> = options
-        .iter()
-        .map(|option| option.replace("SHELL", path(&shell)))
-        .collect();
+    let options: Vec<String> =
+        options.iter().map(|option| option.replace("SHELL", path(&shell))).collect();
     let line = format!(
         "hostname host-a; exec timeout 60 {} {} -n 3 {GDR} probe mpi --quick {}",
         mpi.launcher,
@@ -413,21 +362,10 @@ fn measures_between_hosts(mpi: &Mpi, options: &[&str]) {
     assert_eq!(output.status.code(), Some(0), "{report:#}");
     assert_eq!(report["mpi"]["hosts"], 2, "{report:#}");
     let latencies = named(&report, "mpi.host.latency");
-    let subjects: Vec<_> = latencies
-        .iter()
-        .filter_map(|result| result["subject"].as_str())
-        .collect();
-    let count = |place: &str| {
-        subjects
-            .iter()
-            .filter(|subject| subject.ends_with(place))
-            .count()
-    };
-    assert_eq!(
-        (count("(same host)"), count("(host-a to host-b)")),
-        (4, 4),
-        "{subjects:?}"
-    );
+    let subjects: Vec<_> =
+        latencies.iter().filter_map(|result| result["subject"].as_str()).collect();
+    let count = |place: &str| subjects.iter().filter(|subject| subject.ends_with(place)).count();
+    assert_eq!((count("(same host)"), count("(host-a to host-b)")), (4, 4), "{subjects:?}");
 }
 
 fn path(path: &Path) -> &str {
@@ -471,14 +409,7 @@ fn library_of_another_launcher_is_an_error() {
 #[test]
 #[ignore = "needs MPICH"]
 fn one_process_judges_the_library() {
-    let run = gdr(&[
-        "probe",
-        "mpi",
-        "--mpi",
-        "libmpich.so.12",
-        "--format",
-        "json",
-    ]);
+    let run = gdr(&["probe", "mpi", "--mpi", "libmpich.so.12", "--format", "json"]);
     run.assert_code(0);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(report["mpi"]["abi"], "mpich");

@@ -58,22 +58,15 @@ fn three(patch: &Value) -> Value {
 
 fn probe(machine: &Value, args: &[&str], environment: &[(&str, &str)]) -> Ran {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (file, log) = (
-        directory.path().join("cuda.json"),
-        directory.path().join("log"),
-    );
+    let (file, log) = (directory.path().join("cuda.json"), directory.path().join("log"));
     let mut machine = machine.clone();
     machine["log"] = json!(log);
     fs::write(&file, machine.to_string()).expect("a file");
     let library = cuda::build(Driver::Current).expect("the simulated library");
     let gdr = cuda::environment(&library, &file)
         .into_iter()
-        .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| {
-            gdr.env(name, value)
-        });
-    let gdr = environment
-        .iter()
-        .fold(gdr, |gdr, (name, value)| gdr.env(name, *value));
+        .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| gdr.env(name, value));
+    let gdr = environment.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, *value));
     let run = gdr.args(["probe"]).args(args).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     let mut calls = BTreeMap::new();
@@ -83,15 +76,7 @@ fn probe(machine: &Value, args: &[&str], environment: &[(&str, &str)]) -> Ran {
     Ran { run, calls }
 }
 
-const HOST: [&str; 7] = [
-    "host",
-    "--quick",
-    "--size",
-    "4,64KiB",
-    "--format",
-    "json",
-    "--numa=near",
-];
+const HOST: [&str; 7] = ["host", "--quick", "--size", "4,64KiB", "--format", "json", "--numa=near"];
 const P2P: [&str; 6] = ["p2p", "--quick", "--size", "4KiB,64KiB", "--format", "json"];
 
 fn results(report: &Value) -> &Vec<Value> {
@@ -101,26 +86,20 @@ fn results(report: &Value) -> &Vec<Value> {
 fn of<'r>(report: &'r Value, subject: &str, name: &str) -> Vec<&'r Value> {
     let matches = |result: &&Value| {
         result["name"] == name
-            && result["subject"]
-                .as_str()
-                .is_some_and(|found| found.starts_with(subject))
+            && result["subject"].as_str().is_some_and(|found| found.starts_with(subject))
     };
     results(report).iter().filter(matches).collect()
 }
 
 fn verdict(report: &Value, subject: &str, name: &str) -> String {
     let found = of(report, subject, name);
-    let result = found
-        .first()
-        .unwrap_or_else(|| panic!("{subject} {name} is not in {report:#}"));
+    let result = found.first().unwrap_or_else(|| panic!("{subject} {name} is not in {report:#}"));
     result["verdict"].as_str().expect("a verdict").to_owned()
 }
 
 fn reason(report: &Value, subject: &str, name: &str) -> String {
     let found = of(report, subject, name);
-    let result = found
-        .first()
-        .unwrap_or_else(|| panic!("{subject} {name} is not in {report:#}"));
+    let result = found.first().unwrap_or_else(|| panic!("{subject} {name} is not in {report:#}"));
     result["reason"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -129,14 +108,8 @@ fn host_probe_results() {
     let ran = probe(&two(&json!({})), &HOST, &[]);
     assert_eq!(ran.run.code, 0, "{}{}", ran.run.stdout, ran.run.stderr);
     let report = ran.report();
-    assert_eq!(
-        (&report["schema"], &report["probe"]),
-        (&json!("gdr.probe/1"), &json!("host"))
-    );
-    assert_eq!(
-        (&report["simulated"], &report["complete"]),
-        (&json!(false), &json!(true))
-    );
+    assert_eq!((&report["schema"], &report["probe"]), (&json!("gdr.probe/1"), &json!("host")));
+    assert_eq!((&report["simulated"], &report["complete"]), (&json!(false), &json!(true)));
     for gpu in ["GPU0", "GPU1"] {
         for sort in ["pageable", "pinned", "registered", "write-combined"] {
             for direction in ["h2d", "d2h"] {
@@ -147,10 +120,8 @@ fn host_probe_results() {
                 // Three rounds of 4 KiB, the one size to verify that the memory holds.
                 assert_eq!(verified, [3 * 4096], "{sort} {direction}");
                 let name = format!("host.{sort}.{direction}.latency");
-                let sizes: Vec<u64> = of(&report, gpu, &name)
-                    .iter()
-                    .filter_map(|r| r["bytes"].as_u64())
-                    .collect();
+                let sizes: Vec<u64> =
+                    of(&report, gpu, &name).iter().filter_map(|r| r["bytes"].as_u64()).collect();
                 assert_eq!(sizes, [4, 65536], "{name}");
                 assert_eq!(
                     verdict(&report, gpu, &format!("host.{sort}.{direction}.bandwidth")),
@@ -184,11 +155,7 @@ fn p2p_probe_results() {
     let pairs = report["pairs"].as_array().expect("pairs");
     assert_eq!(pairs.len(), 6, "each ordered pair of three");
     for pair in pairs {
-        assert_eq!(
-            (&pair["can_access"], &pair["atomics"]),
-            (&json!(true), &json!(true)),
-            "{pair}"
-        );
+        assert_eq!((&pair["can_access"], &pair["atomics"]), (&json!(true), &json!(true)), "{pair}");
         let subject = pair["subject"].as_str().expect("a subject");
         for name in [
             "p2p.access",
@@ -221,18 +188,12 @@ fn p2p_probe_results() {
         assert!((0.6..1.6).contains(&ratio), "{bandwidth} {latency}");
     }
     for gpu in ["GPU0", "GPU1", "GPU2"] {
-        for name in [
-            "p2p.local.bandwidth",
-            "p2p.one-to-all.bandwidth",
-            "p2p.all-to-one.bandwidth",
-        ] {
+        for name in ["p2p.local.bandwidth", "p2p.one-to-all.bandwidth", "p2p.all-to-one.bandwidth"]
+        {
             assert_eq!(verdict(&report, gpu, name), "ok", "{name}");
         }
     }
-    assert_eq!(
-        verdict(&report, "all GPUs", "p2p.all-pairs.bandwidth"),
-        "ok"
-    );
+    assert_eq!(verdict(&report, "all GPUs", "p2p.all-pairs.bandwidth"), "ok");
     assert!(ran.calls("cuCtxEnablePeerAccess") > 0 && ran.calls("cuMemcpyPeerAsync") > 0);
     ran.assert_nothing_is_left();
 }
@@ -250,24 +211,14 @@ fn detects_copies_without_effect() {
             // What the other reads from there goes the same way.
             ("GPU0 -> GPU1", "validate.copy.read"),
         ] {
-            assert_eq!(
-                verdict(&report, subject, name),
-                "wrong",
-                "{copies} {subject} {name}"
-            );
+            assert_eq!(verdict(&report, subject, name), "wrong", "{copies} {subject} {name}");
             let words = reason(&report, subject, name);
             assert!(words.contains("round 1: at offset 0x0 "), "{words}");
             assert!(words.contains("pcie.iommu,pcie.acs"), "{words}");
             assert!(found.is_none_or(|found| words.contains(found)), "{words}");
         }
-        assert_eq!(
-            verdict(&report, "GPU0 -> GPU1", "validate.copy.write"),
-            "ok"
-        );
-        assert_eq!(
-            verdict(&report, "GPU1 -> GPU0", "validate.kernel.store"),
-            "ok"
-        );
+        assert_eq!(verdict(&report, "GPU0 -> GPU1", "validate.copy.write"), "ok");
+        assert_eq!(verdict(&report, "GPU1 -> GPU0", "validate.kernel.store"), "ok");
     }
 }
 
@@ -309,15 +260,9 @@ fn reports_unavailable_gpu() {
         let report = ran.report();
         assert_eq!(verdict(&report, "GPU1", "gpu"), "impossible");
         let words = reason(&report, "GPU1", "gpu");
-        assert!(
-            words.contains("compute_mode") && words.contains(&code.to_string()),
-            "{words}"
-        );
+        assert!(words.contains("compute_mode") && words.contains(&code.to_string()), "{words}");
         assert_eq!(verdict(&report, "GPU1 -> GPU2", "p2p.access"), "impossible");
-        assert_eq!(
-            verdict(&report, "GPU2 -> GPU0", "p2p.copy.write.bandwidth"),
-            "ok"
-        );
+        assert_eq!(verdict(&report, "GPU2 -> GPU0", "p2p.copy.write.bandwidth"), "ok");
         let host = probe(&machine, &HOST, &[]);
         assert_eq!(host.run.code, 1);
         let report = host.report();
@@ -336,15 +281,8 @@ fn reports_exhausted_memory() {
     let report = ran.report();
     let words = reason(&report, "GPU0", "p2p.local.bandwidth");
     assert!(words.contains("OUT_OF_MEMORY"), "{words}");
-    assert_eq!(
-        verdict(&report, "GPU1 -> GPU2", "p2p.copy.write.bandwidth"),
-        "ok"
-    );
-    let ran = probe(
-        &two(&json!({"errors": {"cuMemHostRegister_v2": 2}})),
-        &HOST,
-        &[],
-    );
+    assert_eq!(verdict(&report, "GPU1 -> GPU2", "p2p.copy.write.bandwidth"), "ok");
+    let ran = probe(&two(&json!({"errors": {"cuMemHostRegister_v2": 2}})), &HOST, &[]);
     assert_eq!(ran.run.code, 1);
     let report = ran.report();
     assert!(reason(&report, "GPU0", "host.registered").contains("OUT_OF_MEMORY"));
@@ -362,37 +300,18 @@ fn xid_ends_one_pair() {
     assert_eq!(ran.run.code, 1, "{}", ran.run.stdout);
     let report = ran.report();
     for subject in ["GPU0 -> GPU1", "GPU1 -> GPU0"] {
-        assert_eq!(
-            verdict(&report, subject, "p2p.copy.write.bandwidth"),
-            "ok",
-            "{subject}"
-        );
+        assert_eq!(verdict(&report, subject, "p2p.copy.write.bandwidth"), "ok", "{subject}");
     }
     let lost: Vec<&Value> = results(&report)
         .iter()
-        .filter(|result| {
-            result["reason"]
-                .as_str()
-                .is_some_and(|reason| reason.contains("Xid"))
-        })
+        .filter(|result| result["reason"].as_str().is_some_and(|reason| reason.contains("Xid")))
         .collect();
     assert!(!lost.is_empty(), "{}", ran.run.stdout);
     for result in lost {
         let subject = result["subject"].as_str().expect("a subject");
-        assert!(
-            !["GPU0 -> GPU1", "GPU1 -> GPU0"].contains(&subject),
-            "{result}"
-        );
-        assert_eq!(
-            (&result["verdict"], &result["required"]),
-            (&json!("impossible"), &json!(true))
-        );
-        assert!(
-            result["reason"]
-                .as_str()
-                .is_some_and(|reason| reason.contains("719")),
-            "{result}"
-        );
+        assert!(!["GPU0 -> GPU1", "GPU1 -> GPU0"].contains(&subject), "{result}");
+        assert_eq!((&result["verdict"], &result["required"]), (&json!("impossible"), &json!(true)));
+        assert!(result["reason"].as_str().is_some_and(|reason| reason.contains("719")), "{result}");
     }
 }
 
@@ -426,11 +345,7 @@ fn mig_instances_have_no_peer_access() {
     }));
     let ran = probe(&machine, &P2P, &[]);
     assert_eq!(ran.run.code, 1, "{}", ran.run.stdout);
-    assert!(
-        ran.run.stdout.contains("MIG instances of one GPU"),
-        "{}",
-        ran.run.stdout
-    );
+    assert!(ran.run.stdout.contains("MIG instances of one GPU"), "{}", ran.run.stdout);
 }
 
 #[test]
@@ -440,48 +355,26 @@ fn hanging_pair_is_skipped() {
         {"bdf": "0000:03:00.0"},
         {"bdf": "0000:05:00.0", "hang_in": "cuMemcpyPeerAsync"},
     ]}));
-    let ran = probe(
-        &machine,
-        &[&P2P[..], &["--library-timeout", "2"]].concat(),
-        &[],
-    );
+    let ran = probe(&machine, &[&P2P[..], &["--library-timeout", "2"]].concat(), &[]);
     assert_eq!(ran.run.code, 3, "{}", ran.run.stdout);
     let report = ran.report();
     assert_eq!(report["complete"], json!(false));
-    assert!(
-        report["notes"]
-            .to_string()
-            .contains("gave up after waiting"),
-        "{}",
-        report["notes"]
-    );
-    assert_eq!(
-        verdict(&report, "GPU0 -> GPU1", "p2p.copy.write.bandwidth"),
-        "ok"
-    );
+    assert!(report["notes"].to_string().contains("gave up after waiting"), "{}", report["notes"]);
+    assert_eq!(verdict(&report, "GPU0 -> GPU1", "p2p.copy.write.bandwidth"), "ok");
 }
 
 #[test]
 fn recorded_machine_has_expectations() {
     let root = Machine::load("sound").laid_out();
     for probe in ["host", "p2p"] {
-        let run = Gdr::new()
-            .sysroot(root.path())
-            .args(["probe", probe, "--format", "json"])
-            .run();
+        let run = Gdr::new().sysroot(root.path()).args(["probe", probe, "--format", "json"]).run();
         let report: Value = serde_json::from_str(&run.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-        assert!(
-            report["notes"].to_string().contains("Nothing was measured"),
-            "{report}"
-        );
+        assert!(report["notes"].to_string().contains("Nothing was measured"), "{report}");
         for result in results(&report) {
             assert!(result["median"].is_null(), "{result}");
         }
-        let run = Gdr::new()
-            .sysroot(root.path())
-            .args(["probe", probe, "--sim"])
-            .run();
+        let run = Gdr::new().sysroot(root.path()).args(["probe", probe, "--sim"]).run();
         assert_eq!(run.code, 2, "{}", run.stdout);
     }
 }

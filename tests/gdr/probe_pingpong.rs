@@ -17,20 +17,14 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-const SIM: [&str; 7] = [
-    "probe", "async", "--sim", "--quick", "--hca", "sim", "--format",
-];
+const SIM: [&str; 7] = ["probe", "async", "--sim", "--quick", "--hca", "sim", "--format"];
 /// The end of every wait here.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn of<'a>(report: &'a Value, part: &str) -> Vec<&'a Value> {
     let results = report["results"].as_array().expect("results").iter();
     results
-        .filter(|result| {
-            result["name"]
-                .as_str()
-                .is_some_and(|name| name.starts_with(part))
-        })
+        .filter(|result| result["name"].as_str().is_some_and(|name| name.starts_with(part)))
         .collect()
 }
 
@@ -104,10 +98,7 @@ fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
         assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }
     let by_signal = status.signal().map(|signal| 128 + signal);
-    (
-        serde_json::from_str(&text).expect("JSON"),
-        status.code().or(by_signal),
-    )
+    (serde_json::from_str(&text).expect("JSON"), status.code().or(by_signal))
 }
 
 #[test]
@@ -117,13 +108,7 @@ fn transforms_messages_in_another_process() {
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let found = of(&report, "async.pingpong");
     let names: Vec<_> = found.iter().map(|result| &result["name"]).collect();
-    assert_eq!(
-        names,
-        [
-            "async.pingpong.stream.latency",
-            "async.pingpong.cpu.latency"
-        ]
-    );
+    assert_eq!(names, ["async.pingpong.stream.latency", "async.pingpong.cpu.latency"]);
     for (result, messages) in found.iter().zip([MESSAGES, MESSAGES / 4]) {
         assert_eq!(
             (&result["backend"], &result["verdict"], &result["unit"]),
@@ -136,15 +121,9 @@ fn transforms_messages_in_another_process() {
             (&4096.into(), &(messages * 4096).into())
         );
         let histogram = result["histogram"].as_array().expect("a histogram");
-        let counted: u64 = histogram
-            .iter()
-            .filter_map(|bucket| bucket["samples"].as_u64())
-            .sum();
+        let counted: u64 = histogram.iter().filter_map(|bucket| bucket["samples"].as_u64()).sum();
         assert_eq!(Some(counted), result["samples"].as_u64(), "{result}");
-        assert!(
-            counted > messages / 2 && result["median"].as_f64() > Some(0.0),
-            "{result}"
-        );
+        assert!(counted > messages / 2 && result["median"].as_f64() > Some(0.0), "{result}");
     }
     assert_eq!(report["gpus"].as_array().map(Vec::len), Some(1));
 }
@@ -164,18 +143,9 @@ fn reports_killed_child() {
             (&near[0]["verdict"], &near[0]["required"]),
             (&"impossible".into(), &true.into())
         );
-        assert!(
-            near[0]["reason"]
-                .to_string()
-                .contains("the other end has ended"),
-            "{}",
-            near[0]
-        );
+        assert!(near[0]["reason"].to_string().contains("the other end has ended"), "{}", near[0]);
         let far = of(&report, "run");
-        assert!(
-            far[0]["reason"].to_string().contains("signal: 9"),
-            "{far:?}"
-        );
+        assert!(far[0]["reason"].to_string().contains("signal: 9"), "{far:?}");
         assert_eq!(report["complete"], false);
         // What was measured before is there.
         assert_eq!(of(&report, "async.loopback").len(), 2);
@@ -192,10 +162,7 @@ fn child_exits_with_killed_parent() {
     assert_eq!(code, Some(1), "{report}");
     let run = of(&report, "run");
     assert_eq!(run.len(), 1, "{run:?}");
-    assert!(
-        run[0]["reason"].to_string().contains("signal: 9"),
-        "{run:?}"
-    );
+    assert!(run[0]["reason"].to_string().contains("signal: 9"), "{run:?}");
 }
 
 #[test]
@@ -208,13 +175,8 @@ fn stopped_child_times_out() {
     // A failure that the near one tells, or a hang of both.
     assert!(code == Some(1) || code == Some(3), "{report}");
     let told = of(&report, "async.pingpong");
-    let hung = report["notes"]
-        .to_string()
-        .contains("gave up after waiting");
-    assert!(
-        hung || told.iter().all(|result| result["verdict"] == "impossible"),
-        "{report}"
-    );
+    let hung = report["notes"].to_string().contains("gave up after waiting");
+    assert!(hung || told.iter().all(|result| result["verdict"] == "impossible"), "{report}");
     assert!(hung || told.len() == 1, "{report}");
 }
 
@@ -237,13 +199,9 @@ fn interrupt_leaves_no_process() {
 fn simulated_nics_cannot_connect() {
     let library = verbs::build().expect("the simulated libibverbs");
     let environment = verbs::environment(&library, &verbs::machine("two"));
-    let gdr = Gdr::new().args([
-        "probe", "async", "--sim", "--quick", "--hca", "proxy", "--format", "json",
-    ]);
-    let run = environment
-        .into_iter()
-        .fold(gdr, |gdr, (name, value)| gdr.env(name, value))
-        .run();
+    let gdr = Gdr::new()
+        .args(["probe", "async", "--sim", "--quick", "--hca", "proxy", "--format", "json"]);
+    let run = environment.into_iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value)).run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let found = of(&report, "async.pingpong");
@@ -273,13 +231,7 @@ impl Alone {
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors = [messages.as_fd()];
         assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(
-            &ours,
-            &[IoSlice::new(b"+")],
-            &mut control,
-            SendFlags::empty(),
-        )
-        .expect("sent");
+        sendmsg(&ours, &[IoSlice::new(b"+")], &mut control, SendFlags::empty()).expect("sent");
         ours.set_read_timeout(Some(TIMEOUT)).expect("a limit");
         let gdr = Gdr::new().args(["__probe".to_owned(), json!({ "async": task }).to_string()]);
         let child = environment
@@ -335,25 +287,16 @@ fn reports_exclusive_gpu() {
     // The far one leaves it to the near one.
     let mut far = Alone::new(&task("remote", Some(0)), &environment);
     let said = far.says()["failed"].to_string();
-    assert!(
-        said.contains("nvidia-smi --query-gpu=compute_mode"),
-        "{said}"
-    );
+    assert!(said.contains("nvidia-smi --query-gpu=compute_mode"), "{said}");
     assert!(!far.told().contains("impossible"));
     // Which tells what either of them met.
     let near = Alone::new(&task("local", Some(0)), &environment);
     let told = near.told();
-    assert!(
-        told.contains("async.pingpong") && told.contains("exclusive compute mode"),
-        "{told}"
-    );
+    assert!(told.contains("async.pingpong") && told.contains("exclusive compute mode"), "{told}");
     let mut near = Alone::new(&task("local", None), &[]);
     assert_eq!(near.says(), "ready");
     let line = json!({ "failed": said });
-    near.lines
-        .get_mut()
-        .write_all(format!("{line}\n").as_bytes())
-        .expect("written");
+    near.lines.get_mut().write_all(format!("{line}\n").as_bytes()).expect("written");
     let told = near.told();
     assert!(
         told.contains("the other end failed") && told.contains("exclusive compute mode"),
@@ -367,17 +310,9 @@ fn child_without_peer_exits() {
         let mut alone = Alone::new(&task(which, None), &[]);
         assert_eq!(alone.says(), "ready");
         // It hears the end.
-        alone
-            .lines
-            .get_ref()
-            .shutdown(std::net::Shutdown::Both)
-            .expect("shut");
+        alone.lines.get_ref().shutdown(std::net::Shutdown::Both).expect("shut");
         let told = alone.told();
-        assert_eq!(
-            told.contains("the other end has ended"),
-            which == "local",
-            "{told}"
-        );
+        assert_eq!(told.contains("the other end has ended"), which == "local", "{told}");
         assert!(told.trim_end().ends_with("\"end\""), "{told}");
     }
 }

@@ -27,25 +27,13 @@ fn loopback_and_two_nics_verify() {
             let compared = result["name"]
                 .as_str()
                 .is_some_and(|name| !name.ends_with("latency") && !name.contains("both"));
-            assert!(
-                !compared || result["verified"] == result["bytes"],
-                "{result}"
-            );
+            assert!(!compared || result["verified"] == result["bytes"], "{result}");
         }
         // RC: three sizes of five ways, and two atomic ones; UC: three of three; UD: two sizes below the MTU of two. Latencies and
         // bandwidths of two sizes of three ways, and both ways at once.
         let verified = (3 * 5 + 2) + 3 * 3 + 2 * 2;
-        assert_eq!(
-            report.results().len(),
-            verified + 2 * 3 * 2 + 1,
-            "{:#}",
-            report.value
-        );
-        let kind = if machine == "roce" {
-            "RoCE v2"
-        } else {
-            "InfiniBand"
-        };
+        assert_eq!(report.results().len(), verified + 2 * 3 * 2 + 1, "{:#}", report.value);
+        let kind = if machine == "roce" { "RoCE v2" } else { "InfiniBand" };
         assert_eq!(report.ends()[0]["gid_kind"], kind);
     }
 }
@@ -97,11 +85,7 @@ fn iwarp_is_named() {
 #[test]
 fn default_sizes_measure_message_rate() {
     let bench = Bench::of("two", &json!({}));
-    let run = bench
-        .gdr()
-        .args(["--quick", "--qps", "3", "--format", "json"])
-        .args(HOST)
-        .run();
+    let run = bench.gdr().args(["--quick", "--qps", "3", "--format", "json"]).args(HOST).run();
     let report = Report::of(&run);
     assert_eq!(report.code, 0, "{:#}", report.value);
     let rate = report.named("rdma.write.rate");
@@ -109,33 +93,18 @@ fn default_sizes_measure_message_rate() {
     assert!(rate[0]["median"].as_f64().is_some_and(|rate| rate > 0.0));
     let latency = report.named("rdma.write.latency");
     for result in latency {
-        let (median, p99, p999) = (
-            result["median"].as_f64(),
-            result["p99"].as_f64(),
-            result["p999"].as_f64(),
-        );
+        let (median, p99, p999) =
+            (result["median"].as_f64(), result["p99"].as_f64(), result["p999"].as_f64());
         let samples = result["samples"].as_u64().expect("a number");
-        assert_eq!(
-            (p99.is_some(), p999.is_some()),
-            (samples >= 100, samples >= 1000),
-            "{result}"
-        );
-        assert!(
-            p99.is_none() || (p99 >= median && (p999.is_none() || p999 >= p99)),
-            "{result}"
-        );
+        assert_eq!((p99.is_some(), p999.is_some()), (samples >= 100, samples >= 1000), "{result}");
+        assert!(p99.is_none() || (p99 >= median && (p999.is_none() || p999 >= p99)), "{result}");
     }
 }
 
 #[test]
 fn table_names_ends_and_perftest_commands() {
     let bench = Bench::of("roce", &json!({}));
-    let run = bench
-        .gdr()
-        .args(SHORT)
-        .args(TWO)
-        .args(["--show-perftest"])
-        .run();
+    let run = bench.gdr().args(SHORT).args(TWO).args(["--show-perftest"]).run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     for line in [
         "local: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, host memory",
@@ -154,11 +123,7 @@ fn table_names_ends_and_perftest_commands() {
 #[ignore = "slow: waits for timeouts"]
 fn detects_corruption_despite_success() {
     for (how, opcode, names) in [
-        (
-            "zero",
-            "write",
-            ["validate.rc.write", "rdma.write.bandwidth"],
-        ),
+        ("zero", "write", ["validate.rc.write", "rdma.write.bandwidth"]),
         ("drop", "send", ["validate.rc.send", "validate.uc.send"]),
         ("flip", "read", ["validate.rc.read", "rdma.read.bandwidth"]),
     ] {
@@ -166,16 +131,8 @@ fn detects_corruption_despite_success() {
         // A write that does not arrive is waited for in vain where its last byte tells that it is there.
         let sort = if opcode == "write" { "pinned" } else { "host" };
         let bench = Bench::of("two", &patch).with_gpus(&json!({}));
-        let options = [
-            "--library-timeout",
-            "5",
-            "--memory",
-            sort,
-            "--gpu",
-            "0",
-            "--device",
-            "mlx5_0",
-        ];
+        let options =
+            ["--library-timeout", "5", "--memory", sort, "--gpu", "0", "--device", "mlx5_0"];
         let report = bench.probe(&options);
         assert_eq!(report.code, 1);
         for name in names {
@@ -195,10 +152,7 @@ fn detects_corruption_despite_success() {
         }
         // The other ways are right.
         assert!(
-            report
-                .named("validate.rc.fetch-add")
-                .iter()
-                .all(|result| result["verdict"] == "ok")
+            report.named("validate.rc.fetch-add").iter().all(|result| result["verdict"] == "ok")
         );
     }
 }
@@ -233,10 +187,7 @@ fn explains_completion_errors() {
         let patch = json!({"verbs": {"fail": [{"nth": 3, "status": status, "vendor_err": 0x88, "opcode": "write"}]}});
         let begun = Instant::now();
         let report = Bench::of("two", &patch).probe(&TWO);
-        assert!(
-            begun.elapsed() < Duration::from_secs(8),
-            "it did not wait for what does not come"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(8), "it did not wait for what does not come");
         let reason = report.reason();
         assert!(
             reason.contains("a request to the NIC failed: ")
@@ -245,11 +196,7 @@ fn explains_completion_errors() {
             "{status}: {reason}"
         );
         // Shorter ones had arrived.
-        assert_eq!(
-            reason.contains("packets of their MTU"),
-            status == 12,
-            "{reason}"
-        );
+        assert_eq!(reason.contains("packets of their MTU"), status == 12, "{reason}");
     }
 }
 
@@ -270,11 +217,7 @@ fn lost_completion_times_out() {
     let patch = json!({"verbs": {"swallow": 5}});
     let begun = Instant::now();
     let report = Bench::of("two", &patch).probe(&[&TWO[..], &["--library-timeout", "2"]].concat());
-    assert!(
-        report.reason().ends_with("did not come within 2 s"),
-        "{}",
-        report.reason()
-    );
+    assert!(report.reason().ends_with("did not come within 2 s"), "{}", report.reason());
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
@@ -290,10 +233,7 @@ fn hanging_call_times_out() {
     assert_eq!(run.code, 3, "{} {}", run.stdout, run.stderr);
     let report = Report::of(&run);
     let note = report.value["notes"][0].as_str().expect("a note");
-    assert!(
-        note.contains("gave up after waiting 1 s for mlx5_0:1 to open"),
-        "{note}"
-    );
+    assert!(note.contains("gave up after waiting 1 s for mlx5_0:1 to open"), "{note}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
@@ -307,10 +247,7 @@ fn reports_inactive_ports() {
         "port mlx5_0:1 is not active but Down: see its cable, and gdr doctor --only rdma.port"
     );
     let gone = refused(json!({"verbs": {"port_down_after": 6}}), &TWO);
-    assert!(
-        gone.starts_with("port mlx5_0:1 went down meanwhile"),
-        "{gone}"
-    );
+    assert!(gone.starts_with("port mlx5_0:1 went down meanwhile"), "{gone}");
     assert_eq!(
         refused(json!({}), &["--memory", "host", "--device", "mlx5_7"]),
         "libibverbs has no device 'mlx5_7'; available: mlx5_0, mlx5_1"
@@ -318,17 +255,7 @@ fn reports_inactive_ports() {
     let port = refused(json!({}), &["--memory", "host", "--device", "mlx5_0:9"]);
     assert!(port.contains("ibv_query_port"), "{port}");
     assert_eq!(
-        refused(
-            json!({}),
-            &[
-                "--memory",
-                "host",
-                "--device",
-                "mlx5_0",
-                "--gid-index",
-                "77"
-            ]
-        ),
+        refused(json!({}), &["--memory", "host", "--device", "mlx5_0", "--gid-index", "77"]),
         "port mlx5_0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
     );
     assert_eq!(
@@ -346,10 +273,7 @@ fn uses_smaller_mtu() {
     let report = Bench::of("two", &json!({"verbs": {"devices": devices}})).probe(&TWO);
     assert_eq!(report.code, 0, "{:#}", report.value);
     let notes = report.value["notes"].to_string();
-    assert!(
-        notes.contains("are 4096 and 1024 bytes: 1024 is used"),
-        "{notes}"
-    );
+    assert!(notes.contains("are 4096 and 1024 bytes: 1024 is used"), "{notes}");
 }
 
 #[test]
@@ -367,54 +291,33 @@ fn reports_registration_failure() {
 #[test]
 fn gpu_detects_corruption() {
     let patch = json!({"verbs": {"corrupt": {"as": "flip", "opcode": "write", "memory": "device", "over": 4096}}});
-    let report = Bench::of("two", &patch)
-        .with_gpus(&json!({}))
-        .probe(&["--gpu", "0"]);
+    let report = Bench::of("two", &patch).with_gpus(&json!({})).probe(&["--gpu", "0"]);
     assert_eq!(report.code, 1);
     let verdict = |bytes: u64| {
-        let found = report
-            .named("validate.rc.write")
-            .into_iter()
-            .find(|result| result["bytes"] == bytes);
+        let found =
+            report.named("validate.rc.write").into_iter().find(|result| result["bytes"] == bytes);
         found.expect("a result")["verdict"].clone()
     };
-    assert_eq!(
-        (verdict(4096), verdict(65536)),
-        (json!("ok"), json!("wrong"))
-    );
+    assert_eq!((verdict(4096), verdict(65536)), (json!("ok"), json!("wrong")));
 }
 
 #[test]
 fn simulated_gpu_uses_staged_path() {
     let bench = Bench::of("two", &json!({}));
     let report = bench.probe(&["--sim", "--device", "mlx5_0"]);
+    assert_eq!((report.code, &report.value["simulated"]), (0, &json!(true)), "{:#}", report.value);
     assert_eq!(
-        (report.code, &report.value["simulated"]),
-        (0, &json!(true)),
-        "{:#}",
-        report.value
-    );
-    assert_eq!(
-        (
-            &report.ends()[0]["memory"],
-            &report.ends()[0]["memory_path"]
-        ),
+        (&report.ends()[0]["memory"], &report.ends()[0]["memory_path"]),
         (&json!("sim"), &json!("staged"))
     );
     for result in report.results() {
         assert!(
-            result["backend"]
-                .as_str()
-                .is_some_and(|backend| backend.ends_with("-sim")),
+            result["backend"].as_str().is_some_and(|backend| backend.ends_with("-sim")),
             "{result}"
         );
         assert_eq!(result["verdict"], "ok", "{result}");
     }
-    let table = bench
-        .gdr()
-        .args(SHORT)
-        .args(["--sim", "--device", "mlx5_0"])
-        .run();
+    let table = bench.gdr().args(SHORT).args(["--sim", "--device", "mlx5_0"]).run();
     table.assert_stdout("SIMULATED");
 }
 
@@ -433,9 +336,7 @@ fn matrix_has_every_pair() {
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells.len(), cells[0]), (3, gpu), "{row}");
         assert!(
-            cells[1..]
-                .iter()
-                .all(|cell| cell.parse::<f64>().is_ok_and(|rate| rate > 0.0)),
+            cells[1..].iter().all(|cell| cell.parse::<f64>().is_ok_and(|rate| rate > 0.0)),
             "{row}"
         );
     }

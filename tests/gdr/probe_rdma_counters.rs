@@ -46,19 +46,15 @@ fn probe(rises: &[(&str, &str, u64)], statistics: &[(&str, &str, u64)]) -> (Repo
     };
     let rules: Vec<Value> = rises.iter().map(rule).collect();
     let bench = Bench::of("two", &json!({"verbs": {"count": rules}}));
-    let before: String = statistics
-        .iter()
-        .map(|(of, name, _)| format!("{of} {name} 1\n"))
-        .collect();
+    let before: String =
+        statistics.iter().map(|(of, name, _)| format!("{of} {name} 1\n")).collect();
     let file = directory.path().join("statistics");
     fs::write(&file, &before).expect("a file");
     // The statistics rise with the same request as the first counter.
     let library = fake_ethtool(directory.path());
     let run = |format: &str| {
-        let gdr = bench
-            .on(Gdr::with_sys(&sys))
-            .env("LD_PRELOAD", &library)
-            .env("FAKE_ETHTOOL", &file);
+        let gdr =
+            bench.on(Gdr::with_sys(&sys)).env("LD_PRELOAD", &library).env("FAKE_ETHTOOL", &file);
         gdr.args(SHORT).args(TWO).args(["--format", format])
     };
     let rise = |file: PathBuf| {
@@ -98,13 +94,7 @@ fn summary(report: &Report) -> Vec<Value> {
     let changes = changes.map_or(&[][..], Vec::as_slice).iter();
     changes
         .map(|change| {
-            json!([
-                change["remote"],
-                change["of"],
-                change["name"],
-                change["rise"],
-                change["kind"]
-            ])
+            json!([change["remote"], change["of"], change["name"], change["rise"], change["kind"]])
         })
         .collect()
 }
@@ -136,25 +126,14 @@ fn rising_counters_are_reported_with_meaning_and_cause() {
             json!([false, "mlx5_0:1", "packet_seq_err", 3, "loss"]),
             json!([false, "roce0", "rx_prio3_pause", 12, "congestion"]),
             json!([true, "mlx5_1:1", "np_cnp_sent", 6, "congestion"]),
-            json!([
-                true,
-                "mlx5_1:1",
-                "np_ecn_marked_roce_packets",
-                50,
-                "congestion"
-            ]),
+            json!([true, "mlx5_1:1", "np_ecn_marked_roce_packets", 50, "congestion"]),
             json!([true, "mlx5_1:1", "out_of_sequence", 3, "loss"]),
             json!([true, "roce1", "tx_prio3_pause", 12, "congestion"]),
         ]
     );
     for change in report.value["counters"].as_array().expect("counters") {
         assert_eq!(change["subject"], "mlx5_0:1 -> mlx5_1:1");
-        assert!(
-            change["meaning"]
-                .as_str()
-                .is_some_and(|text| text.ends_with('.')),
-            "{change}"
-        );
+        assert!(change["meaning"].as_str().is_some_and(|text| text.ends_with('.')), "{change}");
     }
     let words: Vec<&str> = table.split_whitespace().collect();
     let words = words.join(" ");
@@ -175,15 +154,8 @@ fn lossless_port_raises_nothing() {
     );
     assert_eq!(report.code, 0, "{:#}", report.value);
     assert_eq!(summary(&report), [Value::Null; 0]);
-    assert!(
-        !report.value["notes"].to_string().contains("counters"),
-        "{}",
-        report.value["notes"]
-    );
-    assert!(
-        !table.contains("hidden loss") && !table.contains("congestion"),
-        "{table}"
-    );
+    assert!(!report.value["notes"].to_string().contains("counters"), "{}", report.value["notes"]);
+    assert!(!table.contains("hidden loss") && !table.contains("congestion"), "{table}");
 }
 
 /// A request that fails is explained by the counters that rose before.
@@ -201,22 +173,10 @@ fn counters_of_failed_connection_are_reported() {
         "fail": [{"nth": 30, "status": 12}],
     }});
     let bench = Bench::of("two", &patch);
-    let run = bench
-        .on(Gdr::with_sys(&sys))
-        .args(SHORT)
-        .args(TWO)
-        .args(["--format", "json"])
-        .run();
+    let run = bench.on(Gdr::with_sys(&sys)).args(SHORT).args(TWO).args(["--format", "json"]).run();
     let report = Report::of(&run);
-    assert!(
-        report.reason().contains("no answer from the remote end"),
-        "{}",
-        report.reason()
-    );
-    assert_eq!(
-        summary(&report),
-        [json!([true, "mlx5_1:1", "out_of_sequence", 9, "loss"])]
-    );
+    assert!(report.reason().contains("no answer from the remote end"), "{}", report.reason());
+    assert_eq!(summary(&report), [json!([true, "mlx5_1:1", "out_of_sequence", 9, "loss"])]);
 }
 
 #[test]

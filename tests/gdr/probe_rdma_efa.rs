@@ -4,14 +4,7 @@ use crate::support::nics::{Bench, Report};
 use serde_json::{Value, json};
 
 /// From one EFA device to another.
-const TWO: [&str; 6] = [
-    "--memory",
-    "host",
-    "--device",
-    "efa_0",
-    "--remote-device",
-    "efa_1",
-];
+const TWO: [&str; 6] = ["--memory", "host", "--device", "efa_0", "--remote-device", "efa_1"];
 
 fn bench(patch: &Value) -> Bench {
     Bench::of("efa", patch).with_providers()
@@ -30,9 +23,7 @@ fn notes(report: &Report) -> String {
 /// The sizes of a result.
 fn sizes(report: &Report, name: &str) -> Vec<u64> {
     let named = report.named(name).into_iter();
-    named
-        .map(|result| result["bytes"].as_u64().expect("bytes"))
-        .collect()
+    named.map(|result| result["bytes"].as_u64().expect("bytes")).collect()
 }
 
 #[test]
@@ -44,10 +35,7 @@ fn measures_and_verifies_what_srd_has() {
         let name = result["name"].as_str().expect("a name");
         let compares =
             name.starts_with("validate") || name.ends_with("bandwidth") && !name.contains("both");
-        assert!(
-            !compares || result["verified"] == result["bytes"],
-            "{result}"
-        );
+        assert!(!compares || result["verified"] == result["bytes"], "{result}");
     }
     // Messages are no longer than a packet; reads and writes are.
     for (name, expected) in [
@@ -81,11 +69,7 @@ fn measures_and_verifies_what_srd_has() {
         )
     );
     let notes = notes(&report);
-    for words in [
-        "no atomic operations",
-        "bytes arrive in no order",
-        "at most 8928 bytes",
-    ] {
+    for words in ["no atomic operations", "bytes arrive in no order", "at most 8928 bytes"] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
 }
@@ -102,12 +86,7 @@ fn one_device_reaches_itself_with_several_queue_pairs() {
 fn every_request_has_a_completion_and_no_flag_that_libefa_refuses() {
     // The whole probe at its default sizes, with fewer places in queues than requests of one measurement.
     let bench = bench(&json!({"verbs": {"efa": {"inline_buf_size": 16}}}));
-    let run = bench
-        .gdr()
-        .args(["--quick"])
-        .args(TWO)
-        .args(["--format", "json"])
-        .run();
+    let run = bench.gdr().args(["--quick"]).args(TWO).args(["--format", "json"]).run();
     let report = Report::of(&run);
     assert_eq!(report.code, 0, "{:#}", report.value);
     assert_eq!(report.named("rdma.write.rate").len(), 1);
@@ -168,10 +147,7 @@ fn a_small_largest_transfer_limits_reads_and_writes() {
 #[test]
 fn failures_have_a_cause() {
     for (patch, words) in [
-        (
-            json!({"errors": {"ibv_create_ah": 12}}),
-            "ibv_create_ah failed: Cannot allocate memory",
-        ),
+        (json!({"errors": {"ibv_create_ah": 12}}), "ibv_create_ah failed: Cannot allocate memory"),
         (
             json!({"errors": {"efadv_create_qp_ex": 95}}),
             "efadv_create_qp_ex failed: Operation not supported",

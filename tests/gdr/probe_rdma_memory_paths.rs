@@ -31,37 +31,23 @@ fn uses_first_working_memory_path() {
     assert!(!both.named("rdma.staged.bandwidth").is_empty());
 
     for (code, words) in [
-        (
-            95,
-            "the NIC's provider or driver does not support dma-buf registration",
-        ),
+        (95, "the NIC's provider or driver does not support dma-buf registration"),
         (93, "the kernel does not support dma-buf registration"),
     ] {
         let report = probe(no_dmabuf(code), &[]);
-        assert_eq!(
-            (report.code, &report.ends()[0]["memory_path"]),
-            (0, &json!("peermem"))
-        );
+        assert_eq!((report.code, &report.ends()[0]["memory_path"]), (0, &json!("peermem")));
         let (outcome, why) = report.memory_path("dma-buf");
-        assert!(
-            outcome == "refused" && why.contains(words) && why.contains("rdma.core"),
-            "{why}"
-        );
+        assert!(outcome == "refused" && why.contains(words) && why.contains("rdma.core"), "{why}");
     }
 
     // The probe is there to prove GPUDirect RDMA.
     let staged = probe(nothing.clone(), &[]);
-    assert_eq!(
-        (staged.code, &staged.ends()[0]["memory_path"]),
-        (1, &json!("staged"))
-    );
+    assert_eq!((staged.code, &staged.ends()[0]["memory_path"]), (1, &json!("staged")));
     let lost = staged.named("rdma.gpudirect");
     assert!(
         lost.len() == 1
             && lost[0]["verdict"] == "impossible"
-            && lost[0]["reason"]
-                .as_str()
-                .is_some_and(|why| why.contains("dma-buf or peermem")),
+            && lost[0]["reason"].as_str().is_some_and(|why| why.contains("dma-buf or peermem")),
         "{lost:?}"
     );
     let (outcome, why) = staged.memory_path("peermem");
@@ -73,12 +59,7 @@ fn uses_first_working_memory_path() {
         staged.named("rdma.write.bandwidth").is_empty(),
         "the NIC alone is not what was asked for"
     );
-    assert!(
-        staged
-            .named("rdma.staged.bandwidth")
-            .iter()
-            .all(|result| result["verdict"] == "ok")
-    );
+    assert!(staged.named("rdma.staged.bandwidth").iter().all(|result| result["verdict"] == "ok"));
 
     let forced = probe(json!({}), &["--memory-path", "peermem"]);
     assert_eq!(forced.ends()[0]["memory_path"], "peermem");
@@ -90,9 +71,7 @@ fn uses_first_working_memory_path() {
     );
     let refused = probe(nothing, &["--memory-path", "dma-buf"]);
     assert!(
-        refused
-            .reason()
-            .starts_with("GPU memory cannot be registered by dma-buf: "),
+        refused.reason().starts_with("GPU memory cannot be registered by dma-buf: "),
         "{}",
         refused.reason()
     );
@@ -128,10 +107,7 @@ fn memory_paths_of_superchip_side_by_side() {
         .collect();
     assert_eq!(
         largest,
-        [
-            ("GPU0 mlx5_0:1", "data-direct"),
-            ("GPU0 mlx5_0:1 by dma-buf", "dma-buf")
-        ]
+        [("GPU0 mlx5_0:1", "data-direct"), ("GPU0 mlx5_0:1 by dma-buf", "dma-buf")]
     );
     let notes = report.value["notes"].to_string();
     for words in [
@@ -149,22 +125,11 @@ fn memory_paths_of_superchip_side_by_side() {
         .filter(|end| end["remote"] == false)
         .map(|end| (&end["memory_path"], &end["data_direct"]))
         .collect();
-    assert_eq!(
-        functions,
-        [
-            (&json!("data-direct"), &function),
-            (&json!("dma-buf"), &Value::Null)
-        ]
-    );
+    assert_eq!(functions, [(&json!("data-direct"), &function), (&json!("dma-buf"), &Value::Null)]);
     // With Data Direct or the PCIe mapping on request, and with nothing beside a requested path.
     let bench = superchip(&json!({}));
     let asked = bench.probe(&["--gpu", "0", "--memory-path", "data-direct"]);
-    assert_eq!(
-        (asked.code, &asked.ends()[0]["data_direct"]),
-        (0, &function),
-        "{:#}",
-        asked.value
-    );
+    assert_eq!((asked.code, &asked.ends()[0]["data_direct"]), (0, &function), "{:#}", asked.value);
     assert_eq!(asked.ends().len(), 2, "{:#}", asked.value);
     for result in asked.named("validate.rc.write") {
         assert_eq!(
@@ -173,19 +138,12 @@ fn memory_paths_of_superchip_side_by_side() {
             "{result}"
         );
     }
-    let table = bench
-        .gdr()
-        .args(SHORT)
-        .args(["--gpu", "0", "--memory-path", "data-direct"])
-        .run();
+    let table = bench.gdr().args(SHORT).args(["--gpu", "0", "--memory-path", "data-direct"]).run();
     table.assert_stdout(
         "GPUDirect RDMA with data-direct by 0002:00:00.0 > 0002:01:00.0 > 0002:03:00.0",
     );
     let pcie = superchip(&json!({})).probe(&["--gpu", "0", "--memory-path", "dma-buf-pcie"]);
-    assert_eq!(
-        (pcie.code, &pcie.ends()[0]["memory_path"]),
-        (0, &json!("dma-buf-pcie"))
-    );
+    assert_eq!((pcie.code, &pcie.ends()[0]["memory_path"]), (0, &json!("dma-buf-pcie")));
     assert_eq!(pcie.ends().len(), 2, "{:#}", pcie.value);
 }
 
@@ -193,10 +151,7 @@ fn memory_paths_of_superchip_side_by_side() {
 fn refused_data_direct_leads_to_next_path() {
     let refused = json!({"verbs": {"attach": {"data_direct": 524}}});
     let report = superchip(&refused).probe(&["--gpu", "0"]);
-    assert_eq!(
-        (report.code, &report.ends()[0]["memory_path"]),
-        (0, &json!("dma-buf"))
-    );
+    assert_eq!((report.code, &report.ends()[0]["memory_path"]), (0, &json!("dma-buf")));
     let (outcome, why) = report.memory_path("data-direct");
     assert!(
         outcome == "refused"

@@ -53,20 +53,14 @@ fn ends_use_nodes_of_their_nics() {
     assert_eq!(report.code, 0, "{:#}", report.value);
     assert_eq!(
         ends(&report),
-        [
-            json!(["mlx5_2:1", false, 0, "0"]),
-            json!(["mlx5_10:1", true, 0, "0"])
-        ]
+        [json!(["mlx5_2:1", false, 0, "0"]), json!(["mlx5_10:1", true, 0, "0"])]
     );
     let nodes = Nodes::new();
     let report = nodes.probe(&["--quick", "--remote-device", "mlx5_11"]);
     assert_eq!(report.code, 0, "{:#}", report.value);
     assert_eq!(
         ends(&report),
-        [
-            json!(["mlx5_2:1", false, 0, "0"]),
-            json!(["mlx5_11:1", true, 1, "1"])
-        ]
+        [json!(["mlx5_2:1", false, 0, "0"]), json!(["mlx5_11:1", true, 1, "1"])]
     );
     // The nodes of the directory are not the kernel's: it has the memory where it is.
     let one_node = !Path::new("/sys/devices/system/node/node1").exists();
@@ -97,9 +91,8 @@ fn node_is_selected() {
 fn cost(report: &Report) -> &str {
     let notes = report.value["notes"].as_array().expect("notes").iter();
     let notes: Vec<&str> = notes.filter_map(Value::as_str).collect();
-    let found = notes
-        .iter()
-        .find(|note| note.contains("CPUs and host memory of node 1 instead of node 0"));
+    let found =
+        notes.iter().find(|note| note.contains("CPUs and host memory of node 1 instead of node 0"));
     found.unwrap_or_else(|| panic!("{notes:?}"))
 }
 
@@ -108,19 +101,13 @@ fn cost(report: &Report) -> &str {
 fn cost_of_another_node_is_measured() {
     let nodes = Nodes::new();
     let all = nodes.probe(&["--quick", "--numa", "all"]);
-    let subjects: Vec<&str> = all
-        .results()
-        .iter()
-        .map(|result| result["subject"].as_str().expect("a subject"))
-        .collect();
+    let subjects: Vec<&str> =
+        all.results().iter().map(|result| result["subject"].as_str().expect("a subject")).collect();
     for subject in ["mlx5_2:1 on node 0", "mlx5_2:1 on node 1"] {
         assert!(subjects.contains(&subject), "{subjects:?}");
     }
     let cost_of_all = cost(&all);
-    for words in [
-        "latency of sends of 8 bytes",
-        "bandwidth of writes of 8 bytes",
-    ] {
+    for words in ["latency of sends of 8 bytes", "bandwidth of writes of 8 bytes"] {
         assert!(cost_of_all.contains(words), "{cost_of_all}");
     }
     // By default a few figures beside the whole set from the NIC's node.
@@ -132,13 +119,6 @@ fn cost_of_another_node_is_measured() {
         .filter(|result| result["numa"] == 1)
         .map(|result| result["name"].as_str().expect("a name"))
         .collect();
-    assert_eq!(
-        names,
-        [
-            "rdma.send.latency",
-            "rdma.write.bandwidth",
-            "rdma.write.rate"
-        ]
-    );
+    assert_eq!(names, ["rdma.send.latency", "rdma.write.bandwidth", "rdma.write.rate"]);
     assert!(cost(&usual).contains("latency of sends of 8 bytes"));
 }

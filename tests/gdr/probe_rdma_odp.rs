@@ -56,28 +56,20 @@ fn every_offered_operation_is_verified_and_measured_twice() {
             let ordinary = report.named(name);
             let paged = report.named(&format!("{name}.odp"));
             let sizes = |results: &[&Value]| -> Vec<Value> {
-                results
-                    .iter()
-                    .map(|result| result["bytes"].clone())
-                    .collect()
+                results.iter().map(|result| result["bytes"].clone()).collect()
             };
             assert!(!ordinary.is_empty(), "{name}");
             assert_eq!(sizes(&paged), sizes(&ordinary), "{name}");
             for result in paged {
                 assert_eq!(result["verdict"], "ok", "{result}");
                 let compared = !name.ends_with("latency");
-                assert!(
-                    !compared || result["verified"] == result["bytes"],
-                    "{result}"
-                );
+                assert!(!compared || result["verified"] == result["bytes"], "{result}");
             }
         }
         for name in ["rdma.write.first-touch.odp", "rdma.write.next-touch.odp"] {
             let touched = report.named(name);
-            let bytes: Vec<u64> = touched
-                .iter()
-                .map(|result| result["bytes"].as_u64().expect("bytes"))
-                .collect();
+            let bytes: Vec<u64> =
+                touched.iter().map(|result| result["bytes"].as_u64().expect("bytes")).collect();
             assert_eq!(bytes, [8, 65536], "{name}");
             for result in touched {
                 assert_eq!(
@@ -97,10 +89,7 @@ fn every_offered_operation_is_verified_and_measured_twice() {
         assert!(last_paged < first_unreliable, "{names:?}");
         // Two ends of each case, and a trial of each end.
         let all = bench.registrations();
-        let paged: Vec<&u64> = all
-            .iter()
-            .filter(|access| **access & ON_DEMAND != 0)
-            .collect();
+        let paged: Vec<&u64> = all.iter().filter(|access| **access & ON_DEMAND != 0).collect();
         assert_eq!(paged.len(), 2 * (3 * 3 + 2 + 3 * 2 + 3 * 2 + 2) + 2);
         // Bandwidth is compared with that of the same order of writes.
         let relaxed = paged.iter().filter(|access| ***access & RELAXED != 0);
@@ -132,12 +121,7 @@ fn table_compares_both_registrations() {
     let bench = bench(&mlx5());
     let run = bench.gdr().args(SHORT).args(HOST).args(["--odp"]).run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
-    for text in [
-        "latency with on-demand paging, us",
-        "first touch",
-        "next touch",
-        "write, ODP",
-    ] {
+    for text in ["latency with on-demand paging, us", "first touch", "next touch", "write, ODP"] {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
     let report = probe(&bench, &HOST);
@@ -157,10 +141,7 @@ fn table_compares_both_registrations() {
     for bytes in [8, 65536] {
         let start =
             format!("mlx5_0:1: a write of {bytes} bytes into pages that are not there takes ");
-        assert!(
-            notes.iter().any(|note| note.starts_with(&start)),
-            "{notes:?}"
-        );
+        assert!(notes.iter().any(|note| note.starts_with(&start)), "{notes:?}");
     }
 }
 
@@ -181,12 +162,7 @@ fn nic_without_it_is_no_failure() {
         )
     );
     // It was not tried.
-    assert!(
-        bench
-            .registrations()
-            .iter()
-            .all(|access| access & ON_DEMAND == 0)
-    );
+    assert!(bench.registrations().iter().all(|access| access & ON_DEMAND == 0));
     // The ordinary results are those without the option.
     let ordinary = bench.probe(&HOST);
     assert_eq!(ordinary.results().len() + 1, report.results().len());
@@ -205,11 +181,7 @@ fn missing_operations_are_named() {
         .collect();
     assert_eq!(
         missing,
-        [
-            "rdma.read.bandwidth.odp",
-            "validate.rc.fetch-add.odp",
-            "validate.rc.compare-swap.odp"
-        ]
+        ["rdma.read.bandwidth.odp", "validate.rc.fetch-add.odp", "validate.rc.compare-swap.odp"]
     );
     assert!(report.named("rdma.read.latency.odp").is_empty());
     assert_eq!(report.named("rdma.write.latency.odp").len(), 2);
@@ -266,11 +238,7 @@ fn contradicting_options() {
     ] {
         let run = bench.gdr().args(options).args(["--odp"]).run();
         run.assert_code(2);
-        assert!(
-            run.stderr.contains("--odp is for host memory"),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains("--odp is for host memory"), "{}", run.stderr);
     }
     for options in [&["--all"][..], &["--listen"]] {
         let run = bench.gdr().args(options).args(["--odp"]).run();

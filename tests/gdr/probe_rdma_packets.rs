@@ -76,10 +76,7 @@ fn queue_pairs_have_requested_packets() {
     }
     for (member, expected) in [("timeout", 14), ("retries", 3), ("receiver_retries", 7)] {
         let found = values(&bench, RTS, member);
-        assert!(
-            found == [0, expected] || found == [expected],
-            "{member}: {found:?}"
-        );
+        assert!(found == [0, expected] || found == [expected], "{member}: {found:?}");
     }
     assert_eq!(
         report.value["packets"],
@@ -94,11 +91,7 @@ fn queue_pairs_have_requested_packets() {
                 retries, RNR timer 9";
     assert!(text.join(" ").contains(line), "{}", table.stdout);
     // The order of writes belongs to memory.
-    assert!(
-        values(&bench, RTR, "access")
-            .iter()
-            .all(|access| access & RELAXED == 0)
-    );
+    assert!(values(&bench, RTR, "access").iter().all(|access| access & RELAXED == 0));
     // A NIC with fewer retries may fail, as the fake does at once.
     let few = Bench::of("roce", &json!({})).logging();
     few.probe(&[&TWO[..], &["--rnr-retries", "2"]].concat());
@@ -172,11 +165,7 @@ fn both_orders_are_compared() {
             }
         }
     }
-    assert!(
-        !names(&report)
-            .iter()
-            .any(|name| name.contains("latency.strict"))
-    );
+    assert!(!names(&report).iter().any(|name| name.contains("latency.strict")));
     let table = bench.gdr().args(SHORT).args(&options).run();
     table.assert_stdout("write, strict");
     table.assert_stdout("times the bandwidth of strict order (write, 64 KiB)");
@@ -205,15 +194,9 @@ fn each_gid_is_used_in_turn() {
     let bench = Bench::of("roce", &json!({})).logging();
     let report = bench.probe(&[&TWO[..], &["--gid-index", "1,3"]].concat());
     assert_eq!(report.code, 0, "{:#}", report.value);
-    let subjects: Vec<&Value> = report
-        .named("validate.rc.write-imm")
-        .iter()
-        .map(|result| &result["subject"])
-        .collect();
-    let [one, three] = [
-        "mlx5_0:1 GID 1 -> mlx5_1:1 GID 1",
-        "mlx5_0:1 GID 3 -> mlx5_1:1 GID 3",
-    ];
+    let subjects: Vec<&Value> =
+        report.named("validate.rc.write-imm").iter().map(|result| &result["subject"]).collect();
+    let [one, three] = ["mlx5_0:1 GID 1 -> mlx5_1:1 GID 1", "mlx5_0:1 GID 3 -> mlx5_1:1 GID 3"];
     assert_eq!(subjects, [one, one, one, three, three, three]);
     assert_eq!(values(&bench, RTR, "gid_index"), [0, 1, 3]);
     let indices: Vec<&Value> = report.ends().iter().map(|end| &end["gid_index"]).collect();
@@ -259,21 +242,11 @@ fn invalid_packets_are_usage_errors() {
         (&["--service-level", "16"], "16 is not in 0..=15"),
         (&["--flow-label", "0"], "0 is not in 1..=1048575"),
         (&["--source-port", "4791"], "4791 is not in 49152..=65535"),
-        (
-            &["--source-port", "50000", "--flow-label", "1"],
-            "cannot be used with",
-        ),
+        (&["--source-port", "50000", "--flow-label", "1"], "cannot be used with"),
         (&["--retries", "8"], "8 is not in 0..=7"),
-        (
-            &["--relaxed-ordering", "perhaps"],
-            "invalid value 'perhaps'",
-        ),
+        (&["--relaxed-ordering", "perhaps"], "invalid value 'perhaps'"),
     ] {
-        let run = Bench::of("two", &json!({}))
-            .gdr()
-            .args(HOST)
-            .args(options)
-            .run();
+        let run = Bench::of("two", &json!({})).gdr().args(HOST).args(options).run();
         run.assert_code(2);
         run.assert_stderr(words);
     }

@@ -32,24 +32,13 @@ fn address(invitation: &Invitation) -> SocketAddr {
 pub fn met(invitation: &Invitation) -> Link<'static, Value> {
     let at = address(invitation);
     let secret = Secret::parse(&invitation.secret).expect("a secret");
-    let terms = Conditions {
-        until: Instant::now() + Duration::from_secs(60),
-        interrupted: &|| false,
-    };
-    let link = connect(
-        &at.ip().to_string(),
-        at.port(),
-        &secret,
-        &terms,
-        &mut |_| {},
-    )
-    .expect("a link");
+    let terms =
+        Conditions { until: Instant::now() + Duration::from_secs(60), interrupted: &|| false };
+    let link =
+        connect(&at.ip().to_string(), at.port(), &secret, &terms, &mut |_| {}).expect("a link");
     let has: Value = link.receive(terms.until).expect("what it has");
     let first = has["has"]["ends"][0]["subject"].as_str();
-    assert!(
-        first.is_some_and(|subject| subject.ends_with("mlx5_0:1")),
-        "{has}"
-    );
+    assert!(first.is_some_and(|subject| subject.ends_with("mlx5_0:1")), "{has}");
     link
 }
 
@@ -62,22 +51,15 @@ fn kilobytes(id: u32, key: &str) -> Option<usize> {
 }
 
 fn descriptors(id: u32) -> usize {
-    fs::read_dir(format!("/proc/{id}/fd"))
-        .expect("a process")
-        .count()
+    fs::read_dir(format!("/proc/{id}/fd")).expect("a process").count()
 }
 
 /// Connects from one of 50,000 loopback addresses, as many hosts do; so no port of one address is used up.
 fn connect_from(number: usize, port: u16) -> TcpStream {
     let from =
         Ipv4Addr::from_bits(0x7f01_0000 + u32::try_from(number % 50_000).expect("a small number"));
-    let socket = socket_with(
-        AddressFamily::INET,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .expect("a socket");
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .expect("a socket");
     bind(&socket, &SocketAddr::from((from, 0))).expect("an address");
     rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .expect("a connection");
@@ -125,17 +107,11 @@ fn attempts(count: usize) {
     let mut rejected = 0;
     for number in 0..count {
         rejected += usize::from(attempt(port, number));
-        assert!(
-            number % 1000 != 0 || listens.inner().is_none(),
-            "a child, for a stranger"
-        );
+        assert!(number % 1000 != 0 || listens.inner().is_none(), "a child, for a stranger");
     }
     let (after, took) = (kilobytes(id, "VmRSS").expect("it runs"), begun.elapsed());
     // One in four sends a wrong proof; few lose their place to another.
-    assert!(
-        rejected > count / 5,
-        "{rejected} of {count} read the answer to their proof"
-    );
+    assert!(rejected > count / 5, "{rejected} of {count} read the answer to their proof");
     assert!(listens.is_running());
     assert_eq!(listens.inner(), None);
     assert!(descriptors(id) < 40, "{}", descriptors(id));
@@ -156,16 +132,8 @@ fn attempts(count: usize) {
     assert!(served < SERVED, "{served:?}");
     // A few pages, whatever their number.
     assert!(after < before + 256, "{before} kB before, {after} kB after");
-    assert!(
-        lines as u64 <= took.as_secs() / 10 + 3,
-        "{lines} lines in {took:?}: {}",
-        ended.err
-    );
-    assert!(
-        ended.err.chars().all(|c| c == '\n' || !c.is_control()),
-        "{:?}",
-        ended.err
-    );
+    assert!(lines as u64 <= took.as_secs() / 10 + 3, "{lines} lines in {took:?}: {}", ended.err);
+    assert!(ended.err.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", ended.err);
 }
 
 #[test]
@@ -206,11 +174,7 @@ fn flood_does_not_block_peer() {
     });
     assert!(served < SERVED, "{served:?}");
     let ended = listens.end();
-    assert!(
-        ended.err.contains("still listening; rejected"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("still listening; rejected"), "{}", ended.err);
 }
 
 /// `cargo test --test gdr probe_rdma_peers:: -- --ignored --nocapture`
@@ -233,11 +197,7 @@ fn rejects_unexpected_connection() {
     link.send(&begin(0)).expect("sent");
     let ended = listens.end();
     assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
-    assert!(
-        ended.out.contains("the peer sent an unexpected message"),
-        "{}",
-        ended.out
-    );
+    assert!(ended.out.contains("the peer sent an unexpected message"), "{}", ended.out);
     assert!(!ended.out.contains(['\u{1b}', '\u{202e}']), "{}", ended.out);
     drop(link);
 }
@@ -367,14 +327,7 @@ fn step() -> BoxedStrategy<Value> {
 
 /// What an end says, as it may be, and as it may not.
 fn message() -> BoxedStrategy<Value> {
-    let offer = (
-        number(),
-        number(),
-        number(),
-        any::<bool>(),
-        number(),
-        any::<bool>(),
-    );
+    let offer = (number(), number(), number(), any::<bool>(), number(), any::<bool>());
     let offer = offer.prop_map(|(lid, mtu, reads, ethernet, half, flag)| {
         json!({"offer": {
             "lid": lid, "gid": "fe80::1", "mtu": mtu, "reads": reads, "ethernet": ethernet, "half": half,
@@ -470,9 +423,7 @@ fn lies(usual: &[Value]) -> impl Strategy<Value = Lies> + use<> {
 
 /// So many tries; `GDR_PEERS=200` asks for more.
 fn runner() -> TestRunner {
-    let cases = std::env::var("GDR_PEERS")
-        .ok()
-        .and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("GDR_PEERS").ok().and_then(|cases| cases.parse().ok());
     TestRunner::new(ProptestConfig {
         cases: cases.unwrap_or(10),
         max_shrink_iters: 20,
@@ -500,31 +451,13 @@ fn lie(side: Side, link: Link<'static, Value>, lies: &Lies) -> Result<(), TestCa
     }
     let ended = side.end();
     prop_assert!(begun.elapsed() < SOON + BUSY, "{:?}", begun.elapsed());
-    prop_assert!(
-        [0, 1].contains(&ended.code),
-        "{} {} {}",
-        ended.code,
-        ended.out,
-        ended.err
-    );
-    prop_assert!(
-        ended.out.contains("gdr probe "),
-        "{} {}",
-        ended.out,
-        ended.err
-    );
-    prop_assert!(
-        ended.out.chars().all(|c| !c.is_control()),
-        "{:?}",
-        ended.out
-    );
+    prop_assert!([0, 1].contains(&ended.code), "{} {} {}", ended.code, ended.out, ended.err);
+    prop_assert!(ended.out.contains("gdr probe "), "{} {}", ended.out, ended.err);
+    prop_assert!(ended.out.chars().all(|c| !c.is_control()), "{:?}", ended.out);
     if let Some(inner) = inner {
         let status = fs::read_to_string(format!("/proc/{}/stat", inner.as_raw_nonzero()))
             .unwrap_or_default();
-        prop_assert!(
-            status.is_empty() || status.contains(") Z "),
-            "a child is left: {status}"
-        );
+        prop_assert!(status.is_empty() || status.contains(") Z "), "a child is left: {status}");
     }
     Ok(())
 }
@@ -575,10 +508,8 @@ fn lying_server_stops_client() {
     let outcome = runner().run(&lies(&usual), |mut lies| {
         let secret = Secret::generate().expect("random bytes");
         let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &secret).expect("a port");
-        let invitation = Invitation {
-            secret: secret.text(),
-            address: listener.address().to_string(),
-        };
+        let invitation =
+            Invitation { secret: secret.text(), address: listener.address().to_string() };
         // A transfer's client checks the curve first.
         let first = lies.words.first_mut();
         let curve = first.and_then(|has| has.pointer_mut("/has/ends/0/curve"));
@@ -589,10 +520,8 @@ fn lying_server_stops_client() {
             true => Side::invited_to_transfers(&invitation, &json!({}), &SHORT),
             false => Side::invited(&invitation, &paging(), &PAGED),
         };
-        let terms = Conditions {
-            until: Instant::now() + Duration::from_secs(60),
-            interrupted: &|| false,
-        };
+        let terms =
+            Conditions { until: Instant::now() + Duration::from_secs(60), interrupted: &|| false };
         let link = listener.accept(&terms, &mut |_| {}).expect("a link");
         lie(leads, link, &lies)
     });

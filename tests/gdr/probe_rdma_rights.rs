@@ -25,10 +25,7 @@ const PROBE: [&str; 11] = [
 /// What the NIC noted of keys and queue pairs, in order.
 fn notes() -> Vec<Value> {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (file, machine) = (
-        directory.path().join("keys"),
-        directory.path().join("verbs.json"),
-    );
+    let (file, machine) = (directory.path().join("keys"), directory.path().join("verbs.json"));
     let text = fs::read_to_string(verbs::machine("two")).expect("a machine");
     let mut value: Value = serde_json::from_str(&text).expect("JSON");
     value["keys"] = json!(file);
@@ -39,9 +36,7 @@ fn notes() -> Vec<Value> {
         .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
     gdr.args(PROBE).run().assert_code(0);
     let text = fs::read_to_string(&file).expect("notes");
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// verbs.h's rights: the local side's writes, and what the remote side may do.
@@ -79,10 +74,7 @@ fn access_rights_last_one_test_case() {
             pairs -= 1;
         }
     }
-    assert!(
-        open.is_empty() && pairs == 0,
-        "{open:?}, {pairs} queue pairs"
-    );
+    assert!(open.is_empty() && pairs == 0, "{open:?}, {pairs} queue pairs");
     let expected = [
         // What a message comes from.
         0,
@@ -102,17 +94,12 @@ fn psns_and_qkeys_vary() {
         // Ready to send.
         let ready = runs.iter().flatten().filter(|note| note["state"] == 3);
         let of_kind = ready.filter(|note| kind.is_none_or(|kind| note["kind"] == kind));
-        of_kind
-            .map(|note| note[key].as_u64().expect("a number"))
-            .collect()
+        of_kind.map(|note| note[key].as_u64().expect("a number")).collect()
     };
     // IBV_QPT_UD is 4.
     for (key, kind, bits) in [("sq_psn", None, 24), ("qkey", Some(4), 31)] {
         let mut all = of(key, kind);
-        assert!(
-            all.iter().all(|number| number >> bits == 0),
-            "{key}: {all:x?}"
-        );
+        assert!(all.iter().all(|number| number >> bits == 0), "{key}: {all:x?}");
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -138,15 +125,10 @@ fn calls() -> Vec<String> {
         cuda::build(Driver::Current).expect("the simulated libcuda"),
     ];
     let gdr = Gdr::new()
-        .env(
-            "LD_LIBRARY_PATH",
-            std::env::join_paths(libraries).expect("no colon in a path"),
-        )
+        .env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("no colon in a path"))
         .env("FAKE_VERBS", machine("verbs.json", &verbs::machine("two")))
         .env("FAKE_CUDA", machine("cuda.json", &cuda::machine("two")));
-    gdr.args(["probe", "rdma", "--quick", "--size", "8", "--gpu", "0"])
-        .run()
-        .assert_code(0);
+    gdr.args(["probe", "rdma", "--quick", "--size", "8", "--gpu", "0"]).run().assert_code(0);
     let text = fs::read_to_string(&log).expect("a log");
     text.lines().map(str::to_owned).collect()
 }
@@ -156,12 +138,6 @@ fn clears_gpu_memory_before_registration() {
     let calls = calls();
     let first = |name: &str| calls.iter().position(|call| call.starts_with(name));
     let registered = first("ibv_reg_").expect("memory is registered");
-    assert!(
-        first("cuMemAlloc_v2").is_some_and(|at| at < registered),
-        "{calls:?}"
-    );
-    assert!(
-        first("cuMemsetD8").is_some_and(|at| at < registered),
-        "{calls:?}"
-    );
+    assert!(first("cuMemAlloc_v2").is_some_and(|at| at < registered), "{calls:?}");
+    assert!(first("cuMemsetD8").is_some_and(|at| at < registered), "{calls:?}");
 }

@@ -41,11 +41,7 @@ fn at_work() -> (Side, Side) {
 fn interrupt_ends_both_ends() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let (pressed, other) = if first {
-            (listens, leads)
-        } else {
-            (leads, listens)
-        };
+        let (pressed, other) = if first { (listens, leads) } else { (leads, listens) };
         pressed.signal(Signal::INT);
         let begun = Instant::now();
         let (pressed, other) = (pressed.end(), other.end());
@@ -62,23 +58,16 @@ fn interrupt_ends_both_ends() {
 fn killed_end_stops_other() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let (killed, other) = if first {
-            (listens, leads)
-        } else {
-            (leads, listens)
-        };
+        let (killed, other) = if first { (listens, leads) } else { (leads, listens) };
         killed.signal(Signal::KILL);
         let begun = Instant::now();
         let other = other.end();
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         assert_eq!(other.code, 1, "{} {}", other.out, other.err);
         // What the killed one had not read makes the system reset the connection.
-        let is_told = [
-            "it closed the connection without a reason",
-            "Connection reset",
-        ]
-        .iter()
-        .any(|why| other.out.contains(&format!("disconnected: {why}")));
+        let is_told = ["it closed the connection without a reason", "Connection reset"]
+            .iter()
+            .any(|why| other.out.contains(&format!("disconnected: {why}")));
         assert!(is_told, "{}", other.out);
     }
 }
@@ -88,22 +77,14 @@ fn killed_end_stops_other() {
 fn both_ends_report_crash() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let inner = if first {
-            listens.inner()
-        } else {
-            leads.inner()
-        };
+        let inner = if first { listens.inner() } else { leads.inner() };
         kill_process(inner.expect("a child"), Signal::KILL).expect("it runs");
         let begun = Instant::now();
         let (listens, leads) = (listens.end(), leads.end());
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         for side in [&listens, &leads] {
             assert_eq!(side.code, 1, "{} {}", side.out, side.err);
-            assert!(
-                side.out.contains("ended (signal: 9 (SIGKILL)"),
-                "{}",
-                side.out
-            );
+            assert!(side.out.contains("ended (signal: 9 (SIGKILL)"), "{}", side.out);
         }
     }
 }
@@ -118,40 +99,19 @@ fn serves_after_invalid_client() {
         stream.read_to_end(&mut answer).expect("an answer");
         assert_eq!(answer, b"gdrn\0\0\0\x05");
     }
-    let wrong = Invitation {
-        secret: "1".repeat(64),
-        address: invitation.address.clone(),
-    };
+    let wrong = Invitation { secret: "1".repeat(64), address: invitation.address.clone() };
     let wrong = Side::invited(&wrong, &json!({}), &[]).end();
     assert_eq!(wrong.code, 1, "{} {}", wrong.out, wrong.err);
-    assert!(
-        wrong
-            .out
-            .contains("rejected this client: the secrets differ"),
-        "{}",
-        wrong.out
-    );
+    assert!(wrong.out.contains("rejected this client: the secrets differ"), "{}", wrong.out);
     let leads = Side::invited(&invitation, &json!({}), &[]).end();
     let listens = listens.end();
-    assert!(
-        listens.err.contains("rejected 127.0.0.1"),
-        "{}",
-        listens.err
-    );
+    assert!(listens.err.contains("rejected 127.0.0.1"), "{}", listens.err);
     // Nothing moves between two simulated NICs of two processes.
     for side in [&leads, &listens] {
         assert_eq!(side.code, 1, "{} {}", side.out, side.err);
     }
-    assert!(
-        leads.out.contains("a request to the NIC failed: "),
-        "{}",
-        leads.out
-    );
-    assert!(
-        listens.out.contains("the other end failed: "),
-        "{}",
-        listens.out
-    );
+    assert!(leads.out.contains("a request to the NIC failed: "), "{}", leads.out);
+    assert!(listens.out.contains("the other end failed: "), "{}", listens.out);
 }
 
 #[test]
@@ -160,22 +120,13 @@ fn reports_foreign_listener() {
     let address = socket.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
         let (mut stream, _) = socket.accept().expect("somebody");
-        stream
-            .write_all(b"SSH-2.0-OpenSSH_9.2\r\n")
-            .expect("written");
+        stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("written");
         std::thread::sleep(Duration::from_secs(5));
     });
-    let invitation = Invitation {
-        secret: "1".repeat(64),
-        address,
-    };
+    let invitation = Invitation { secret: "1".repeat(64), address };
     let connects = Side::invited(&invitation, &json!({}), &[]).end();
     assert_eq!(connects.code, 1, "{} {}", connects.out, connects.err);
-    assert!(
-        connects.out.contains("is not a listening gdr"),
-        "{}",
-        connects.out
-    );
+    assert!(connects.out.contains("is not a listening gdr"), "{}", connects.out);
 }
 
 #[test]
@@ -217,12 +168,7 @@ fn launcher_processes_connect() {
     meets([&given("0"), &given("1")], &[]);
     let file = directory.path().join("meeting");
     let file = file.to_str().expect("a name");
-    let mpi = |rank| {
-        [
-            ("OMPI_COMM_WORLD_RANK", rank),
-            ("OMPI_COMM_WORLD_SIZE", "2"),
-        ]
-    };
+    let mpi = |rank| [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
     meets([&mpi("0"), &mpi("1")], &["--rendezvous", file]);
 }
 
@@ -250,23 +196,16 @@ fn secret_stays_in_parent() {
     let options = [&LONG[..], &["--listen", "127.0.0.1:0"]].concat();
     let mut listens = Side::start(&stuck(), &[], &[&options[..], &by_file].concat());
     let line = listens.line();
-    assert!(
-        line.contains("with the same secret in GDR_PROBE_SECRET or --secret-file"),
-        "{line}"
-    );
+    assert!(line.contains("with the same secret in GDR_PROBE_SECRET or --secret-file"), "{line}");
     let line = listens.line();
-    let address = line
-        .strip_prefix("gdr: gdr probe rdma ")
-        .expect("a command");
+    let address = line.strip_prefix("gdr: gdr probe rdma ").expect("a command");
     // The variable counts where no file is named.
     let leads = Side::start(&stuck(), &by_variable, &[&LONG[..], &[address]].concat());
     let until = Instant::now() + Duration::from_secs(60);
     for side in [&listens, &leads] {
         // Until it executes its program, a child has its parent's memory, arguments and environment included.
         let inner = loop {
-            let child = side
-                .inner()
-                .map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+            let child = side.inner().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
             if let Some(child) = child
                 && of_process(child, "cmdline") != of_process(side.id(), "cmdline")
             {
@@ -289,25 +228,15 @@ fn opens_nic_after_connection() {
     for number in 0..50 {
         assert_eq!(listens.inner(), None);
         let mut stream = TcpStream::connect(&invitation.address).expect("a listener");
-        stream
-            .write_all(&b"gdrc\0\0\0\x03garbage"[..number % 15])
-            .expect("written");
+        stream.write_all(&b"gdrc\0\0\0\x03garbage"[..number % 15]).expect("written");
         strangers.push(stream);
     }
     assert_eq!(listens.inner(), None);
     let begun = Instant::now();
     let leads = Side::invited(&invitation, &json!({}), &[]).end();
     assert_eq!(leads.code, 1, "{} {}", leads.out, leads.err);
-    assert!(
-        leads.out.contains("a request to the NIC failed: "),
-        "{}",
-        leads.out
-    );
-    assert!(
-        begun.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(leads.out.contains("a request to the NIC failed: "), "{}", leads.out);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     drop(strangers);
 }
 
@@ -315,21 +244,11 @@ fn opens_nic_after_connection() {
 fn default_secret_is_per_machine() {
     let mut listens = Side::start(&json!({}), &[], &["--no-secret", "--listen", "127.0.0.1:0"]);
     let line = listens.line();
-    assert!(
-        line.contains("any user of this machine can connect"),
-        "{line}"
-    );
+    assert!(line.contains("any user of this machine can connect"), "{line}");
     let line = listens.line();
-    let address = line
-        .strip_prefix("gdr: gdr probe rdma --no-secret ")
-        .expect("a command");
+    let address = line.strip_prefix("gdr: gdr probe rdma --no-secret ").expect("a command");
     let leads = Side::start(&json!({}), &[], &["--no-secret", address]).end();
-    assert!(
-        leads.out.contains("a request to the NIC failed: "),
-        "{} {}",
-        leads.out,
-        leads.err
-    );
+    assert!(leads.out.contains("a request to the NIC failed: "), "{} {}", leads.out, leads.err);
     assert!(listens.end().out.contains("the other end failed: "));
 
     for options in [
@@ -339,19 +258,11 @@ fn default_secret_is_per_machine() {
     ] {
         let refused = Side::start(&json!({}), &[], options).end();
         assert_eq!(refused.code, 2, "{} {}", refused.out, refused.err);
-        assert!(
-            refused.err.contains("--no-secret needs a loopback address"),
-            "{}",
-            refused.err
-        );
+        assert!(refused.err.contains("--no-secret needs a loopback address"), "{}", refused.err);
     }
     let refused = Side::start(&json!({}), &[], &["--no-secret", "192.0.2.1"]).end();
     assert_eq!(refused.code, 1, "{} {}", refused.out, refused.err);
-    assert!(
-        refused.out.contains("192.0.2.1:18516 is not one"),
-        "{}",
-        refused.out
-    );
+    assert!(refused.out.contains("192.0.2.1:18516 is not one"), "{}", refused.out);
 }
 
 #[test]
@@ -363,11 +274,7 @@ fn reports_invalid_and_missing_secret() {
     let path = file.to_str().expect("a name");
     let mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
     for (environment, options, expected) in [
-        (
-            &[][..],
-            &["127.0.0.1"][..],
-            "run the command that --listen printed there",
-        ),
+        (&[][..], &["127.0.0.1"][..], "run the command that --listen printed there"),
         (
             &[("GDR_PROBE_SECRET", "")],
             &["127.0.0.1"],
@@ -383,22 +290,10 @@ fn reports_invalid_and_missing_secret() {
             &["--listen", "--secret-file", path],
             "its mode is 0644, and group or others have rights",
         ),
-        (
-            &[],
-            &["127.0.0.1", "--secret-file", "/nowhere/secret"],
-            "/nowhere/secret is not used",
-        ),
-        (
-            &[],
-            &["--secret-file", path],
-            "add HOST, --listen or --rendezvous",
-        ),
+        (&[], &["127.0.0.1", "--secret-file", "/nowhere/secret"], "/nowhere/secret is not used"),
+        (&[], &["--secret-file", path], "add HOST, --listen or --rendezvous"),
         (&[], &["--no-secret"], "add HOST, --listen or --rendezvous"),
-        (
-            &mpi,
-            &["--no-secret"],
-            "the processes of a launcher need a secret",
-        ),
+        (&mpi, &["--no-secret"], "the processes of a launcher need a secret"),
     ] {
         let ended = Side::start(&json!({}), environment, options).end();
         assert_eq!(ended.code, 2, "{options:?}: {} {}", ended.out, ended.err);

@@ -5,13 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::nics::{Bench, Report, SHORT};
 use serde_json::{Value, json};
 
-const RAILS: [&str; 5] = [
-    "--memory",
-    "host",
-    "--device",
-    "mlx5_0,mlx5_1",
-    "--together",
-];
+const RAILS: [&str; 5] = ["--memory", "host", "--device", "mlx5_0,mlx5_1", "--together"];
 
 fn figures(report: &Report, name: &str) -> Vec<Value> {
     let of = |result: &&Value| json!([result["subject"], result["verdict"], result["verified"]]);
@@ -29,10 +23,7 @@ fn rails_run_alone_and_together() {
     // The bytes of all rounds are compared after the last one.
     assert_eq!(
         figures(&report, "rdma.together.bandwidth"),
-        [
-            json!(["mlx5_0:1", "ok", 65536]),
-            json!(["mlx5_1:1", "ok", 65536]),
-        ]
+        [json!(["mlx5_0:1", "ok", 65536]), json!(["mlx5_1:1", "ok", 65536]),]
     );
     let sum = report.named("rdma.together.sum.bandwidth");
     let each: f64 = report
@@ -45,10 +36,7 @@ fn rails_run_alone_and_together() {
     let median = sum["median"].as_f64().expect("a figure");
     assert!((median / each - 1.0).abs() < 1e-6, "{median} of {each}");
     let notes = report.value["notes"].to_string();
-    assert!(
-        notes.contains("Together the 2 connections reach"),
-        "{notes}"
-    );
+    assert!(notes.contains("Together the 2 connections reach"), "{notes}");
 }
 
 #[test]
@@ -57,10 +45,7 @@ fn one_connection_is_not_together() {
     let report = Bench::of("two", &json!({})).probe(&one);
     assert_eq!(report.code, 0, "{:#}", report.value);
     let notes = report.value["notes"].to_string();
-    assert!(
-        notes.contains("--together needs two connections"),
-        "{notes}"
-    );
+    assert!(notes.contains("--together needs two connections"), "{notes}");
     assert!(figures(&report, "rdma.alone.bandwidth").is_empty());
 }
 

@@ -6,9 +6,7 @@ use crate::support::{Gdr, Run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PROBES: [&str; 8] = [
-    "copy", "host", "p2p", "rdma", "async", "mp", "mpi", "transfer",
-];
+const PROBES: [&str; 8] = ["copy", "host", "p2p", "rdma", "async", "mp", "mpi", "transfer"];
 
 /// Libraries that cannot be opened: whoever opens one fails, also on a machine that has it.
 struct Unusable(TempDir);
@@ -16,12 +14,7 @@ struct Unusable(TempDir);
 impl Unusable {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        for library in [
-            "libcuda.so.1",
-            "libnvidia-ml.so.1",
-            "libibverbs.so.1",
-            "libmlx5.so.1",
-        ] {
+        for library in ["libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1", "libmlx5.so.1"] {
             fs::write(directory.path().join(library), "no library").expect("a file");
         }
         Self(directory)
@@ -31,9 +24,7 @@ impl Unusable {
         let size = if probe == "async" { "4096" } else { "8,65536" };
         Gdr::new()
             .env("LD_LIBRARY_PATH", self.0.path())
-            .args([
-                "probe", probe, "--sim", "--quick", "--size", size, "--format", format,
-            ])
+            .args(["probe", probe, "--sim", "--quick", "--size", size, "--format", format])
             .run()
     }
 }
@@ -59,14 +50,8 @@ fn probes_run_without_hardware() {
             );
         }
         let has = |test: &dyn Fn(&Value) -> bool| results.iter().any(test);
-        assert!(
-            has(&|result| result["verified"].as_u64() > Some(0)),
-            "{probe} compared nothing"
-        );
-        assert!(
-            has(&|result| result["median"].as_f64() > Some(0.0)),
-            "{probe} measured nothing"
-        );
+        assert!(has(&|result| result["verified"].as_u64() > Some(0)), "{probe} compared nothing");
+        assert!(has(&|result| result["median"].as_f64() > Some(0.0)), "{probe} measured nothing");
     }
 }
 
@@ -94,12 +79,7 @@ fn simulated_nic_runs_every_operation() {
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let verified = |name: &str| {
         let of = |result: &&Value| result["name"] == name && result["verified"].as_u64() > Some(0);
-        report["results"]
-            .as_array()
-            .expect("results")
-            .iter()
-            .filter(of)
-            .count()
+        report["results"].as_array().expect("results").iter().filter(of).count()
     };
     for kind in ["write", "write-imm", "read", "send", "send-imm"] {
         // 1, 4 and 64 KiB.
@@ -134,29 +114,18 @@ fn simulated_gpu_with_another_process_needs_a_nic() {
     run.assert_code(1);
     run.assert_stdout("libibverbs.so.1 cannot be loaded");
     let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        text.contains("--sim simulates the GPU and not the NIC"),
-        "{text}"
-    );
+    assert!(text.contains("--sim simulates the GPU and not the NIC"), "{text}");
     let help = Gdr::new().args(["probe", "rdma", "--help"]).run();
     let help = help.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        help.contains("the GPU is simulated, and the NIC is real"),
-        "{help}"
-    );
+    assert!(help.contains("the GPU is simulated, and the NIC is real"), "{help}");
 }
 
 #[test]
 fn rejects_real_nic_options() {
-    for option in [
-        ["--memory-path", "staged"].as_slice(),
-        &["--gid-index", "1"],
-        &["--show-perftest"],
-    ] {
-        let run = Gdr::new()
-            .args(["probe", "rdma", "--sim"])
-            .args(option)
-            .run();
+    for option in
+        [["--memory-path", "staged"].as_slice(), &["--gid-index", "1"], &["--show-perftest"]]
+    {
+        let run = Gdr::new().args(["probe", "rdma", "--sim"]).args(option).run();
         assert_eq!(run.code, 2, "{} {}", run.stdout, run.stderr);
         run.assert_stderr("name one with --device");
     }

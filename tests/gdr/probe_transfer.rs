@@ -12,15 +12,7 @@ use super::probe_rdma_peers::met;
 
 const SIZES: [u64; 3] = [4, 65536, 1 << 20];
 const SHORT: [&str; 5] = ["probe", "transfer", "--quick", "--size", "4,65536,1MiB"];
-const CURVES: [&str; 7] = [
-    "host",
-    "v3",
-    "v3-far",
-    "v2",
-    "v1-pipelined",
-    "v1",
-    "no-gpudirect",
-];
+const CURVES: [&str; 7] = ["host", "v3", "v3-far", "v2", "v1-pipelined", "v1", "no-gpudirect"];
 
 fn bench(nics: &Value, gpus: &Value) -> Bench {
     Bench::of("two", nics).with_gpus(gpus)
@@ -84,10 +76,7 @@ fn every_curve_is_verified_and_measured() {
     assert_eq!(report.ends()[0]["memory_path"], "dma-buf");
     let subjects = |name: &str| report.named(name)[0]["subject"].clone();
     assert_eq!(subjects("transfer.v2.bandwidth"), "GPU0 -> GPU1");
-    assert_ne!(
-        subjects("transfer.v3.bandwidth"),
-        subjects("transfer.v3-far.bandwidth")
-    );
+    assert_ne!(subjects("transfer.v3.bandwidth"), subjects("transfer.v3-far.bandwidth"));
     let notes = report.value["notes"].to_string();
     assert!(notes.contains("ONE MACHINE: both ends are here"), "{notes}");
 }
@@ -113,13 +102,7 @@ fn figure_has_latency_bandwidth_and_distance() {
 
 #[test]
 fn options_of_rdma_alone_are_rejected() {
-    for option in [
-        "--all",
-        "--together",
-        "--memory=gpu",
-        "--odp",
-        "--show-perftest",
-    ] {
+    for option in ["--all", "--together", "--memory=gpu", "--odp", "--show-perftest"] {
         let run = Gdr::new().args(["probe", "transfer", option]).run();
         run.assert_code(2);
         let name = option.split('=').next().unwrap_or_default();
@@ -134,10 +117,7 @@ fn missing_ways_are_reported() {
     let alone = json!({"pair": {"can_access": false}});
     let report = transfer(&bench(&nothing, &alone), &["--device", "mlx5_0"]);
     assert_eq!(report.code, 0, "{:#}", report.value);
-    for (curve, words) in [
-        ("v3", "gdr doctor --live"),
-        ("v2", "does not allow peer access"),
-    ] {
+    for (curve, words) in [("v3", "gdr doctor --live"), ("v2", "does not allow peer access")] {
         let results = report.named(&format!("transfer.{curve}.bandwidth"));
         assert!(!results.is_empty(), "{curve}");
         for result in results {
@@ -161,10 +141,8 @@ fn missing_ways_are_reported() {
 #[test]
 fn wrong_bytes_are_found_in_every_curve() {
     let flip = json!({"verbs": {"corrupt": {"as": "flip", "opcode": "send", "over": 4096}}});
-    let report = transfer(
-        &bench(&flip, &json!({"pair": {"copies": "zero"}})),
-        &["--device", "mlx5_0"],
-    );
+    let report =
+        transfer(&bench(&flip, &json!({"pair": {"copies": "zero"}})), &["--device", "mlx5_0"]);
     assert_eq!(report.code, 1, "{:#}", report.value);
     for curve in ["host", "v3", "v1", "no-gpudirect"] {
         let name = format!("validate.transfer.{curve}");
@@ -181,12 +159,7 @@ fn wrong_bytes_are_found_in_every_curve() {
 fn simulated_gpu_has_every_curve() {
     let bench = Bench::of("two", &json!({}));
     let report = transfer(&bench, &["--sim", "--device", "mlx5_0"]);
-    assert_eq!(
-        (report.code, &report.value["simulated"]),
-        (0, &json!(true)),
-        "{:#}",
-        report.value
-    );
+    assert_eq!((report.code, &report.value["simulated"]), (0, &json!(true)), "{:#}", report.value);
     for curve in CURVES.into_iter().filter(|curve| *curve != "v3-far") {
         assert_eq!(verified(&report, curve), SIZES, "{curve}");
     }
@@ -197,10 +170,7 @@ fn simulated_gpu_has_every_curve() {
         match is_host {
             // No part of it is simulated.
             true => assert_eq!(backend, Some("verbs"), "{result}"),
-            false => assert!(
-                backend.is_some_and(|backend| backend.contains("sim")),
-                "{result}"
-            ),
+            false => assert!(backend.is_some_and(|backend| backend.contains("sim")), "{result}"),
         }
     }
 }
@@ -254,28 +224,17 @@ fn asked_for_chunks(chunk: u64) -> (Side, Vec<Value>) {
 #[test]
 fn chunks_that_do_not_fit_end_the_server() {
     let (server, received) = asked_for_chunks(65536);
-    assert_eq!(
-        received.last(),
-        Some(&json!({"say": [0, "ready"]})),
-        "{received:?}"
-    );
+    assert_eq!(received.last(), Some(&json!({"say": [0, "ready"]})), "{received:?}");
     drop(server);
     // Half of the buffer is 2 MiB.
     for chunk in [0, (2 << 20) + 1, u64::MAX] {
         let (server, received) = asked_for_chunks(chunk);
-        assert!(
-            !received.contains(&json!({"say": [0, "ready"]})),
-            "{chunk}: {received:?}"
-        );
+        assert!(!received.contains(&json!({"say": [0, "ready"]})), "{chunk}: {received:?}");
         let begun = Instant::now();
         let ended = server.end();
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
-        assert!(
-            ended.out.contains("the other end is out of step"),
-            "{}",
-            ended.out
-        );
+        assert!(ended.out.contains("the other end is out of step"), "{}", ended.out);
     }
 }
 
@@ -312,15 +271,7 @@ fn ends_must_run_the_same_probe() {
     let client = Side::invited_to_transfers(&invitation, &json!({}), &[]);
     let begun = Instant::now();
     let (client, server) = (client.end(), server.end());
-    assert!(
-        begun.elapsed() < SOON + Duration::from_secs(15),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(
-        client.out.contains("the two ends run different probes"),
-        "{}",
-        client.out
-    );
+    assert!(begun.elapsed() < SOON + Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(client.out.contains("the two ends run different probes"), "{}", client.out);
     assert_eq!((client.code, server.code), (1, 1));
 }

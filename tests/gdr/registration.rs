@@ -26,10 +26,7 @@ fn gdr(gpus: &Value, nics: &Value, directory: &tempfile::TempDir) -> Gdr {
     Gdr::new()
         .env("LD_LIBRARY_PATH", path)
         .env("FAKE_CUDA", file("cuda.json", cuda::machine("two"), gpus))
-        .env(
-            "FAKE_VERBS",
-            file("verbs.json", verbs::machine("two"), nics),
-        )
+        .env("FAKE_VERBS", file("verbs.json", verbs::machine("two"), nics))
 }
 
 /// What the child answers.
@@ -46,29 +43,14 @@ fn tried(gpus: &Value, nics: &Value) -> Value {
 /// The finding on the sound machine, whose GPU and NIC the first of the simulated ones are.
 fn judged(answer: &Value) -> Value {
     let root = Machine::load("sound").laid_out();
-    fs::write(
-        root.path().join("gdr/registration.json"),
-        answer.to_string(),
-    )
-    .expect("a file");
+    fs::write(root.path().join("gdr/registration.json"), answer.to_string()).expect("a file");
     let run = Gdr::new()
         .sysroot(root.path())
-        .args([
-            "doctor",
-            "--live",
-            "--only",
-            "rdma.register",
-            "--format",
-            "json",
-        ])
+        .args(["doctor", "--live", "--only", "rdma.register", "--format", "json"])
         .run();
     let report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-    assert_eq!(
-        report["findings"].as_array().map(Vec::len),
-        Some(1),
-        "{report:#}"
-    );
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(1), "{report:#}");
     report["findings"][0].clone()
 }
 
@@ -102,10 +84,7 @@ fn superchip_tries_pcie_mapping_and_data_direct() {
         code == Some(524) && reason.contains("(ibv_reg_dmabuf_mr): Operation not supported by"),
         "{answer:#}"
     );
-    assert_eq!(
-        (&paths["dmabuf"], &paths["peermem"]),
-        (&json!("registered"), &json!("registered"))
-    );
+    assert_eq!((&paths["dmabuf"], &paths["peermem"]), (&json!("registered"), &json!("registered")));
     let found = judged(&answer);
     assert_eq!(found["outcome"], "pass", "{found:#}");
 }
@@ -118,12 +97,9 @@ fn registers_each_gpu_with_each_nic() {
     let answer = answer(gdr(&json!({}), &nics, &directory));
     let calls = fs::read_to_string(&log).expect("calls");
     let count = |name: &str| calls.lines().filter(|call| *call == name).count();
-    for (call, times) in [
-        ("ibv_open_device", 2),
-        ("ibv_close_device", 2),
-        ("ibv_reg_mr", 4),
-        ("ibv_dereg_mr", 4),
-    ] {
+    for (call, times) in
+        [("ibv_open_device", 2), ("ibv_close_device", 2), ("ibv_reg_mr", 4), ("ibv_dereg_mr", 4)]
+    {
         assert_eq!(count(call), times, "{call}: {calls}");
     }
     let gpus = answer["tried"].as_array().expect("GPUs");
@@ -136,9 +112,7 @@ fn registers_each_gpu_with_each_nic() {
             let memory_paths = &nic["opened"];
             assert_eq!(memory_paths["peermem"], "registered");
             assert_eq!(memory_paths["dmabuf"]["refused"]["code"], 95);
-            let reason = memory_paths["dmabuf"]["refused"]["reason"]
-                .as_str()
-                .unwrap_or_default();
+            let reason = memory_paths["dmabuf"]["refused"]["reason"].as_str().unwrap_or_default();
             assert!(
                 reason.starts_with(&format!(
                     "{name} cannot register 2097152 bytes (ibv_reg_dmabuf_mr): "
@@ -159,24 +133,15 @@ fn registers_each_gpu_with_each_nic() {
         (&json!("pass"), &json!("GPU0 (0000:03:00.0)")),
         "{found:#}"
     );
-    assert!(
-        found.to_string().contains("only by nvidia-peermem"),
-        "{found:#}"
-    );
+    assert!(found.to_string().contains("only by nvidia-peermem"), "{found:#}");
 }
 
 #[test]
 fn doctor_names_errors_of_both_paths() {
-    let answer = tried(
-        &json!({}),
-        &json!({"verbs": {"dmabuf": 93, "peermem": false}}),
-    );
+    let answer = tried(&json!({}), &json!({"verbs": {"dmabuf": 93, "peermem": false}}));
     let memory_paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
     assert_eq!(
-        (
-            &memory_paths["dmabuf"]["refused"]["code"],
-            &memory_paths["peermem"]["refused"]["code"]
-        ),
+        (&memory_paths["dmabuf"]["refused"]["code"], &memory_paths["peermem"]["refused"]["code"]),
         (&json!(93), &json!(14)),
         "{answer:#}"
     );
@@ -192,13 +157,8 @@ fn memory_without_dma_buf_export() {
     let gpus = json!({"errors": {"cuMemGetHandleForAddressRange": 801}});
     let answer = tried(&gpus, &json!({}));
     let memory_paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
-    let reason = memory_paths["dmabuf"]["withheld"]["reason"]
-        .as_str()
-        .unwrap_or_default();
-    assert!(
-        reason.contains("CUDA_ERROR_NOT_SUPPORTED (801)"),
-        "{answer:#}"
-    );
+    let reason = memory_paths["dmabuf"]["withheld"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("CUDA_ERROR_NOT_SUPPORTED (801)"), "{answer:#}");
     assert_eq!(memory_paths["peermem"], "registered");
 }
 
@@ -208,13 +168,8 @@ fn busy_gpu_and_unopenable_nic() {
         {"bdf": "0000:03:00.0", "errors": {"cuDevicePrimaryCtxRetain": 46}}, {"bdf": "0000:05:00.0"},
     ]});
     let answer = tried(&gpus, &json!({"verbs": {"dmabuf": 95}}));
-    let reason = answer["tried"][0]["trial"]["not_tried"]["reason"]
-        .as_str()
-        .unwrap_or_default();
-    assert!(
-        reason.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
-        "{answer:#}"
-    );
+    let reason = answer["tried"][0]["trial"]["not_tried"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"), "{answer:#}");
     let other = &answer["tried"][1]["trial"]["tried"]["mlx5_1"]["opened"];
     assert_eq!(other["peermem"], "registered");
     let found = judged(&answer);
@@ -227,33 +182,15 @@ fn busy_gpu_and_unopenable_nic() {
     assert_eq!(doorbell, closed, "{answer:#}");
     let found = judged(&answer);
     assert_eq!(found["outcome"], "unknown", "{found:#}");
-    assert!(
-        found.to_string().contains("cannot open mlx5_0"),
-        "{found:#}"
-    );
+    assert!(found.to_string().contains("cannot open mlx5_0"), "{found:#}");
 }
 
 #[test]
 fn reports_missing_library() {
     for (gpus, nics, kind, words) in [
-        (
-            json!({}),
-            json!({"verbs": {"devices": []}}),
-            "failed",
-            "serves no RDMA device",
-        ),
-        (
-            json!({"gpus": []}),
-            json!({}),
-            "failed",
-            "CUDA counts no GPU",
-        ),
-        (
-            json!({"errors": {"cuInit": 999}}),
-            json!({}),
-            "failed",
-            "CUDA_ERROR_UNKNOWN (999)",
-        ),
+        (json!({}), json!({"verbs": {"devices": []}}), "failed", "serves no RDMA device"),
+        (json!({"gpus": []}), json!({}), "failed", "CUDA counts no GPU"),
+        (json!({"errors": {"cuInit": 999}}), json!({}), "failed", "CUDA_ERROR_UNKNOWN (999)"),
     ] {
         let answer = tried(&gpus, &nics);
         let reason = answer[kind]["reason"].as_str().unwrap_or_default();
@@ -262,15 +199,9 @@ fn reports_missing_library() {
     }
     // No library is none, or what bears its name.
     let empty = tempfile::tempdir().expect("a directory");
-    fs::write(
-        empty.path().join("libibverbs.so.1"),
-        "no library at all, long enough to be read",
-    )
-    .expect("a file");
+    fs::write(empty.path().join("libibverbs.so.1"), "no library at all, long enough to be read")
+        .expect("a file");
     let answer = answer(Gdr::new().env("LD_LIBRARY_PATH", empty.path()));
     let reason = answer["failed"]["reason"].as_str().unwrap_or_default();
-    assert!(
-        reason.starts_with("libibverbs.so.1 cannot be loaded"),
-        "{answer}"
-    );
+    assert!(reason.starts_with("libibverbs.so.1 cannot be loaded"), "{answer}");
 }

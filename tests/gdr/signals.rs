@@ -75,11 +75,7 @@ fn a_probe_prints_what_it_has_and_ends_by_the_signal() {
 #[test]
 #[ignore = "slow: whole probes"]
 fn a_signal_ends_a_blocked_write() {
-    for (probe, signal) in [
-        ("copy", Signal::INT),
-        ("p2p", Signal::TERM),
-        ("mp", Signal::HUP),
-    ] {
+    for (probe, signal) in [("copy", Signal::INT), ("p2p", Signal::TERM), ("mp", Signal::HUP)] {
         let (reading, writing) = full_pipe();
         let args = ["probe", probe, "--sim", "--quick", "--format", "json"];
         let child = probing(&args, writing);

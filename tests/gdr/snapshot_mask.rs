@@ -20,13 +20,7 @@ fn record(root: &Path, at: &str, files: &mut BTreeMap<String, Recorded>) {
     } else if kind.is_dir() {
         let entries = fs::read_dir(&here).expect("a directory");
         let mut names: Vec<String> = entries
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .into_string()
-                    .expect("a name")
-            })
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
             .collect();
         names.sort();
         for name in &names {
@@ -46,10 +40,7 @@ fn record(root: &Path, at: &str, files: &mut BTreeMap<String, Recorded>) {
 }
 
 fn whole(bytes: Vec<u8>) -> Part {
-    Part {
-        at: 0,
-        bytes: Hex(bytes),
-    }
+    Part { at: 0, bytes: Hex(bytes) }
 }
 
 fn lay_out(snapshot: &Snapshot, root: &Path) {
@@ -71,27 +62,16 @@ fn lay_out(snapshot: &Snapshot, root: &Path) {
 fn without_builders(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('@').enumerate() {
-        let rest = if at == 0 {
-            part
-        } else {
-            part.split_once(')').expect("its end").1
-        };
+        let rest = if at == 0 { part } else { part.split_once(')').expect("its end").1 };
         let is_last = text.matches('@').count() == at;
-        out.push_str(if is_last {
-            rest
-        } else {
-            rest.rsplit_once('(').expect("its begin").0
-        });
+        out.push_str(if is_last { rest } else { rest.rsplit_once('(').expect("its begin").0 });
     }
     out
 }
 
 /// gdr's output without private data.
 fn output(root: &Path, command: &str) -> (i32, Value) {
-    let run = Gdr::new()
-        .sysroot(root)
-        .args([command, "--format", "json"])
-        .run();
+    let run = Gdr::new().sysroot(root).args([command, "--format", "json"]).run();
     // A step repairs the directory that was read.
     let text = run.stdout.replace(&root.display().to_string(), "ROOT");
     let mut value: Value = serde_json::from_str(&without_builders(&text)).expect("JSON");
@@ -105,13 +85,7 @@ fn output(root: &Path, command: &str) -> (i32, Value) {
 
 #[test]
 fn masked_machine_gives_same_output() {
-    for name in [
-        "h200-x8",
-        "grace-gh200",
-        "hgx-acs-redirect",
-        "virtual-functions",
-        "vm-iommu-on",
-    ] {
+    for name in ["h200-x8", "grace-gh200", "hgx-acs-redirect", "virtual-functions", "vm-iommu-on"] {
         let (plain, masked) = (Machine::load(name).laid_out(), scratch());
         for (path, text) in [
             ("proc/sys/kernel/hostname", "mlx5\n"),
@@ -128,11 +102,7 @@ fn masked_machine_gives_same_output() {
         let users = vec!["nvidia".to_owned()];
         mask(&mut snapshot, &Known { hosts, users });
         let paths = |snapshot: &Snapshot| snapshot.files.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(
-            paths(&snapshot),
-            paths(&before),
-            "{name}: no path names a machine"
-        );
+        assert_eq!(paths(&snapshot), paths(&before), "{name}: no path names a machine");
         lay_out(&snapshot, masked.path());
         for command in ["doctor", "topo"] {
             assert_eq!(
@@ -147,14 +117,8 @@ fn masked_machine_gives_same_output() {
 /// Private parts of the environment, user limits and boot lists are in no snapshot, masked or not.
 #[test]
 fn does_not_record_private_data() {
-    const SECRETS: [&str; 6] = [
-        "hunter2",
-        "alice",
-        "ml-team",
-        "secretproject",
-        "GPU-1234",
-        "private-module",
-    ];
+    const SECRETS: [&str; 6] =
+        ["hunter2", "alice", "ml-team", "secretproject", "GPU-1234", "private-module"];
     let dir = scratch();
     let root = dir.path().join("root");
     fs::create_dir(&root).expect("a directory");
@@ -169,31 +133,21 @@ fn does_not_record_private_data() {
         "HOME=/home/alice\0API_TOKEN=hunter2\0NCCL_NET_PLUGIN=/home/alice/libx.so\0CUDA_VISIBLE_DEVICES=GPU-1234\0\
          LD_LIBRARY_PATH=/scratch/secretproject/lib:/home/alice/miniconda3/lib:/usr/local/cuda/compat\0NCCL_P2P_DISABLE=1\0",
     );
-    write(
-        "etc/security/limits.d/x.conf",
-        "alice - memlock 1024\n@ml-team hard memlock 8192\n",
-    );
+    write("etc/security/limits.d/x.conf", "alice - memlock 1024\n@ml-team hard memlock 8192\n");
     write("etc/modules-load.d/x.conf", "private-module\n# of alice\n");
     write(
         "proc/self/mountinfo",
         "22 28 0:20 / /sys rw - sysfs sysfs rw\n23 28 0:9 / /home/alice rw - nfs4 srv:/secretproject rw\n",
     );
     let file = dir.path().join("machine.json");
-    let run = Gdr::new()
-        .sysroot(&root)
-        .args(["snapshot", "-o"])
-        .args([&file])
-        .run();
+    let run = Gdr::new().sysroot(&root).args(["snapshot", "-o"]).args([&file]).run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     let text = fs::read_to_string(&file).expect("the snapshot");
     for secret in SECRETS {
         assert!(!text.contains(secret), "{secret} is in the snapshot");
     }
-    for kept in [
-        "NCCL_P2P_DISABLE=1",
-        "(conda):/usr/local/cuda/compat",
-        "@group hard memlock 8192",
-    ] {
+    for kept in ["NCCL_P2P_DISABLE=1", "(conda):/usr/local/cuda/compat", "@group hard memlock 8192"]
+    {
         assert!(text.contains(kept), "{kept} is not in the snapshot");
     }
 }
@@ -219,9 +173,7 @@ fn finds_image_below_masked_machine_id() {
         settings: true,
         ..gdr::collect::CollectOptions::default()
     };
-    let (world, record) = gdr::world::World::directory(dir.path())
-        .expect("a root")
-        .recording();
+    let (world, record) = gdr::world::World::directory(dir.path()).expect("a root").recording();
     let image = |facts: gdr::model::Facts| {
         let image = facts.modprobe.initramfs.expect("an option is set");
         image.known().cloned().flatten().expect("an image")
@@ -232,10 +184,7 @@ fn finds_image_below_masked_machine_id() {
     mask(&mut snapshot, &Known::default());
     let document = serde_json::to_string(&snapshot).expect("JSON");
     assert!(!document.contains(ID));
-    let after = image(gdr::collect::facts(
-        &gdr::world::World::snapshot(snapshot),
-        options,
-    ));
+    let after = image(gdr::collect::facts(&gdr::world::World::snapshot(snapshot), options));
     assert!(after.path.starts_with("/efi/") && after.path.ends_with("/6.8.0/initrd"));
     assert_eq!(after.failure, before.failure);
 }

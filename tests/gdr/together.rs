@@ -12,29 +12,17 @@ const PROCESSES: usize = 6;
 
 /// How often all start together; GDR_ROUNDS says another number.
 fn rounds() -> usize {
-    std::env::var("GDR_ROUNDS")
-        .ok()
-        .and_then(|rounds| rounds.parse().ok())
-        .unwrap_or(5)
+    std::env::var("GDR_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
 }
 
 /// Starts six at once, and waits for all.
 fn together(command: &str, home: &Path) -> Vec<Run> {
     let start = || {
-        let mut command = Gdr::new()
-            .args(command.split(' '))
-            .env("HOME", home)
-            .command();
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the built gdr starts")
+        let mut command = Gdr::new().args(command.split(' ')).env("HOME", home).command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the built gdr starts")
     };
     let children: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
-    let ended = children
-        .into_iter()
-        .map(|child| child.wait_with_output().expect("its output"));
+    let ended = children.into_iter().map(|child| child.wait_with_output().expect("its output"));
     ended
         .map(|output| Run {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -49,9 +37,7 @@ fn examine(seen: &mut BTreeMap<String, usize>, command: &str, runs: Vec<Run>, ac
     for run in runs {
         let text = run.stdout + &run.stderr;
         if text.contains("No such file") || !accepted.contains(&run.code) {
-            *seen
-                .entry(format!("{command}: {} {}", run.code, run.stderr))
-                .or_default() += 1;
+            *seen.entry(format!("{command}: {} {}", run.code, run.stderr)).or_default() += 1;
         }
     }
 }
@@ -80,10 +66,7 @@ fn concurrent_readers_agree() {
             let home = tempfile::tempdir().expect("a directory");
             let runs = together(&command, home.path());
             let outputs: BTreeSet<&String> = runs.iter().map(|run| &run.stdout).collect();
-            assert!(
-                command == "doctor" || outputs.len() == 1,
-                "{command}: {outputs:?}"
-            );
+            assert!(command == "doctor" || outputs.len() == 1, "{command}: {outputs:?}");
             examine(&mut seen, &command, runs, &[0, 1, 3]);
         }
     }

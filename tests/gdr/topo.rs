@@ -89,25 +89,15 @@ fn machines_match_expectations() {
         }
         let pair = |gpu: &str| {
             let pairs = document["pairs"].as_array().expect("pairs");
-            pairs
-                .iter()
-                .find(|pair| pair["device"] == gpu)
-                .expect("a pair of each GPU")
-                .clone()
+            pairs.iter().find(|pair| pair["device"] == gpu).expect("a pair of each GPU").clone()
         };
         for (gpu, best) in &expect.best_nic {
             assert_eq!(pair(gpu)["best"], serde_json::json!(best), "{name}: {gpu}");
         }
         for (gpu, verdict) in &expect.verdict {
-            assert_eq!(
-                pair(gpu)["verdict"],
-                verdict.replace(' ', "_"),
-                "{name}: {gpu}"
-            );
+            assert_eq!(pair(gpu)["verdict"], verdict.replace(' ', "_"), "{name}: {gpu}");
         }
-        let virtual_functions = devices
-            .iter()
-            .filter(|device| device["virtual_function"] == true);
+        let virtual_functions = devices.iter().filter(|device| device["virtual_function"] == true);
         let text = |device: &Value, field: &str| device[field].as_str().map(str::to_owned);
         let found: BTreeMap<String, Option<String>> = virtual_functions
             .filter_map(|device| Some((text(device, "label")?, text(device, "physical_function"))))
@@ -124,11 +114,7 @@ fn recorded_machines_match_nvidia_smi_classes() {
     for path in corpus() {
         let machine = Machine::from_corpus(&path);
         let dir = machine.laid_out();
-        cells += compare(
-            &path.display().to_string(),
-            &document(dir.path()),
-            &machine.matrix,
-        );
+        cells += compare(&path.display().to_string(), &document(dir.path()), &machine.matrix);
     }
     assert!(cells >= 100, "only {cells} cells were compared");
 }
@@ -141,28 +127,16 @@ fn output_equals_nvidia_smi() {
         let dir = machine.laid_out();
         for (sample, args) in samples() {
             let expected = machine.nvidia_smi(&sample).expect("a sample");
-            let run = Gdr::new()
-                .sysroot(dir.path())
-                .args(["topo"])
-                .args(&args)
-                .run();
+            let run = Gdr::new().sysroot(dir.path()).args(["topo"]).args(&args).run();
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name} {sample}");
-            assert_eq!(
-                run.stdout.as_bytes(),
-                expected,
-                "{name} {sample}:\n{}",
-                run.stdout
-            );
+            assert_eq!(run.stdout.as_bytes(), expected, "{name} {sample}:\n{}", run.stdout);
         }
     }
 }
 
 /// nvidia-smi's arguments, and gdr's.
 fn samples() -> Vec<(String, Vec<&'static str>)> {
-    let mut samples = vec![
-        ("topo-m".to_owned(), vec![]),
-        ("topo-mp".to_owned(), vec!["--pci"]),
-    ];
+    let mut samples = vec![("topo-m".to_owned(), vec![]), ("topo-mp".to_owned(), vec!["--pci"])];
     for letter in ["r", "w", "n", "a", "p"] {
         samples.push((format!("topo-p2p{letter}"), vec!["--p2p", letter]));
     }
@@ -187,19 +161,11 @@ fn snapshots_equal_nvidia_smi() {
             let from = [std::ffi::OsStr::new("--from"), snapshot.as_os_str()];
             let run = Gdr::new().args(["topo"]).args(from).args(&args).run();
             assert_eq!(run.code, 0, "{name} {sample}: {}", run.stderr);
-            assert_eq!(
-                run.stdout.as_bytes(),
-                expected,
-                "{name} {sample}:\n{}",
-                run.stdout
-            );
+            assert_eq!(run.stdout.as_bytes(), expected, "{name} {sample}:\n{}", run.stdout);
             compared += 1;
         }
     }
-    assert!(
-        compared >= 18,
-        "only {compared} outputs of nvidia-smi were compared"
-    );
+    assert!(compared >= 18, "only {compared} outputs of nvidia-smi were compared");
 }
 
 #[test]
@@ -207,18 +173,11 @@ fn reports_unknown_driver_branch() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n")
         .expect("the version");
-    let run = Gdr::new()
-        .sysroot(dir.path())
-        .args(["topo", "--format", "nvidia-smi"])
-        .run();
+    let run = Gdr::new().sysroot(dir.path()).args(["topo", "--format", "nvidia-smi"]).run();
     assert_eq!(run.code, 0);
     run.assert_stderr("no sample of nvidia-smi 470");
     // Before 515 NICs have their own names and no legend; before 545 nothing is underlined.
-    assert!(
-        run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"), "{}", run.stdout);
     assert!(!run.stdout.contains("NIC Legend"));
 }
 
@@ -226,10 +185,7 @@ fn reports_unknown_driver_branch() {
 fn nic_rows_and_legend_match_nvidia_smi() {
     let dir = Machine::load("numa-minus-one").laid_out();
     let text = topo(dir.path(), &["--format", "nvidia-smi"]);
-    let nic = text
-        .lines()
-        .find(|line| line.starts_with("NIC0\t"))
-        .expect("a NIC's row");
+    let nic = text.lines().find(|line| line.starts_with("NIC0\t")).expect("a NIC's row");
     assert!(nic.ends_with("\t\t\t\t"), "{nic:?}");
     assert!(text.ends_with("\n\n"), "{text:?}");
     assert!(text.contains("\nNIC Legend:\n\n  NIC0: mlx5_0\n"), "{text}");
@@ -245,38 +201,26 @@ fn path_has_every_hop() {
         .iter()
         .find(|path| path["class"]["known"] == "PXB")
         .expect("a PXB path");
-    let (from, to) = (
-        long["from"].as_str().expect("text"),
-        long["to"].as_str().expect("text"),
-    );
+    let (from, to) = (long["from"].as_str().expect("text"), long["to"].as_str().expect("text"));
     let text = topo(dir.path(), &["--path", from, to]);
     for hop in long["hops"].as_array().expect("hops") {
         assert!(text.contains(hop["bdf"].as_str().expect("text")), "{text}");
     }
-    assert!(
-        text.contains("where they meet") && text.contains("bottleneck: "),
-        "{text}"
-    );
+    assert!(text.contains("where they meet") && text.contains("bottleneck: "), "{text}");
 }
 
 #[test]
 fn path_to_nvme_needs_no_option() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let path = topo(dir.path(), &["--path", "GPU0", "nvme0"]);
-    assert!(
-        path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"),
-        "{path}"
-    );
+    assert!(path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"), "{path}");
 }
 
 #[test]
 fn pairs_print_settings() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let text = topo(dir.path(), &["--pairs"]);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("env "))
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("env ")).collect();
     assert_eq!(lines.len(), 8, "{text}");
     for (gpu, line) in lines.iter().enumerate() {
         assert!(
@@ -285,17 +229,13 @@ fn pairs_print_settings() {
         );
         let node = gpu / 4;
         assert!(
-            line.contains(&format!(
-                "numactl --cpunodebind={node} --membind={node} COMMAND"
-            )),
+            line.contains(&format!("numactl --cpunodebind={node} --membind={node} COMMAND")),
             "{line}"
         );
     }
     // Eight GPUs share eight NICs; none is picked twice.
-    let mut nics: Vec<&str> = lines
-        .iter()
-        .filter_map(|line| line.split("UCX_NET_DEVICES=").nth(1))
-        .collect();
+    let mut nics: Vec<&str> =
+        lines.iter().filter_map(|line| line.split("UCX_NET_DEVICES=").nth(1)).collect();
     nics.sort_unstable();
     nics.dedup();
     assert_eq!(nics.len(), 8, "{text}");
@@ -307,9 +247,7 @@ fn nvme_controllers_are_rows_on_request() {
     // A matrix wider than the output continues below: each row is there once in each part.
     let controllers = |args: &[&str]| {
         let text = topo(dir.path(), args);
-        let rows = text
-            .lines()
-            .filter_map(|line| line.split_whitespace().next());
+        let rows = text.lines().filter_map(|line| line.split_whitespace().next());
         let names: BTreeSet<&str> = rows.filter(|name| name.starts_with("NVME")).collect();
         names.len()
     };
@@ -332,11 +270,7 @@ fn colour_only_on_request() {
 fn check_fails_for_bad_best_nic() {
     let code = |name: &str| {
         let dir = Machine::load(name).laid_out();
-        Gdr::new()
-            .sysroot(dir.path())
-            .args(["topo", "--check"])
-            .run()
-            .code
+        Gdr::new().sysroot(dir.path()).args(["topo", "--check"]).run().code
     };
     assert_eq!(code("hgx-h100-8gpu-8nic"), 0);
     assert_eq!(code("numa-minus-one"), 1);

@@ -18,10 +18,7 @@ fn run(machine: &Machine, args: &[&str]) -> (String, i32) {
 
 /// The text without line breaks.
 fn unwrapped(text: &str) -> String {
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .filter(|word| *word != "#")
-        .collect();
+    let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "#").collect();
     words.join(" ")
 }
 
@@ -37,11 +34,7 @@ fn assert_text(machine: &Machine, args: &[&str], says: &[&str], never: &[&str]) 
 }
 
 fn in_a_guest(machine: &mut Value) {
-    let cpu = [
-        "processor\t: 0",
-        "vendor_id\t: GenuineIntel",
-        "flags\t\t: fpu hypervisor",
-    ];
+    let cpu = ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"];
     machine["files"]["proc/cpuinfo"] = json!(cpu);
 }
 
@@ -57,26 +50,12 @@ fn nccl(machine: &Machine) -> Vec<Vec<String>> {
     let devices = document["devices"].as_array().expect("devices");
     let label = |name: &Value| {
         let device = devices.iter().find(|device| device["name"] == *name);
-        device.expect("a device")["label"]
-            .as_str()
-            .expect("text")
-            .to_owned()
+        device.expect("a device")["label"].as_str().expect("text").to_owned()
     };
     let pairs = document["pairs"].as_array().expect("pairs").iter();
-    let gpus = pairs.filter(|pair| {
-        pair["device"]
-            .as_str()
-            .is_some_and(|name| name.starts_with("GPU"))
-    });
-    gpus.map(|pair| {
-        pair["nccl"]
-            .as_array()
-            .expect("NICs")
-            .iter()
-            .map(label)
-            .collect()
-    })
-    .collect()
+    let gpus =
+        pairs.filter(|pair| pair["device"].as_str().is_some_and(|name| name.starts_with("GPU")));
+    gpus.map(|pair| pair["nccl"].as_array().expect("NICs").iter().map(label).collect()).collect()
 }
 
 #[test]
@@ -88,12 +67,7 @@ fn a_guest_s_tree_is_no_proof() {
     assert_text(&guest, &["topo", "--pairs"], &says, &["good", "Move"]);
     assert_eq!(run(&guest, &["topo", "--check"]).1, 3);
     let far = Machine::load_changed("numa-minus-one", in_a_guest);
-    assert_text(
-        &far,
-        &["topo"],
-        &["NODE in the guest's tree"],
-        &["bad", "Move", "ACS"],
-    );
+    assert_text(&far, &["topo"], &["NODE in the guest's tree"], &["bad", "Move", "ACS"]);
     assert_text(
         &far,
         &["doctor", "--only", "pcie.locality", "--verbose"],
@@ -102,12 +76,7 @@ fn a_guest_s_tree_is_no_proof() {
     );
     // The option decides, as it does for doctor.
     let option = ["topo", "--platform", "bare-metal"];
-    assert_text(
-        &guest,
-        &option,
-        &["good: PIX, below one switch"],
-        &["guest"],
-    );
+    assert_text(&guest, &option, &["good: PIX, below one switch"], &["guest"]);
 }
 
 #[test]
@@ -143,9 +112,7 @@ fn the_first_screen_has_the_nic_of_each_gpu() {
     let (text, _) = run(&machine, &["topo"]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("GPU0 -> NIC"), "{text}");
-    let last = lines
-        .iter()
-        .position(|line| line.starts_with("GPU7 -> NIC"));
+    let last = lines.iter().position(|line| line.starts_with("GPU7 -> NIC"));
     assert!(last.is_some_and(|line| line < 24), "{text}");
     let rows = |text: &str, name: &str| {
         let cells = |line: &&str| line.starts_with(name) && line.contains("PIX");
@@ -167,12 +134,7 @@ fn the_first_screen_has_the_nic_of_each_gpu() {
             ["02:01.0"];
         port["below"]["04:00.0"]["link"] = json!(["32GT/s", 8]);
     });
-    assert_text(
-        &slow,
-        &["topo"],
-        &["31.5 GB/s, limited by the link of NIC0: PCIe 5.0 x8"],
-        &[],
-    );
+    assert_text(&slow, &["topo"], &["31.5 GB/s, limited by the link of NIC0: PCIe 5.0 x8"], &[]);
 }
 
 /// The NIC is on another root port, so the path leaves the GPU's switch over its narrower link.
@@ -199,9 +161,7 @@ fn a_bridge_that_limits_is_named() {
 fn nvlinks_that_are_unknown_leave_far_gpus_uncoloured() {
     let machine = Machine::load("numa-minus-one");
     let (text, _) = run(&machine, &["topo", "--color", "always"]);
-    let row = text
-        .lines()
-        .find(|line| line.contains("GPU0") && line.contains(" X"));
+    let row = text.lines().find(|line| line.contains("GPU0") && line.contains(" X"));
     let row = row.or(text.lines().find(|line| line.contains("GPU0\u{1b}[0m  X")));
     let row = row.expect("GPU0's row");
     assert_eq!(row.matches("\u{1b}[31mNODE").count(), 1, "{row:?}");
@@ -227,11 +187,7 @@ fn a_matrix_beside_lspci_knows_nvlinks() {
     std::fs::write(&file, text).expect("a file");
     let found = Gdr::new().args(["topo", "--from"]).args([&file]).run();
     assert!(found.stdout.contains("NV18"), "{}", found.stdout);
-    assert!(
-        !found.stdout.contains("NVLinks are unknown"),
-        "{}",
-        found.stdout
-    );
+    assert!(!found.stdout.contains("NVLinks are unknown"), "{}", found.stdout);
 }
 
 #[test]
@@ -256,12 +212,7 @@ fn a_card_moves_once_and_only_where_it_can() {
         &["Put another"],
     );
     let ac922 = corpus("ac922-4xv100-2xcx5.json");
-    assert_text(
-        &ac922,
-        &["topo"],
-        &["bad: NODE", "0-15 0 0004:04:00.0"],
-        &["Move", "Put another"],
-    );
+    assert_text(&ac922, &["topo"], &["bad: NODE", "0-15 0 0004:04:00.0"], &["Move", "Put another"]);
     assert_text(
         &ac922,
         &["topo", "--pairs"],
@@ -374,20 +325,11 @@ fn a_nic_of_the_gpu_s_switch_is_nearer_than_one_over_c2c() {
 fn unknown_numa_nodes_leave_host_bridges_apart() {
     let machine = Machine::load_changed("numa-minus-one", |machine| {
         machine["nodes"] = json!({});
-        for root in machine["roots"]
-            .as_object_mut()
-            .expect("roots")
-            .values_mut()
-        {
+        for root in machine["roots"].as_object_mut().expect("roots").values_mut() {
             root["numa"] = Value::Null;
         }
     });
-    assert_text(
-        &machine,
-        &["topo"],
-        &["bad: NODE or SYS, between host bridges"],
-        &["no partner"],
-    );
+    assert_text(&machine, &["topo"], &["bad: NODE or SYS, between host bridges"], &["no partner"]);
     assert_eq!(run(&machine, &["topo", "--check"]).1, 1);
 }
 
@@ -395,13 +337,8 @@ fn unknown_numa_nodes_leave_host_bridges_apart() {
 #[test]
 fn pairs_end_with_a_script_for_slurm() {
     let (text, _) = run(&Machine::load("hgx-h100-8gpu-8nic"), &["topo", "--pairs"]);
-    assert!(
-        unwrapped(&text).contains("Without it mlx5_1 also selects mlx5_10"),
-        "{text}"
-    );
-    let whole = text
-        .lines()
-        .find(|line| line.contains("NCCL_SOCKET_IFNAME="));
+    assert!(unwrapped(&text).contains("Without it mlx5_1 also selects mlx5_10"), "{text}");
+    let whole = text.lines().find(|line| line.contains("NCCL_SOCKET_IFNAME="));
     let whole = whole.expect("a line for the whole machine");
     assert_eq!(whole.matches("mlx5_").count(), 16, "{whole}");
     let script = text.split_once("case ").expect("a script").1;
@@ -420,10 +357,7 @@ fn pairs_end_with_a_script_for_slurm() {
             .env("SLURM_LOCALID", rank)
             .output()
             .expect("a shell");
-        (
-            String::from_utf8_lossy(&run.stdout).trim().to_owned(),
-            run.status.code(),
-        )
+        (String::from_utf8_lossy(&run.stdout).trim().to_owned(), run.status.code())
     };
     assert_eq!(rank("0"), ("mlx5_0:1".to_owned(), Some(0)));
     assert_eq!(rank("7"), ("mlx5_9:1".to_owned(), Some(0)));

@@ -28,9 +28,7 @@ fn gdr(gpus: &Value, directory: &Path) -> Gdr {
 fn tried(gpus: &Value) -> (Value, Vec<String>) {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
-    let run = gdr(gpus, directory.path())
-        .args(["__try-registration", "null"])
-        .run();
+    let run = gdr(gpus, directory.path()).args(["__try-registration", "null"]).run();
     let calls = fs::read_to_string(log).expect("calls");
     (answer(&run), calls.lines().map(str::to_owned).collect())
 }
@@ -43,30 +41,15 @@ fn answer(run: &Run) -> Value {
 /// The finding on the sound machine, whose GPU and NIC the first of those are.
 fn judged(answer: &Value) -> Value {
     let root = Machine::load("sound").laid_out();
-    fs::write(
-        root.path().join("gdr/registration.json"),
-        answer.to_string(),
-    )
-    .expect("a file");
+    fs::write(root.path().join("gdr/registration.json"), answer.to_string()).expect("a file");
     let run = Gdr::new()
         .sysroot(root.path())
-        .args([
-            "doctor",
-            "--live",
-            "--only",
-            "rdma.uar-map",
-            "--profile",
-            "async",
-        ])
+        .args(["doctor", "--live", "--only", "rdma.uar-map", "--profile", "async"])
         .args(["--format", "json"])
         .run();
     let report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-    assert_eq!(
-        report["findings"].as_array().map(Vec::len),
-        Some(1),
-        "{report:#}"
-    );
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(1), "{report:#}");
     report["findings"][0].clone()
 }
 
@@ -78,20 +61,12 @@ fn doorbell(answer: &Value, gpu: usize) -> &Value {
 #[ignore = "needs libmlx5"]
 fn maps_doorbell_on_each_gpu() {
     let (answer, calls) = tried(&json!({}));
-    assert_eq!(
-        answer["tried"].as_array().map(Vec::len),
-        Some(2),
-        "{answer:#}"
-    );
+    assert_eq!(answer["tried"].as_array().map(Vec::len), Some(2), "{answer:#}");
     for gpu in 0..2 {
         assert_eq!(*doorbell(&answer, gpu), json!("registered"), "{answer:#}");
     }
     let count = |name: &str| calls.iter().filter(|call| *call == name).count();
-    assert_eq!(
-        (count("cuMemHostRegister_v2"), count("cuMemHostUnregister")),
-        (2, 2),
-        "{calls:?}"
-    );
+    assert_eq!((count("cuMemHostRegister_v2"), count("cuMemHostUnregister")), (2, 2), "{calls:?}");
     let found = judged(&answer);
     assert_eq!(
         (&found["outcome"], &found["subject"]),
@@ -114,16 +89,10 @@ fn cuda_error_skips_one_gpu() {
         let refused = &doorbell(&answer, 0)["refused"];
         assert_eq!(refused["code"], code, "{answer:#}");
         let reason = refused["reason"].as_str().unwrap_or_default();
-        assert!(
-            reason.contains(&format!("cuMemHostRegister: {name} ({code})")),
-            "{reason}"
-        );
+        assert!(reason.contains(&format!("cuMemHostRegister: {name} ({code})")), "{reason}");
         assert_eq!(*doorbell(&answer, 1), json!("registered"), "{answer:#}");
         // Memory of the GPU is another matter.
-        assert!(
-            answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"].is_object(),
-            "{answer:#}"
-        );
+        assert!(answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"].is_object(), "{answer:#}");
         let found = judged(&answer);
         assert_eq!(found["outcome"], "fail", "{found:#}");
         for words in [words, &format!("CUDA error {code}"), "--hca proxy"] {
@@ -150,10 +119,7 @@ fn skips_unusable_gpu() {
     // A GPU without room for memory has a doorbell all the same.
     let full = json!({"errors": {"cuMemAlloc_v2": 2}});
     let (answer, _) = tried(&full);
-    assert!(
-        answer["tried"][0]["trial"]["not_tried"].is_object(),
-        "{answer:#}"
-    );
+    assert!(answer["tried"][0]["trial"]["not_tried"].is_object(), "{answer:#}");
     assert_eq!(*doorbell(&answer, 0), json!("registered"), "{answer:#}");
 }
 
@@ -169,9 +135,7 @@ fn reports_failed_and_shared_pages() {
     assert_eq!(*doorbell(&shared, 0), json!("registered"), "{shared:#}");
     // The provider maps pages when it opens the device.
     let none = denied("all");
-    let reason = doorbell(&none, 0)["closed"]["reason"]
-        .as_str()
-        .unwrap_or_default();
+    let reason = doorbell(&none, 0)["closed"]["reason"].as_str().unwrap_or_default();
     assert!(reason.starts_with("cannot open mlx5_0"), "{none:#}");
     let found = judged(&none);
     assert_eq!(found["outcome"], "unknown", "{found:#}");
@@ -195,16 +159,11 @@ fn probe_reports_unmappable_doorbell_first() {
         let report: Value = serde_json::from_str(&run.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
         let notes = report["notes"].to_string();
-        (
-            report["results"].as_array().expect("results").clone(),
-            notes,
-        )
+        (report["results"].as_array().expect("results").clone(), notes)
     };
     let named = |results: &[Value], beginning: &str| {
         let is_it = |result: &&Value| {
-            result["name"]
-                .as_str()
-                .is_some_and(|name| name.starts_with(beginning))
+            result["name"].as_str().is_some_and(|name| name.starts_with(beginning))
         };
         results.iter().filter(is_it).count()
     };
@@ -217,10 +176,7 @@ fn probe_reports_unmappable_doorbell_first() {
         "{first:#}"
     );
     assert_eq!(
-        (
-            named(&results, "async.doorbell"),
-            named(&results, "async.loopback")
-        ),
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
         (1, 1),
         "{results:#?}"
     );
@@ -229,19 +185,12 @@ fn probe_reports_unmappable_doorbell_first() {
     let first = &results[0];
     assert_eq!(first["verdict"], "impossible", "{results:#?}");
     let why = first["reason"].as_str().unwrap_or_default();
-    for words in [
-        "mlx5_0",
-        "CUDA_ERROR_NOT_PERMITTED (800)",
-        "gdr fix peer-mapping",
-        "--hca proxy",
-    ] {
+    for words in ["mlx5_0", "CUDA_ERROR_NOT_PERMITTED (800)", "gdr fix peer-mapping", "--hca proxy"]
+    {
         assert!(why.contains(words), "{why}");
     }
     assert_eq!(
-        (
-            named(&results, "async.doorbell"),
-            named(&results, "async.loopback")
-        ),
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
         (0, 0),
         "{results:#?}"
     );
@@ -249,9 +198,5 @@ fn probe_reports_unmappable_doorbell_first() {
     assert_eq!(named(&results, "async.pingpong"), 0, "{results:#?}");
     assert!(!notes.contains("The HCA is"), "{notes}");
     // What needs no NIC is there all the same.
-    assert_eq!(
-        named(&results, "async.poll.host.latency"),
-        1,
-        "{results:#?}"
-    );
+    assert_eq!(named(&results, "async.poll.host.latency"), 1, "{results:#?}");
 }

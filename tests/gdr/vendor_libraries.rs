@@ -109,50 +109,17 @@ fn doctor_says_what_a_library_did_and_leaves_no_process() {
     let directory = library();
     let nothing = ("skip", "No vendor library that is installed hangs");
     let cases = [
-        (
-            "hangs",
-            ("unknown", "did not answer within 1 s and was stopped"),
-        ),
-        (
-            "forks and hangs",
-            ("unknown", "did not answer within 1 s and was stopped"),
-        ),
-        (
-            "stops its group",
-            ("unknown", "did not answer within 1 s and was stopped"),
-        ),
+        ("hangs", ("unknown", "did not answer within 1 s and was stopped")),
+        ("forks and hangs", ("unknown", "did not answer within 1 s and was stopped")),
+        ("stops its group", ("unknown", "did not answer within 1 s and was stopped")),
         (
             "crashes",
-            (
-                "warn",
-                "libcuda.so.1 crashed the process that reads it (signal: 6 (SIGABRT)",
-            ),
+            ("warn", "libcuda.so.1 crashed the process that reads it (signal: 6 (SIGABRT)"),
         ),
-        (
-            "exits",
-            (
-                "warn",
-                "ended the process that reads it, without an answer (exit status: 7)",
-            ),
-        ),
-        (
-            "kills its parent",
-            (
-                "warn",
-                "killed the process that reads it (signal: 9 (SIGKILL))",
-            ),
-        ),
-        (
-            "kills its group",
-            (
-                "warn",
-                "killed the process that reads it (signal: 9 (SIGKILL))",
-            ),
-        ),
-        (
-            "writes everywhere",
-            ("warn", "wrote more than 16 MiB into the answer"),
-        ),
+        ("exits", ("warn", "ended the process that reads it, without an answer (exit status: 7)")),
+        ("kills its parent", ("warn", "killed the process that reads it (signal: 9 (SIGKILL))")),
+        ("kills its group", ("warn", "killed the process that reads it (signal: 9 (SIGKILL))")),
+        ("writes everywhere", ("warn", "wrote more than 16 MiB into the answer")),
         // CUDA_ERROR_NO_DEVICE is an answer.
         ("prints", nothing),
         ("forks", nothing),
@@ -178,11 +145,7 @@ fn doctor_says_what_a_library_did_and_leaves_no_process() {
 fn a_probe_survives_a_library_that_kills_its_parent() {
     let directory = library();
     for does in ["forks and hangs", "kills its parent"] {
-        let run = with(
-            directory.path(),
-            does,
-            &["probe", "copy", "--format", "json"],
-        );
+        let run = with(directory.path(), does, &["probe", "copy", "--format", "json"]);
         let report: Value = serde_json::from_str(&run.stdout)
             .unwrap_or_else(|error| panic!("{does}: {error}: {} {}", run.code, run.stderr));
         let what = report.to_string();
@@ -202,13 +165,7 @@ fn names_the_limit_that_is_too_small() {
             2,
             "the number of open files is limited to 8 (ulimit -n)",
         ),
-        (
-            "-s",
-            "64",
-            "doctor",
-            2,
-            "the stack is limited to 64 KiB (ulimit -s)",
-        ),
+        ("-s", "64", "doctor", 2, "the stack is limited to 64 KiB (ulimit -s)"),
         ("-s", "64", "--version", 2, "raise it with ulimit -s 1024"),
         (
             "-v",
@@ -218,20 +175,13 @@ fn names_the_limit_that_is_too_small() {
             "the address space is limited to 100000 KiB",
         ),
     ] {
-        let script = format!(
-            "ulimit {option} {limit}; exec {} {args}",
-            env!("CARGO_BIN_EXE_gdr")
-        );
+        let script = format!("ulimit {option} {limit}; exec {} {args}", env!("CARGO_BIN_EXE_gdr"));
         let script = match std::env::var("GDR_TEST_PROGRAM") {
             Ok(program) => format!("ulimit {option} {limit}; exec {program} {args}"),
             Err(_) => script,
         };
         let mut shell = std::process::Command::new("/bin/sh");
-        let run = shell
-            .args(["-c", &script])
-            .env("RUST_BACKTRACE", "1")
-            .output()
-            .expect("sh runs");
+        let run = shell.args(["-c", &script]).env("RUST_BACKTRACE", "1").output().expect("sh runs");
         let text = [run.stdout, run.stderr].concat();
         let text = String::from_utf8_lossy(&text).replace("\n", " ");
         assert_eq!(run.status.code(), Some(code), "{args}: {text}");
@@ -246,14 +196,8 @@ fn names_the_limit_that_is_too_small() {
 fn probe_names_the_variable_that_hides_all_gpus() {
     let directory = library();
     for (value, words) in [
-        (
-            "",
-            "CUDA_VISIBLE_DEVICES is empty, which hides every GPU: unset it",
-        ),
-        (
-            "7",
-            "CUDA_VISIBLE_DEVICES=7 hides every GPU if its first one does not exist",
-        ),
+        ("", "CUDA_VISIBLE_DEVICES is empty, which hides every GPU: unset it"),
+        ("7", "CUDA_VISIBLE_DEVICES=7 hides every GPU if its first one does not exist"),
     ] {
         let run = Gdr::new()
             .args(["probe", "copy", "--format", "json"])

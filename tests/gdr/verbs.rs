@@ -17,9 +17,7 @@ fn answer(library: &Path, trials: bool, change: impl FnOnce(&mut Value)) -> Valu
     let gdr = verbs::environment(library, file.path())
         .into_iter()
         .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-    let run = gdr
-        .args(["__read-verbs", &json!({"trials": trials}).to_string()])
-        .run();
+    let run = gdr.args(["__read-verbs", &json!({"trials": trials}).to_string()]).run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
@@ -72,9 +70,7 @@ fn reports_failing_calls() {
     assert_eq!(no_domain["dmabuf"]["failed"]["code"], 12, "{no_domain}");
     assert_eq!(no_domain["regions"], json!({"known": 16_777_216}));
 
-    let none = answer(&library, true, |machine| {
-        machine["verbs"]["devices"] = json!([])
-    });
+    let none = answer(&library, true, |machine| machine["verbs"]["devices"] = json!([]));
     assert_eq!(none["read"]["devices"], json!([]));
     let one = answer(&library, false, |machine| {
         machine["verbs"]["devices"] = json!([{"name": "mlx5_0"}]);
@@ -83,9 +79,7 @@ fn reports_failing_calls() {
     let error = &failing(&library, false, "ibv_get_device_list", 1)["failed"];
     assert_eq!(error["code"], 1, "{error}");
     assert!(
-        error["reason"]
-            .as_str()
-            .is_some_and(|reason| reason.contains("cannot list RDMA devices")),
+        error["reason"].as_str().is_some_and(|reason| reason.contains("cannot list RDMA devices")),
         "{error}"
     );
 }
@@ -95,10 +89,7 @@ fn old_library_lacks_functions() {
     let library = verbs::build_old().expect("the simulated library");
     let old = &answer(&library, true, |_| ())["read"];
     assert_eq!(old["reg_dmabuf_mr"], json!({"known": false}));
-    assert_eq!(
-        old["trials"]["mlx5_0"]["opened"]["dmabuf"], "not_asked",
-        "{old}"
-    );
+    assert_eq!(old["trials"]["mlx5_0"]["opened"]["dmabuf"], "not_asked", "{old}");
 }
 
 #[test]

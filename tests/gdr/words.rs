@@ -73,21 +73,12 @@ const PHRASES: [&str; 13] = [
 ];
 
 /// Lists and records of old output, which keep the old words.
-const EXEMPT: [&str; 4] = [
-    "docs/glossary.md",
-    "docs/measured",
-    "tests/gdr/words.rs",
-    "tests/data",
-];
+const EXEMPT: [&str; 4] = ["docs/glossary.md", "docs/measured", "tests/gdr/words.rs", "tests/data"];
 
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         if path.is_dir() {
             if name != "target" && name != "corpus" && name != "artifacts" {
                 files(&path, found);
@@ -110,34 +101,15 @@ fn has_word(line: &str, word: &str) -> bool {
 fn repository_has_no_retired_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = Vec::new();
-    for part in [
-        "benches",
-        "completions",
-        "crates",
-        "docs",
-        "fuzz",
-        "profiles",
-        "src",
-        "tests",
-    ] {
+    for part in ["benches", "completions", "crates", "docs", "fuzz", "profiles", "src", "tests"] {
         files(&root.join(part), &mut paths);
     }
-    for name in [
-        "README.md",
-        "DESIGN.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-    ] {
+    for name in ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
         paths.push(root.join(name));
     }
     let (mut read, mut found) = (0, Vec::new());
     for path in paths {
-        let name = path
-            .strip_prefix(root)
-            .expect("below the root")
-            .display()
-            .to_string();
+        let name = path.strip_prefix(root).expect("below the root").display().to_string();
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -148,11 +120,7 @@ fn repository_has_no_retired_words() {
         for (number, line) in text.lines().enumerate() {
             let words = IDENTIFIERS.iter().filter(|word| has_word(line, word));
             let phrases = PHRASES.iter().filter(|phrase| line.contains(*phrase));
-            found.extend(
-                words
-                    .chain(phrases)
-                    .map(|old| format!("{name}:{}: {old}", number + 1)),
-            );
+            found.extend(words.chain(phrases).map(|old| format!("{name}:{}: {old}", number + 1)));
         }
     }
     assert!(read > 1000, "only {read} files were read");
@@ -163,10 +131,7 @@ fn repository_has_no_retired_words() {
 fn binary_has_no_retired_sentences() {
     let binary = fs::read(env!("CARGO_BIN_EXE_gdr")).expect("the binary");
     let text = String::from_utf8_lossy(&binary);
-    assert!(
-        text.contains("dma-buf"),
-        "the strings of the binary are not readable"
-    );
+    assert!(text.contains("dma-buf"), "the strings of the binary are not readable");
     for phrase in PHRASES {
         assert!(!text.contains(phrase), "in the binary: {phrase}");
     }

@@ -66,12 +66,7 @@ impl<'de> Deserialize<'de> for Bar {
         let address = text(3)
             .and_then(|a| u64::from_str_radix(a.trim_start_matches("0x"), 16).ok())
             .unwrap_or(0);
-        Ok(Self {
-            index,
-            size,
-            kind,
-            address,
-        })
+        Ok(Self { index, size, kind, address })
     }
 }
 
@@ -106,16 +101,11 @@ pub fn place(devices: &mut [Device]) {
 
 /// The text of sysfs `resource`: BARs, ROM, SR-IOV BARs, and a bridge's windows (all closed).
 pub fn resource(device: &Device) -> String {
-    let lines = device
-        .resource_lines
-        .unwrap_or(if device.is_bridge() { 17 } else { 13 });
+    let lines = device.resource_lines.unwrap_or(if device.is_bridge() { 17 } else { 13 });
     (0..lines)
         .map(|index| {
-            let (start, end, flags) = device
-                .bars
-                .iter()
-                .find(|bar| bar.index == index)
-                .map_or((0, 0, 0), |bar| {
+            let (start, end, flags) =
+                device.bars.iter().find(|bar| bar.index == index).map_or((0, 0, 0), |bar| {
                     (bar.address, bar.address + bar.size - 1, bar.kind.flags())
                 });
             format!("0x{start:016x} 0x{end:016x} 0x{flags:016x}\n")

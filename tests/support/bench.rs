@@ -39,10 +39,7 @@ impl Bench {
 
     /// Runs a copy of gdr that only its owner can change.
     pub fn with_safe_binary(self) -> Self {
-        Self {
-            binary: Some(SafeBinary::new()),
-            ..self
-        }
+        Self { binary: Some(SafeBinary::new()), ..self }
     }
 
     /// The gdr to run.
@@ -67,10 +64,7 @@ impl Bench {
     pub fn tool(&self, name: &str, script: &str) {
         let path = self.tools().join(name);
         let log = self.tools().join("calls");
-        let text = format!(
-            "#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n",
-            log.display()
-        );
+        let text = format!("#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n", log.display());
         fs::write(&path, text).expect("a program");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its permissions");
     }
@@ -80,16 +74,11 @@ impl Bench {
         let log = self.tools().join("calls");
         let text = fs::read_to_string(&log).unwrap_or_default();
         let _ = fs::remove_file(log);
-        text.lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect()
+        text.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
     pub fn gdr(&self, args: &[&str]) -> Run {
-        Gdr::of(self.binary())
-            .args(args)
-            .sysroot(&self.root())
-            .run()
+        Gdr::of(self.binary()).args(args).sysroot(&self.root()).run()
     }
 
     /// A repair or an undo with the programs of [`Bench::tools`].
@@ -106,10 +95,7 @@ impl Bench {
             serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
         let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
         let findings = report["findings"].as_array().expect("findings");
-        findings
-            .iter()
-            .map(|f| (text(f, "subject"), text(f, "outcome")))
-            .collect()
+        findings.iter().map(|f| (text(f, "subject"), text(f, "outcome"))).collect()
     }
 
     /// Outcome of a check for a subject with the profile `rdma`.
@@ -185,18 +171,13 @@ fn walk(root: &Path, directory: &Path, found: &mut BTreeMap<PathBuf, Entry>) {
                 }
                 Vec::new()
             }
-            (_, true, _) => fs::read_link(&path)
-                .expect("a link")
-                .into_os_string()
-                .into_encoded_bytes(),
+            (_, true, _) => {
+                fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes()
+            }
             (_, _, true) => fs::read(&path).expect("a file"),
             _ => Vec::new(),
         };
-        let entry = Entry {
-            mode: meta.mode(),
-            owner: (meta.uid(), meta.gid()),
-            content,
-        };
+        let entry = Entry { mode: meta.mode(), owner: (meta.uid(), meta.gid()), content };
         found.insert(inner, entry);
     }
 }

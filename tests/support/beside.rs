@@ -10,31 +10,15 @@ impl Bench {
     /// Runs a shell script in the machine's root directory, which must end well.
     pub fn root_command(&self, script: &str) {
         let mut shell = Command::new("sh");
-        let output = shell
-            .args(["-c", script])
-            .current_dir(self.root())
-            .output()
-            .expect("a shell");
-        assert!(
-            output.status.success(),
-            "{script}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = shell.args(["-c", script]).current_dir(self.root()).output().expect("a shell");
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Runs one of the programs of [`Bench::tools`], as somebody at the machine would.
     pub fn run_tool(&self, name: &str, args: &[&str]) {
         let mut tool = Command::new(self.tools().join(name));
-        let output = tool
-            .args(args)
-            .env("GDR_ROOT", self.root())
-            .output()
-            .expect("a program");
-        assert!(
-            output.status.success(),
-            "{name}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = tool.args(args).env("GDR_ROOT", self.root()).output().expect("a program");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         self.calls();
     }
 
@@ -50,19 +34,10 @@ impl Bench {
             }
         }
         let mut analyze = Command::new("systemd-analyze");
-        analyze
-            .arg("verify")
-            .arg(format!("--root={}", self.root().display()))
-            .arg(unit);
-        let output = analyze
-            .env("LC_ALL", "C")
-            .output()
-            .expect("systemd-analyze");
+        analyze.arg("verify").arg(format!("--root={}", self.root().display())).arg(unit);
+        let output = analyze.env("LC_ALL", "C").output().expect("systemd-analyze");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            output.status.success() || !said.is_empty(),
-            "it failed without a word"
-        );
+        assert!(output.status.success() || !said.is_empty(), "it failed without a word");
         said
     }
 
@@ -73,10 +48,7 @@ impl Bench {
         let script =
             "find . -path \"*$1*\" ! -type d -print0 | tar --null -T - -cf - | tar -xf - -C \"$2\"";
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", script, "sh", part])
-            .arg(to)
-            .current_dir(other);
+        shell.args(["-c", script, "sh", part]).arg(to).current_dir(other);
         assert!(shell.status().expect("a shell").success());
     }
 }

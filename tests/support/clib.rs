@@ -65,19 +65,11 @@ pub fn check_dynamic_section(library: &Path, soname: &str) -> String {
     };
     assert_eq!(values("(SONAME)"), [soname]);
     let needed = values("(NEEDED)");
-    let known = [
-        "libc.so.6",
-        "libgcc_s.so.1",
-        "ld-linux-x86-64.so.2",
-        "ld-linux-aarch64.so.1",
-    ];
+    let known = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
     for library in &needed {
         // A sanitized build is no library that ships.
         let sanitizer = std::env::var_os("GDR_TEST_CFLAGS").is_some() && library.contains("asan");
-        assert!(
-            known.contains(&library.as_str()) || sanitizer,
-            "needs {library}"
-        );
+        assert!(known.contains(&library.as_str()) || sanitizer, "needs {library}");
     }
     assert!(needed.iter().any(|library| library == "libc.so.6"));
     assert!(values("(RUNPATH)").is_empty() && values("(RPATH)").is_empty());
@@ -109,9 +101,7 @@ pub fn check_layout(library: &Path, name: &str, arguments: &[String]) {
             .args(flags())
             .output();
         succeed(compiler, &output.expect("a compiler"));
-        let output = Command::new(&program)
-            .env("LD_LIBRARY_PATH", directory.path())
-            .output();
+        let output = Command::new(&program).env("LD_LIBRARY_PATH", directory.path()).output();
         succeed(language, &output.expect("the program just compiled"));
     }
 }

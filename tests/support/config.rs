@@ -24,11 +24,7 @@ pub fn config(device: &Device, around: Around) -> Vec<u8> {
     let Some(given) = &device.config else {
         return Space::of(device, around).0;
     };
-    let mut space = if given.raw {
-        Space(vec![0; 4096])
-    } else {
-        Space::of(device, around)
-    };
+    let mut space = if given.raw { Space(vec![0; 4096]) } else { Space::of(device, around) };
     for (at, hex) in &given.bytes {
         let at = usize::from_str_radix(at, 16).expect("offsets in config are hexadecimal");
         let bytes = unhex(hex);
@@ -74,11 +70,7 @@ impl Space {
         // A virtual function reads all ones here; only sysfs knows what it is.
         let virtual_function = device.vf_of.is_some();
         let id = |given: u32| {
-            if virtual_function {
-                0xffff
-            } else {
-                given as u16
-            }
+            if virtual_function { 0xffff } else { given as u16 }
         };
         self.put16(0x00, id(device.vendor.0));
         self.put16(0x02, id(device.device.0));
@@ -121,10 +113,7 @@ impl Space {
         let largest = payload(device.mps_max.unwrap_or(512));
         // Extended tags, role-based error reporting; function level reset for endpoints.
         let reset = u32::from(endpoint) << 28;
-        self.put32(
-            EXPRESS + 0x04,
-            u32::from(largest) | 1 << 5 | 1 << 15 | reset,
-        );
+        self.put32(EXPRESS + 0x04, u32::from(largest) | 1 << 5 | 1 << 15 | reset);
         let control = u16::from(device.relaxed_ordering) << 4
             | payload(device.mps.unwrap_or(256)) << 5
             | 1 << 11
@@ -133,20 +122,14 @@ impl Space {
         let number = u32::from(device.port_number) << 24;
         if let Some((speed, width)) = &device.max_link {
             let code = speed_code(speed);
-            self.put32(
-                EXPRESS + 0x0c,
-                u32::from(code) | u32::from(*width) << 4 | number,
-            );
+            self.put32(EXPRESS + 0x0c, u32::from(code) | u32::from(*width) << 4 | number);
             self.put32(EXPRESS + 0x2c, ((1 << code) - 1) << 1);
             self.put16(EXPRESS + 0x30, u16::from(code));
         } else {
             self.put32(EXPRESS + 0x0c, number);
         }
         if let Some((speed, width)) = &device.link {
-            self.put16(
-                EXPRESS + 0x12,
-                u16::from(speed_code(speed)) | u16::from(*width) << 4,
-            );
+            self.put16(EXPRESS + 0x12, u16::from(speed_code(speed)) | u16::from(*width) << 4);
         }
     }
 }

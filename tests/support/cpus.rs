@@ -11,10 +11,7 @@ pub fn lay_out(machine: &Machine, dir: &Path) {
     let root = Root::new(dir);
     for (node, cpus) in &machine.nodes {
         let members = numbers(cpus);
-        root.line(
-            &format!("sys/devices/system/node/node{node}/cpumap"),
-            mask(&members),
-        );
+        root.line(&format!("sys/devices/system/node/node{node}/cpumap"), mask(&members));
         for cpu in &members {
             let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
             root.line(&format!("{topology}/core_id"), cpu);
@@ -25,15 +22,10 @@ pub fn lay_out(machine: &Machine, dir: &Path) {
     }
     for device in &machine.devices {
         // A recorded machine says no device's CPUs; a kernel would, from its node.
-        let node = device
-            .numa
-            .and_then(|node| machine.nodes.get(&u32::try_from(node).ok()?));
+        let node = device.numa.and_then(|node| machine.nodes.get(&u32::try_from(node).ok()?));
         let cpus = machine.local_cpus(device).or_else(|| node.cloned());
         let path = format!("{}/local_cpus", machine.place(device));
-        root.line(
-            &path,
-            mask(&numbers(&cpus.unwrap_or_else(|| machine.all_cpus()))),
-        );
+        root.line(&path, mask(&numbers(&cpus.unwrap_or_else(|| machine.all_cpus()))));
     }
     for device in &machine.devices {
         if let Some(name) = &device.nvme {
@@ -51,9 +43,6 @@ pub fn mask(members: &[u32]) -> String {
         let own = members.iter().filter(|member| *member / 32 == at);
         own.fold(0_u32, |bits, member| bits | 1 << (member % 32))
     };
-    let words: Vec<String> = (0..words)
-        .rev()
-        .map(|at| format!("{:08x}", word(at)))
-        .collect();
+    let words: Vec<String> = (0..words).rev().map(|at| format!("{:08x}", word(at))).collect();
     words.join(",")
 }

@@ -160,9 +160,7 @@ impl<'de> Deserialize<'de> for Hex {
             }
             _ => None,
         };
-        number
-            .map(Self)
-            .ok_or_else(|| D::Error::custom("a hexadecimal text or a number is wanted"))
+        number.map(Self).ok_or_else(|| D::Error::custom("a hexadecimal text or a number is wanted"))
     }
 }
 
@@ -173,7 +171,5 @@ fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<
         Value::String(name) => serde_json::json!({ "name": name }),
         other => other,
     };
-    serde_json::from_value(value)
-        .map(Some)
-        .map_err(D::Error::custom)
+    serde_json::from_value(value).map(Some).map_err(D::Error::custom)
 }

@@ -16,10 +16,8 @@ pub type Classes = BTreeMap<(String, String), Option<String>>;
 
 /// Every machine of this repository, and the recorded ones where they are, each laid out.
 pub fn everywhere() -> Vec<(String, Machine, TempDir)> {
-    let mut machines: Vec<(String, Machine)> = names()
-        .into_iter()
-        .map(|n| (n.clone(), Machine::load(&n)))
-        .collect();
+    let mut machines: Vec<(String, Machine)> =
+        names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
     for path in corpus() {
         machines.push((path.display().to_string(), Machine::from_corpus(&path)));
     }
@@ -32,9 +30,7 @@ pub fn everywhere() -> Vec<(String, Machine, TempDir)> {
 
 /// The classes that `gdr topo` gives; none where it lists no device.
 pub fn classes(gdr: Gdr) -> Option<Classes> {
-    let run = gdr
-        .args(["topo", "--format", "json", "--nvme", "--pci"])
-        .run();
+    let run = gdr.args(["topo", "--format", "json", "--nvme", "--pci"]).run();
     if run.code != 0 {
         return None;
     }
@@ -87,13 +83,8 @@ pub fn limited(file: &Path) -> Run {
 /// kernel-boot/rdma_topo in rdma-core: a list, sorted by address, of each function's files, without those whose class is
 /// a host bridge, an ISA bridge or a system peripheral; bytes are deflated (RFC 1950) and written in base64.
 pub fn rdma_topo(machine: &Machine, root: &Path) -> Vec<u8> {
-    const LEFT_OUT: [u32; 6] = [
-        0x06_0000, 0x06_0100, 0x08_0700, 0x08_8000, 0x11_0100, 0x13_0000,
-    ];
-    let listed = machine
-        .devices
-        .iter()
-        .filter(|d| !LEFT_OUT.contains(&d.class.0));
+    const LEFT_OUT: [u32; 6] = [0x06_0000, 0x06_0100, 0x08_0700, 0x08_8000, 0x11_0100, 0x13_0000];
+    let listed = machine.devices.iter().filter(|d| !LEFT_OUT.contains(&d.class.0));
     let items = listed.map(|device| {
         let here = root.join(machine.place(device));
         let text = |name: &str| std::fs::read_to_string(here.join(name)).ok();
@@ -104,9 +95,8 @@ pub fn rdma_topo(machine: &Machine, root: &Path) -> Vec<u8> {
         for class in ["drm", "infiniband", "net", "nvme"] {
             if let Ok(entries) = std::fs::read_dir(here.join(class)) {
                 let entries = entries.filter_map(Result::ok);
-                let found: Vec<String> = entries
-                    .filter_map(|e| e.file_name().into_string().ok())
-                    .collect();
+                let found: Vec<String> =
+                    entries.filter_map(|e| e.file_name().into_string().ok()).collect();
                 subsystems.insert(class.to_owned(), json!(found));
             }
         }
@@ -134,12 +124,7 @@ pub(super) fn packed(bytes: &[u8]) -> String {
         a = (a + u32::from(*byte)) % 65_521;
         b = (b + a) % 65_521;
     }
-    let head = [
-        &[0x78, 0x01, 0x01][..],
-        &length.to_le_bytes(),
-        &(!length).to_le_bytes(),
-    ]
-    .concat();
+    let head = [&[0x78, 0x01, 0x01][..], &length.to_le_bytes(), &(!length).to_le_bytes()].concat();
     let frame = [&head, bytes, &(b << 16 | a).to_be_bytes()].concat();
     base64(&frame)
 }
@@ -148,16 +133,11 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {
-        let bits = (0..3).fold(0_u32, |bits, at| {
-            bits << 8 | u32::from(*three.get(at).unwrap_or(&0))
-        });
+        let bits =
+            (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(*three.get(at).unwrap_or(&0)));
         for at in 0..4 {
             let digit = bits >> (18 - 6 * at) & 63;
-            text.push(if at > three.len() {
-                '='
-            } else {
-                char::from(ALPHABET[digit as usize])
-            });
+            text.push(if at > three.len() { '=' } else { char::from(ALPHABET[digit as usize]) });
         }
     }
     text

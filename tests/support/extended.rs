@@ -90,10 +90,7 @@ fn resizable(device: &Device, rebar: &Rebar) -> (u16, Vec<u8>) {
     let capability = (rebar_mask(rebar) << 4) as u32;
     let control = rebar.bar as u32 | 1 << 5 | megabytes_log2(now.size) << 8;
     let body = [capability, control];
-    (
-        0x0015,
-        body.iter().flat_map(|dword| dword.to_le_bytes()).collect(),
-    )
+    (0x0015, body.iter().flat_map(|dword| dword.to_le_bytes()).collect())
 }
 
 /// The sizes a BAR can have: bit n is 2^n MiB, as sysfs `resourceN_resize` prints it.

@@ -25,11 +25,9 @@ impl Content {
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.clone().into_bytes(),
-            Self::Lines(lines) => lines
-                .iter()
-                .flat_map(|line| [line.as_str(), "\n"])
-                .collect::<String>()
-                .into_bytes(),
+            Self::Lines(lines) => {
+                lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>().into_bytes()
+            }
             Self::Bytes { hex } => unhex(hex),
         }
     }
@@ -41,17 +39,12 @@ pub fn unhex(text: &str) -> Vec<u8> {
         .chars()
         .filter(|c| !c.is_whitespace())
         .map(|c| {
-            let digit = c
-                .to_digit(16)
-                .unwrap_or_else(|| panic!("'{text}' is not hexadecimal"));
+            let digit = c.to_digit(16).unwrap_or_else(|| panic!("'{text}' is not hexadecimal"));
             digit as u8
         })
         .collect();
     assert!(digits.len().is_multiple_of(2), "'{text}' has half a byte");
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// A fake root directory. Paths are relative to it, without a leading slash.
@@ -131,7 +124,5 @@ fn relative(from: &str, to: &str) -> String {
     let here = &from[..from.len() - 1];
     let common = here.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = std::iter::repeat_n("..", here.len() - common);
-    up.chain(to[common..].iter().copied())
-        .collect::<Vec<_>>()
-        .join("/")
+    up.chain(to[common..].iter().copied()).collect::<Vec<_>>().join("/")
 }

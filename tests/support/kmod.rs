@@ -34,19 +34,13 @@ impl Kmod {
     pub fn new(root: &Path, modules: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         with_modules(dir.path(), modules);
-        Self {
-            root: root.to_owned(),
-            modules: dir,
-        }
+        Self { root: root.to_owned(), modules: dir }
     }
 
     /// The lines of `modprobe --showconfig` that begin with this, the kernel's own aliases left out.
     pub fn config(&self, start: &str) -> Vec<String> {
         let text = self.run(&["--showconfig"]);
-        let own = text
-            .split("# End of configuration files")
-            .next()
-            .unwrap_or_default();
+        let own = text.split("# End of configuration files").next().unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with(start));
         lines.map(str::to_owned).collect()
     }
@@ -63,11 +57,7 @@ impl Kmod {
 
     fn follow(&self, asked: &[&str]) -> Option<Loaded> {
         let directory = self.modules.path().display().to_string();
-        let args = [
-            &["-d", directory.as_str(), "-S", "6.8.0", "--show-depends"],
-            asked,
-        ]
-        .concat();
+        let args = [&["-d", directory.as_str(), "-S", "6.8.0", "--show-depends"], asked].concat();
         let text = self.run(&args);
         let line = text.lines().last()?.trim();
         if let Some(rest) = line.strip_prefix("insmod ") {
@@ -146,10 +136,6 @@ fn with_modules(root: &Path, names: &[&str]) {
     }
     fs::write(directory.join("modules.order"), "").expect("a file");
     fs::write(directory.join("modules.builtin"), "").expect("a file");
-    let depmod = Command::new("depmod")
-        .arg("-b")
-        .arg(root)
-        .arg("6.8.0")
-        .status();
+    let depmod = Command::new("depmod").arg("-b").arg(root).arg("6.8.0").status();
     assert!(depmod.expect("depmod runs").success());
 }

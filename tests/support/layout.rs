@@ -12,10 +12,7 @@ use super::sysfs;
 
 /// Lays the machine out below `dir`.
 pub fn lay_out(machine: &Machine, dir: &Path) {
-    let layout = Layout {
-        machine,
-        root: Root::new(dir),
-    };
+    let layout = Layout { machine, root: Root::new(dir) };
     layout.root.dir("sys/bus/pci/devices");
     for device in &machine.devices {
         layout.device(device);
@@ -34,27 +31,21 @@ impl Layout<'_> {
     fn device(&self, device: &Device) {
         let here = self.machine.place(device);
         let at = |name: &str| format!("{here}/{name}");
-        self.root
-            .put(&at("config"), config(device, self.around(device)));
+        self.root.put(&at("config"), config(device, self.around(device)));
         self.attributes(device, &here);
-        self.root.link(
-            &format!("sys/bus/pci/devices/{}", device.bdf),
-            here.as_str(),
-        );
+        self.root.link(&format!("sys/bus/pci/devices/{}", device.bdf), here.as_str());
         self.root.link(&at("subsystem"), "sys/bus/pci");
         if let Some(driver) = &device.driver {
             let driver = format!("sys/bus/pci/drivers/{driver}");
             self.root.dir(&driver);
             self.root.link(&at("driver"), &driver);
-            self.root
-                .link(&format!("{driver}/{}", device.bdf), here.as_str());
+            self.root.link(&format!("{driver}/{}", device.bdf), here.as_str());
         }
         if let Some(group) = device.iommu_group {
             let group = format!("sys/kernel/iommu_groups/{group}");
             let kind = device.iommu.as_deref().unwrap_or("identity");
             self.root.line(&format!("{group}/type"), kind);
-            self.root
-                .link(&format!("{group}/devices/{}", device.bdf), here.as_str());
+            self.root.link(&format!("{group}/devices/{}", device.bdf), here.as_str());
             self.root.link(&at("iommu_group"), &group);
         }
         self.virtual_functions(device, &here);
@@ -68,9 +59,8 @@ impl Layout<'_> {
 
     fn attributes(&self, device: &Device, here: &str) {
         let line = |name: &str, text: String| self.root.line(&format!("{here}/{name}"), text);
-        let (subvendor, subdevice) = device
-            .subsystem
-            .map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+        let (subvendor, subdevice) =
+            device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
         line("vendor", format!("0x{:04x}", device.vendor.0));
         line("device", format!("0x{:04x}", device.device.0));
         line("class", format!("0x{:06x}", device.class.0));
@@ -106,15 +96,10 @@ impl Layout<'_> {
 
     fn virtual_functions(&self, device: &Device, here: &str) {
         if let Some(sriov) = &device.sriov {
-            self.root
-                .line(&format!("{here}/sriov_totalvfs"), sriov.total);
+            self.root.line(&format!("{here}/sriov_totalvfs"), sriov.total);
             self.root.line(&format!("{here}/sriov_numvfs"), sriov.vfs);
         }
-        let own = self
-            .machine
-            .devices
-            .iter()
-            .filter(|d| d.vf_of.as_ref() == Some(&device.bdf));
+        let own = self.machine.devices.iter().filter(|d| d.vf_of.as_ref() == Some(&device.bdf));
         for (nth, function) in own.enumerate() {
             let place = self.machine.place(function);
             self.root.link(&format!("{here}/virtfn{nth}"), &place);
@@ -124,24 +109,15 @@ impl Layout<'_> {
 
     fn around(&self, device: &Device) -> Around {
         let slot = |d: &Device| d.bdf.split('.').next().map(str::to_owned);
-        let in_slot = self
-            .machine
-            .devices
-            .iter()
-            .filter(|d| slot(d) == slot(device));
-        Around {
-            buses: self.buses(device),
-            multifunction: in_slot.count() > 1,
-        }
+        let in_slot = self.machine.devices.iter().filter(|d| slot(d) == slot(device));
+        Around { buses: self.buses(device), multifunction: in_slot.count() > 1 }
     }
 
     /// A bridge's buses: given, or from what sits below.
     fn buses(&self, device: &Device) -> [u8; 3] {
         let own = device.bus();
         let children = self.machine.below(&device.bdf).map(Device::bus).min();
-        let given = device
-            .buses
-            .map(|(first, last)| (first.0 as u8, last.0 as u8));
+        let given = device.buses.map(|(first, last)| (first.0 as u8, last.0 as u8));
         let secondary = children.or(given.map(|(first, _)| first)).unwrap_or(own);
         let last = given.map_or(secondary, |(_, last)| last);
         [own, secondary, last.max(self.last_bus(device))]
@@ -162,17 +138,10 @@ impl Layout<'_> {
         let nodes = list(self.machine.nodes.keys().copied());
         self.root.line(&format!("{home}/online"), &nodes);
         self.root.line(&format!("{home}/possible"), &nodes);
-        let with_cpus = self
-            .machine
-            .nodes
-            .iter()
-            .filter(|(_, cpus)| !cpus.is_empty());
-        self.root
-            .line(&format!("{home}/has_cpu"), list(with_cpus.map(|(n, _)| *n)));
-        self.root
-            .line("sys/devices/system/cpu/online", self.machine.all_cpus());
-        self.root
-            .line("sys/devices/system/cpu/possible", self.machine.all_cpus());
+        let with_cpus = self.machine.nodes.iter().filter(|(_, cpus)| !cpus.is_empty());
+        self.root.line(&format!("{home}/has_cpu"), list(with_cpus.map(|(n, _)| *n)));
+        self.root.line("sys/devices/system/cpu/online", self.machine.all_cpus());
+        self.root.line("sys/devices/system/cpu/possible", self.machine.all_cpus());
     }
 
     fn extra(&self) {
@@ -210,9 +179,7 @@ fn uevent(device: &Device) -> String {
 
 /// As the kernel's `modalias_show` writes it.
 pub fn modalias(device: &Device) -> String {
-    let (subvendor, subdevice) = device
-        .subsystem
-        .map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+    let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
     let [_, base, sub, interface] = device.class.0.to_be_bytes();
     format!(
         "pci:v{:08X}d{:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}",

@@ -16,13 +16,8 @@ use super::scratch::scratch;
 use super::{layout, tree};
 
 /// The files beside `machine.json` that hold what a library answered there.
-const LIBRARIES: [&str; 5] = [
-    "nvml.json",
-    "cuda.json",
-    "verbs.json",
-    "mapping.json",
-    "registration.json",
-];
+const LIBRARIES: [&str; 5] =
+    ["nvml.json", "cuda.json", "verbs.json", "mapping.json", "registration.json"];
 
 /// One machine, ready to be laid out.
 #[derive(Debug, Clone, Default)]
@@ -114,9 +109,7 @@ impl Machine {
 
     /// Those that sit right below a bridge.
     pub fn below<'a>(&'a self, bdf: &'a str) -> impl Iterator<Item = &'a Device> {
-        self.devices
-            .iter()
-            .filter(move |d| d.parent.as_deref() == Some(bdf))
+        self.devices.iter().filter(move |d| d.parent.as_deref() == Some(bdf))
     }
 
     /// Where a device's directory is, from the root.
@@ -126,12 +119,7 @@ impl Machine {
             None => {
                 let under = self.roots.get(&device.root).map_or("", String::as_str);
                 let steps = ["sys/devices", under, &format!("pci{}", device.root)];
-                steps
-                    .iter()
-                    .filter(|step| !step.is_empty())
-                    .copied()
-                    .collect::<Vec<_>>()
-                    .join("/")
+                steps.iter().filter(|step| !step.is_empty()).copied().collect::<Vec<_>>().join("/")
             }
         };
         format!("{above}/{}", device.bdf)
@@ -155,9 +143,7 @@ impl Machine {
     }
 
     fn finished(mut machine: Self) -> Self {
-        machine
-            .devices
-            .sort_by(|a, b| (a.bdf.len(), &a.bdf).cmp(&(b.bdf.len(), &b.bdf)));
+        machine.devices.sort_by(|a, b| (a.bdf.len(), &a.bdf).cmp(&(b.bdf.len(), &b.bdf)));
         bars::place(&mut machine.devices);
         group(&mut machine.devices);
         machine
@@ -171,10 +157,7 @@ pub fn names() -> Vec<String> {
 
 /// The names of the machines that are there as snapshots, `tests/recorded/NAME/snapshot.json`, sorted.
 pub fn recorded() -> Vec<String> {
-    those_with(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"),
-        "snapshot.json",
-    )
+    those_with(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"), "snapshot.json")
 }
 
 /// The facts of real machines, `tests/corpus/*.json`, sorted.
@@ -183,10 +166,7 @@ pub fn corpus() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(corpus)
         .expect("tests/corpus")
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     files.sort();
     files
@@ -256,10 +236,7 @@ fn from_list(text: &str) -> Machine {
     };
     for recorded in &file.devices {
         let mut device = tree::recorded(&recorded.rest);
-        let has_children = file
-            .devices
-            .iter()
-            .any(|d| d.parent.as_ref() == Some(&recorded.bdf));
+        let has_children = file.devices.iter().any(|d| d.parent.as_ref() == Some(&recorded.bdf));
         device.bdf.clone_from(&recorded.bdf);
         device.parent.clone_from(&recorded.parent);
         device.root.clone_from(&recorded.root);
@@ -277,9 +254,7 @@ fn from_list(text: &str) -> Machine {
             ..Rdma::default()
         });
         if let Some(node) = device.numa.and_then(|n| u32::try_from(n).ok()) {
-            machine
-                .nodes
-                .insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
+            machine.nodes.insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
         }
         machine.devices.push(device);
     }

@@ -53,15 +53,11 @@ impl Bench {
             "mount --bind \"$1\" /etc/modules-load.d && exec /lib/systemd/systemd-modules-load";
         let mut unshare = Command::new("unshare");
         unshare.args(["-m", "sh", "-c", script, "sh"]).arg(lists);
-        let output = unshare
-            .env("SYSTEMD_LOG_LEVEL", "debug")
-            .env("SYSTEMD_LOG_TARGET", "console")
-            .output();
+        let output =
+            unshare.env("SYSTEMD_LOG_LEVEL", "debug").env("SYSTEMD_LOG_TARGET", "console").output();
         let output = output.expect("unshare");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let asked = said
-            .lines()
-            .filter_map(|line| line.split("Loading module: ").nth(1));
+        let asked = said.lines().filter_map(|line| line.split("Loading module: ").nth(1));
         asked.map(|name| name.trim().to_owned()).collect()
     }
 }

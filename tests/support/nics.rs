@@ -11,14 +11,7 @@ use super::{Gdr, Run, merge};
 
 /// Memory of the host, from one NIC to itself and to another.
 pub const HOST: [&str; 4] = ["--memory", "host", "--device", "mlx5_0"];
-pub const TWO: [&str; 6] = [
-    "--memory",
-    "host",
-    "--device",
-    "mlx5_0",
-    "--remote-device",
-    "mlx5_1",
-];
+pub const TWO: [&str; 6] = ["--memory", "host", "--device", "mlx5_0", "--remote-device", "mlx5_1"];
 
 /// A machine of simulated NICs, and of simulated GPUs where it has some.
 pub struct Bench {
@@ -45,8 +38,7 @@ impl Bench {
 
     /// With two GPUs beside them.
     pub fn with_gpus(mut self, patch: &Value) -> Self {
-        self.libraries
-            .push(cuda::build(Driver::Current).expect("the simulated libcuda"));
+        self.libraries.push(cuda::build(Driver::Current).expect("the simulated libcuda"));
         self.write("cuda.json", &cuda::machine("two"), patch);
         self
     }
@@ -81,9 +73,7 @@ impl Bench {
     pub fn registrations(&self) -> Vec<u64> {
         let lines = self.logged().into_iter();
         let registered = lines.filter(|line| !line["registered"].is_null());
-        registered
-            .map(|line| line["access"].as_u64().expect("access flags"))
-            .collect()
+        registered.map(|line| line["access"].as_u64().expect("access flags")).collect()
     }
 
     pub fn gdr(&self) -> Gdr {
@@ -109,12 +99,7 @@ impl Bench {
 
     /// A short probe with these options besides.
     pub fn probe(&self, options: &[&str]) -> Report {
-        let run = self
-            .gdr()
-            .args(SHORT)
-            .args(options)
-            .args(["--format", "json"])
-            .run();
+        let run = self.gdr().args(SHORT).args(options).args(["--format", "json"]).run();
         Report::of(&run)
     }
 }
@@ -145,10 +130,7 @@ impl Report {
     }
 
     pub fn named(&self, name: &str) -> Vec<&Value> {
-        self.results()
-            .iter()
-            .filter(|result| result["name"] == name)
-            .collect()
+        self.results().iter().filter(|result| result["name"] == name).collect()
     }
 
     /// The reason of the last result, which is why there are no more.
@@ -164,13 +146,9 @@ impl Report {
 
     /// What became of a memory path at the local end.
     pub fn memory_path(&self, memory_path: &str) -> (&str, &str) {
-        let memory_paths = self.ends()[0]["memory_paths"]
-            .as_array()
-            .expect("memory_paths");
-        let found = memory_paths
-            .iter()
-            .find(|choice| choice["backend"] == memory_path)
-            .expect(memory_path);
+        let memory_paths = self.ends()[0]["memory_paths"].as_array().expect("memory_paths");
+        let found =
+            memory_paths.iter().find(|choice| choice["backend"] == memory_path).expect(memory_path);
         let text = |key: &str| found[key].as_str().expect("text");
         (text("outcome"), text("why"))
     }

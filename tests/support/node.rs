@@ -42,19 +42,12 @@ impl Node {
             gpu["memory_total"] = json!({ "known": 85_520_809_984_u64 });
             gpu["bar1"] = json!({ "known": { "total": 137_438_953_472_u64, "used": 1_703_936 } });
         }
-        Self {
-            machine: Machine::load("hgx-h100-8gpu-8nic"),
-            nvml,
-        }
+        Self { machine: Machine::load("hgx-h100-8gpu-8nic"), nvml }
     }
 
     /// The PCI function at an address.
     pub fn at(&mut self, bdf: &str) -> &mut Device {
-        let found = self
-            .machine
-            .devices
-            .iter_mut()
-            .find(|device| device.bdf == bdf);
+        let found = self.machine.devices.iter_mut().find(|device| device.bdf == bdf);
         found.unwrap_or_else(|| panic!("no device {bdf}"))
     }
 

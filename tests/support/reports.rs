@@ -13,16 +13,8 @@ use super::run::Gdr;
 pub fn doctor(node: &Node, name: &str, more: &[&str]) -> Value {
     let root = node.laid_out();
     fs::create_dir_all(root.path().join("proc/sys/kernel")).expect("a directory");
-    fs::write(
-        root.path().join("proc/sys/kernel/hostname"),
-        format!("{name}\n"),
-    )
-    .expect("a file");
-    let run = Gdr::new()
-        .sysroot(root.path())
-        .args(["doctor", "--format", "json"])
-        .args(more)
-        .run();
+    fs::write(root.path().join("proc/sys/kernel/hostname"), format!("{name}\n")).expect("a file");
+    let run = Gdr::new().sysroot(root.path()).args(["doctor", "--format", "json"]).args(more).run();
     let mut report: Value =
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     report["host"]["name"] = json!(name);

@@ -11,8 +11,6 @@ const MEMORY: (&str, u64) = ("/dev/shm", 1 << 30);
 pub fn scratch() -> TempDir {
     let (memory, room) = MEMORY;
     let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
-    let in_memory = (free >= room)
-        .then(|| tempfile::tempdir_in(memory).ok())
-        .flatten();
+    let in_memory = (free >= room).then(|| tempfile::tempdir_in(memory).ok()).flatten();
     in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a temporary directory"))
 }

@@ -14,13 +14,11 @@ use tempfile::TempDir;
 use super::{Gdr, merge};
 
 /// A short probe of host memory by one simulated NIC.
-const RDMA: [&str; 9] = [
-    "probe", "rdma", "--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096",
-];
+const RDMA: [&str; 9] =
+    ["probe", "rdma", "--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096"];
 /// The same of the curves, with a simulated GPU.
-const TRANSFER: [&str; 8] = [
-    "probe", "transfer", "--sim", "--device", "mlx5_0", "--quick", "--size", "4096",
-];
+const TRANSFER: [&str; 8] =
+    ["probe", "transfer", "--sim", "--device", "mlx5_0", "--quick", "--size", "4096"];
 
 /// One side, which ends with the test.
 pub struct Side {
@@ -74,9 +72,7 @@ impl Side {
         let gdr = verbs::environment(&library, &file)
             .into_iter()
             .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-        let gdr = environment
-            .iter()
-            .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+        let gdr = environment.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
         let mut command = gdr.args(arguments).command();
         let mut child = command
             .current_dir(working)
@@ -85,11 +81,7 @@ impl Side {
             .spawn()
             .expect("it starts");
         let err = BufReader::new(child.stderr.take().expect("a pipe"));
-        Self {
-            child,
-            err,
-            _directory: directory,
-        }
+        Self { child, err, _directory: directory }
     }
 
     /// One that listens, and the command that it prints for the other side.
@@ -111,14 +103,10 @@ impl Side {
         let line = side.line();
         assert!(line.starts_with("gdr: listening at 127.0.0.1:"), "{line}");
         let line = side.line();
-        let command = line
-            .strip_prefix("gdr: GDR_PROBE_SECRET=")
-            .and_then(|rest| rest.split_once(command));
+        let command =
+            line.strip_prefix("gdr: GDR_PROBE_SECRET=").and_then(|rest| rest.split_once(command));
         let (secret, address) = command.unwrap_or_else(|| panic!("{line}"));
-        let invitation = Invitation {
-            secret: secret.to_owned(),
-            address: address.to_owned(),
-        };
+        let invitation = Invitation { secret: secret.to_owned(), address: address.to_owned() };
         (self, invitation)
     }
 
@@ -132,11 +120,7 @@ impl Side {
     /// One that does what it was invited to.
     pub fn invited(invitation: &Invitation, patch: &Value, options: &[&str]) -> Self {
         let environment = [("GDR_PROBE_SECRET", invitation.secret.as_str())];
-        Self::start(
-            patch,
-            &environment,
-            &[options, &[invitation.address.as_str()]].concat(),
-        )
+        Self::start(patch, &environment, &[options, &[invitation.address.as_str()]].concat())
     }
 
     /// The next line of standard error.
@@ -164,30 +148,20 @@ impl Side {
     pub fn inner(&self) -> Option<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
         let children = fs::read_to_string(path).expect("a process");
-        children
-            .split_whitespace()
-            .next()
-            .and_then(|pid| Pid::from_raw(pid.parse().ok()?))
+        children.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?))
     }
 
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
         let (mut out, mut err) = (String::new(), String::new());
-        self.child
-            .stdout
-            .take()
-            .expect("a pipe")
-            .read_to_string(&mut out)
-            .expect("text");
+        self.child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
         self.err.read_to_string(&mut err).expect("text");
         let status = self.child.wait().expect("a status");
         assert!(!err.contains("panicked"), "{err}");
         Ended {
             out: out.split_whitespace().collect::<Vec<_>>().join(" "),
             err,
-            code: (status.code())
-                .or(status.signal().map(|signal| 128 + signal))
-                .unwrap_or(-1),
+            code: (status.code()).or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1),
         }
     }
 }

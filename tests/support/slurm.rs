@@ -27,10 +27,7 @@ impl Slurm {
         for name in ["state", "spool", "log", "munge", "work"] {
             fs::create_dir(dir.path().join(name)).expect("a directory");
         }
-        let mut slurm = Self {
-            dir,
-            daemons: Vec::new(),
-        };
+        let mut slurm = Self { dir, daemons: Vec::new() };
         slurm.configure(more);
         slurm.munge();
         slurm.daemon("slurmctld", &["-D"]);
@@ -38,10 +35,7 @@ impl Slurm {
             slurm.daemon("slurmd", &["-D", "-N", &format!("n{node}")]);
         }
         slurm.wait("nodes that are idle", |slurm| {
-            slurm
-                .control(&["sinfo", "-h", "-t", "idle", "-o", "%D"])
-                .trim()
-                == NODES.to_string()
+            slurm.control(&["sinfo", "-h", "-t", "idle", "-o", "%D"]).trim() == NODES.to_string()
         });
         slurm
     }
@@ -67,23 +61,11 @@ impl Slurm {
     }
 
     fn munge(&mut self) {
-        let at = |name: &str| {
-            self.dir
-                .path()
-                .join("munge")
-                .join(name)
-                .display()
-                .to_string()
-        };
+        let at = |name: &str| self.dir.path().join("munge").join(name).display().to_string();
         fs::write(at("key"), [7; 128]).expect("a key");
         fs::set_permissions(at("key"), fs::Permissions::from_mode(0o400)).expect("permissions");
-        let files = [
-            "key-file=key",
-            "socket=socket",
-            "pid-file=pid",
-            "log-file=log",
-            "seed-file=seed",
-        ];
+        let files =
+            ["key-file=key", "socket=socket", "pid-file=pid", "log-file=log", "seed-file=seed"];
         let options = files.map(|file| {
             let (option, name) = file.split_once('=').expect("a name");
             format!("--{option}={}", at(name))
@@ -95,9 +77,7 @@ impl Slurm {
             .stderr(Stdio::null())
             .spawn();
         self.daemons.push(munged.expect("munged"));
-        self.wait("munged", |slurm| {
-            slurm.dir.path().join("munge/socket").exists()
-        });
+        self.wait("munged", |slurm| slurm.dir.path().join("munge/socket").exists());
     }
 
     fn daemon(&mut self, program: &str, args: &[&str]) {
@@ -111,19 +91,14 @@ impl Slurm {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        self.daemons
-            .push(daemon.unwrap_or_else(|error| panic!("{program}: {error}")));
+        self.daemons.push(daemon.unwrap_or_else(|error| panic!("{program}: {error}")));
     }
 
     /// Waits up to 30 seconds.
     pub fn wait(&self, what: &str, is_there: impl Fn(&Self) -> bool) {
         let until = Instant::now() + Duration::from_secs(30);
         while !is_there(self) {
-            assert!(
-                Instant::now() < until,
-                "waited for {what}:\n{}",
-                self.logs()
-            );
+            assert!(Instant::now() < until, "waited for {what}:\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -139,11 +114,8 @@ impl Slurm {
 
     /// Standard output of a program of Slurm.
     pub fn control(&self, command: &[&str]) -> String {
-        let output = self
-            .command(command[0])
-            .args(&command[1..])
-            .output()
-            .expect("a program of Slurm");
+        let output =
+            self.command(command[0]).args(&command[1..]).output().expect("a program of Slurm");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -152,11 +124,7 @@ impl Slurm {
         let name = self.dir.path().join("work/task.sh");
         fs::write(&name, script).expect("a script");
         let mut command = self.command("srun");
-        command
-            .arg(format!("-N{NODES}"))
-            .args(options)
-            .arg("sh")
-            .arg(&name);
+        command.arg(format!("-N{NODES}")).args(options).arg("sh").arg(&name);
         command.output().expect("srun")
     }
 
@@ -185,13 +153,8 @@ impl Slurm {
     /// Whether a directory has files of a run that should be gone.
     pub fn left_behind(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path().join("work")).expect("a directory");
-        let names = entries.map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        });
+        let names = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("gdr-")).collect()
     }
 }

@@ -37,10 +37,7 @@ pub fn lay_out(machine: &Machine, root: &Root<'_>) {
 
 /// The bytes of sysfs `vpd` (PCI Local Bus Specification 3.0, appendix I). The pair "id" is the product's name.
 pub fn vpd(pairs: &[(String, String)]) -> Vec<u8> {
-    let name = pairs
-        .iter()
-        .find(|(key, _)| key == "id")
-        .map_or("", |(_, text)| text);
+    let name = pairs.iter().find(|(key, _)| key == "id").map_or("", |(_, text)| text);
     let mut bytes = large(0x82, name.as_bytes());
     let fields: Vec<u8> = pairs
         .iter()
@@ -123,10 +120,7 @@ fn rdma_device(root: &Root<'_>, rdma: &Rdma, here: &str, device: Option<&str>, n
     root.line(&format!("{verbs}/ibdev"), &rdma.name);
     root.line(&format!("{verbs}/dev"), format!("231:{}", 192 + number));
     root.line(&format!("{verbs}/abi_version"), 1);
-    root.link(
-        &format!("sys/class/infiniband_verbs/uverbs{number}"),
-        &verbs,
-    );
+    root.link(&format!("sys/class/infiniband_verbs/uverbs{number}"), &verbs);
 }
 
 /// Some of the counters that mlx5 has, on a link without an error.
@@ -154,23 +148,13 @@ fn port(root: &Root<'_>, rdma: &Rdma, port: &str, guid: &str) {
     let infiniband = layer == "InfiniBand";
     root.line(&format!("{port}/link_layer"), &layer);
     root.line(&format!("{port}/state"), or(&rdma.state, "4: ACTIVE"));
-    root.line(
-        &format!("{port}/phys_state"),
-        or(&rdma.phys_state, "5: LinkUp"),
-    );
-    root.line(
-        &format!("{port}/rate"),
-        or(&rdma.rate, "400 Gb/sec (4X NDR)"),
-    );
+    root.line(&format!("{port}/phys_state"), or(&rdma.phys_state, "5: LinkUp"));
+    root.line(&format!("{port}/rate"), or(&rdma.rate, "400 Gb/sec (4X NDR)"));
     let lid = if infiniband { "0x1" } else { "0x0" };
     root.line(&format!("{port}/lid"), or(&rdma.lid, lid));
     root.line(&format!("{port}/sm_lid"), lid);
     root.line(&format!("{port}/pkeys/0"), "0xffff");
-    let usual = [(
-        format!("fe80:0000:0000:0000:{guid}"),
-        "IB/RoCE v1".to_owned(),
-        String::new(),
-    )];
+    let usual = [(format!("fe80:0000:0000:0000:{guid}"), "IB/RoCE v1".to_owned(), String::new())];
     let gids = match (rdma.gids.is_empty(), infiniband) {
         (false, _) => &rdma.gids[..],
         (true, true) => &usual[..],

@@ -50,10 +50,7 @@ pub fn parse(name: &str, text: &str, machines: &Path) -> Machine {
     let file: File = serde_json::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut kinds: Kinds = common(machines, "kinds");
     kinds.extend(file.kinds);
-    let mut extra = Extra {
-        note: file.note,
-        ..Extra::default()
-    };
+    let mut extra = Extra { note: file.note, ..Extra::default() };
     for shared in &file.with {
         let shared: Extra = common(machines, shared);
         extra.files.extend(shared.files);
@@ -79,12 +76,7 @@ pub fn parse(name: &str, text: &str, machines: &Path) -> Machine {
                 "{name}: root {bus} has a key '{key}' that nothing reads"
             );
         }
-        let mut planter = Planter {
-            machine: name,
-            bus,
-            kinds: &kinds,
-            out: &mut machine.devices,
-        };
+        let mut planter = Planter { machine: name, bus, kinds: &kinds, out: &mut machine.devices };
         let mut inherited = root.inherited.clone();
         inherited.entry("numa").or_insert(Value::from(-1));
         planter.plant(&root.below, None, &inherited);
@@ -205,8 +197,5 @@ pub fn complete(device: &mut Device, has_children: bool, above: Option<PortType>
 pub fn buses(recorded: &[String]) -> Option<(Hex, Hex)> {
     let number = |text: &String| u32::from_str_radix(text, 16).ok().map(Hex);
     let secondary = number(recorded.first()?)?;
-    Some((
-        secondary,
-        recorded.get(1).and_then(number).unwrap_or(secondary),
-    ))
+    Some((secondary, recorded.get(1).and_then(number).unwrap_or(secondary)))
 }

@@ -48,10 +48,7 @@ pub fn gpu_of(context: usize) -> Result<usize, Return> {
 
 /// True if kernels of one GPU can access another's memory.
 pub fn reaches(from: usize, to: usize) -> bool {
-    from == to
-        || held(&PRIMARIES)
-            .get(&from)
-            .is_some_and(|primary| primary.peers.contains(&to))
+    from == to || held(&PRIMARIES).get(&from).is_some_and(|primary| primary.peers.contains(&to))
 }
 
 fn top() -> usize {
@@ -198,9 +195,7 @@ pub extern "C" fn cuCtxDisablePeerAccess(peer: usize) -> Return {
     answer_here("cuCtxDisablePeerAccess", |gpu| {
         let peer = gpu_of(peer)?;
         let mut primaries = held(&PRIMARIES);
-        let was = primaries
-            .get_mut(&gpu)
-            .is_some_and(|primary| primary.peers.remove(&peer));
+        let was = primaries.get_mut(&gpu).is_some_and(|primary| primary.peers.remove(&peer));
         was.then_some(()).ok_or(PEER_ACCESS_NOT_ENABLED)
     })
 }
@@ -209,7 +204,5 @@ pub extern "C" fn cuCtxDisablePeerAccess(peer: usize) -> Return {
 pub fn ordinal(gpu: usize) -> Device {
     let position = VISIBLE.iter().position(|seen| *seen == gpu);
     // Contexts exist only for visible GPUs.
-    position
-        .and_then(|position| c_int::try_from(position).ok())
-        .unwrap_or(-1)
+    position.and_then(|position| c_int::try_from(position).ok()).unwrap_or(-1)
 }

@@ -20,12 +20,7 @@ pub fn between(
     bytes: usize,
     flaw: Option<Flaw>,
 ) -> Item {
-    Item::Copy {
-        to: target.span(to),
-        from: source.span(from),
-        bytes,
-        flaw,
-    }
+    Item::Copy { to: target.span(to), from: source.span(from), bytes, flaw }
 }
 
 /// Copy between two ranges that CUDA knows.
@@ -122,9 +117,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Return {
-    answer_here("cuMemcpyDtoDAsync_v2", |gpu| {
-        known_to_known(to, from, bytes, stream, gpu)
-    })
+    answer_here("cuMemcpyDtoDAsync_v2", |gpu| known_to_known(to, from, bytes, stream, gpu))
 }
 
 /// Each range belongs to its context's GPU. Needs no peer access.
@@ -168,11 +161,7 @@ fn fill(
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
     answer_here("cuMemsetD8Async", |gpu| {
-        fill(to, bytes, stream, gpu, |to| Item::FillBytes {
-            to,
-            value,
-            bytes,
-        })
+        fill(to, bytes, stream, gpu, |to| Item::FillBytes { to, value, bytes })
     })
 }
 
@@ -183,10 +172,6 @@ pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: us
         if !to.is_multiple_of(4) {
             return Err(INVALID_VALUE);
         }
-        fill(to, bytes, stream, gpu, |to| Item::FillWords {
-            to,
-            value,
-            words,
-        })
+        fill(to, bytes, stream, gpu, |to| Item::FillWords { to, value, words })
     })
 }

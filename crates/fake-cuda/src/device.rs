@@ -77,9 +77,7 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
 
 /// Memory size of a GPU in bytes.
 pub fn memory(gpu: usize) -> usize {
-    let memory = MACHINE
-        .gpu(gpu, "memory")
-        .and_then(|memory| memory.as_u64());
+    let memory = MACHINE.gpu(gpu, "memory").and_then(|memory| memory.as_u64());
     usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX)
 }
 
@@ -100,12 +98,6 @@ pub fn uuid(gpu: usize) -> [u8; 16] {
 pub fn uuid_text(gpu: usize) -> String {
     let digits: String = uuid(gpu).iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
-    let parts = [
-        part(0..8),
-        part(8..12),
-        part(12..16),
-        part(16..20),
-        part(20..32),
-    ];
+    let parts = [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)];
     format!("GPU-{}", parts.join("-"))
 }

@@ -55,11 +55,7 @@ pub unsafe extern "C" fn cuEventCreate(out: *mut usize, flags: u32) -> Return {
             return Err(INVALID_VALUE);
         }
         let handle = fresh_handle();
-        let event = Event {
-            gpu,
-            is_timed: flags & 2 == 0,
-            record: None,
-        };
+        let event = Event { gpu, is_timed: flags & 2 == 0, record: None };
         held(&EVENTS).insert(handle, event);
         // SAFETY: cuda.h's contract.
         unsafe { put(out, handle) }
@@ -81,9 +77,7 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
         let record = Arc::new(Record::default());
         {
             let mut events = held(&EVENTS);
-            let event = events
-                .get_mut(&event)
-                .filter(|event| event.gpu == stream.gpu);
+            let event = events.get_mut(&event).filter(|event| event.gpu == stream.gpu);
             event.ok_or(INVALID_HANDLE)?.record = Some(Arc::clone(&record));
         }
         stream.put(Item::Signal(record));
@@ -97,9 +91,7 @@ pub extern "C" fn cuEventQuery(event: usize) -> Return {
     answer_here("cuEventQuery", |_| {
         let event = event_of(event)?;
         whole(event.gpu)?;
-        let is_done = event
-            .record
-            .is_none_or(|record| matches!(record.state(), State::Done(_)));
+        let is_done = event.record.is_none_or(|record| matches!(record.state(), State::Done(_)));
         is_done.then_some(()).ok_or(NOT_READY)
     })
 }

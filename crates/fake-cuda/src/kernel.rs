@@ -135,10 +135,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
                 mask,
             }
         }
-        "hold" => Kernel::Hold {
-            gate: find(given.word(0), 1, 4)?,
-            limit: given.nanoseconds(1),
-        },
+        "hold" => Kernel::Hold { gate: find(given.word(0), 1, 4)?, limit: given.nanoseconds(1) },
         "perform" => {
             let (start, count) = (given.word(0), given.half(1));
             reached(gpu, start, 3 * u64::from(count), 8)?;
@@ -184,10 +181,7 @@ fn operation(gpu: usize, list: u64, position: usize) -> Result<Operation, Return
         find(4).map(|on| Operation::Wait32 { on, value, compare })
     };
     match code {
-        0 => find(4).map(|to| Operation::Write32 {
-            to,
-            value: value as u32,
-        }),
+        0 => find(4).map(|to| Operation::Write32 { to, value: value as u32 }),
         1 => find(8).map(|to| Operation::Write64 { to, value }),
         2 => wait(Compare::Geq),
         3 => wait(Compare::Eq),
@@ -199,9 +193,7 @@ fn operation(gpu: usize, list: u64, position: usize) -> Result<Operation, Return
 
 /// The block that holds `count` times `size` bytes, if a kernel of this GPU may access it.
 fn reached(gpu: usize, address: u64, count: u64, size: usize) -> Result<Block, Return> {
-    let bytes = usize::try_from(count)
-        .ok()
-        .and_then(|count| count.checked_mul(size));
+    let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
     let block = range(address, bytes.ok_or(ILLEGAL_ADDRESS)?).ok_or(ILLEGAL_ADDRESS)?;
     if block.kind == Kind::Device && !reaches(gpu, block.gpu) {
         return Err(ILLEGAL_ADDRESS);

@@ -70,9 +70,7 @@ pub fn range(address: u64, bytes: usize) -> Option<Block> {
 
 /// As above for device memory, with CUDA's error.
 pub fn device_range(address: u64, bytes: usize) -> Result<Block, Return> {
-    range(address, bytes)
-        .filter(|block| block.kind == Kind::Device)
-        .ok_or(INVALID_VALUE)
+    range(address, bytes).filter(|block| block.kind == Kind::Device).ok_or(INVALID_VALUE)
 }
 
 /// Address as the CPU uses it.
@@ -86,9 +84,7 @@ pub fn free_all(gpu: usize) {
 }
 
 fn used(blocks: &BTreeMap<u64, Block>, gpu: usize) -> usize {
-    let device = blocks
-        .values()
-        .filter(|block| block.gpu == gpu && block.kind == Kind::Device);
+    let device = blocks.values().filter(|block| block.gpu == gpu && block.kind == Kind::Device);
     device.map(|block| block.bytes).sum()
 }
 
@@ -109,13 +105,7 @@ fn allocate(gpu: usize, bytes: usize, kind: Kind) -> Result<u64, Return> {
     };
     let pages = pages.ok_or(OUT_OF_MEMORY)?;
     let start = pages.address();
-    let block = Block {
-        start,
-        bytes,
-        kind,
-        gpu,
-        pages: Some(Arc::new(pages)),
-    };
+    let block = Block { start, bytes, kind, gpu, pages: Some(Arc::new(pages)) };
     blocks.insert(start, block);
     Ok(start)
 }
@@ -138,9 +128,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
-    answer_here("cuMemFree_v2", |_| {
-        release(address, Kind::Device).ok_or(INVALID_VALUE)
-    })
+    answer_here("cuMemFree_v2", |_| release(address, Kind::Device).ok_or(INVALID_VALUE))
 }
 
 #[unsafe(no_mangle)]
@@ -196,13 +184,7 @@ pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags:
         if before.is_some_and(|block| block.start + block.bytes as u64 > start) {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }
-        let block = Block {
-            start,
-            bytes,
-            kind: Kind::Registered,
-            gpu,
-            pages: None,
-        };
+        let block = Block { start, bytes, kind: Kind::Registered, gpu, pages: None };
         blocks.insert(start, block);
         Ok(())
     })

@@ -72,11 +72,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         let found = modules.get(&module).ok_or(INVALID_HANDLE)?;
         let mut kernels = found.kernels.iter();
         let name = kernels.find(|name| name.as_bytes() == wanted.to_bytes());
-        let function = Function {
-            gpu: found.gpu,
-            module,
-            name: name.ok_or(NOT_FOUND)?,
-        };
+        let function = Function { gpu: found.gpu, module, name: name.ok_or(NOT_FOUND)? };
         let handle = fresh_handle();
         held(&FUNCTIONS).insert(handle, function);
         // SAFETY: cuda.h's contract.
@@ -101,22 +97,14 @@ pub unsafe extern "C" fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> Return {
     answer_here("cuLaunchKernel", |gpu| {
-        let function = held(&FUNCTIONS)
-            .get(&function)
-            .copied()
-            .ok_or(INVALID_HANDLE)?;
+        let function = held(&FUNCTIONS).get(&function).copied().ok_or(INVALID_HANDLE)?;
         let stream = stream_of(stream, gpu)?;
         if function.gpu != gpu || stream.gpu != gpu {
             return Err(INVALID_HANDLE);
         }
-        let blocks = [blocks_x, blocks_y, blocks_z]
-            .iter()
-            .map(|count| u64::from(*count))
-            .product();
-        let threads: u64 = [threads_x, threads_y, threads_z]
-            .iter()
-            .map(|count| u64::from(*count))
-            .product();
+        let blocks = [blocks_x, blocks_y, blocks_z].iter().map(|count| u64::from(*count)).product();
+        let threads: u64 =
+            [threads_x, threads_y, threads_z].iter().map(|count| u64::from(*count)).product();
         if blocks == 0 || !(1..=1024).contains(&threads) || parameters.is_null() || !extra.is_null()
         {
             return Err(INVALID_VALUE);

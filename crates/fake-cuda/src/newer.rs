@@ -38,9 +38,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
         if !(1..=5).contains(&attribute) {
             return Err(INVALID_VALUE);
         }
-        let value = values
-            .and_then(|values| values.get(attribute.to_string()))
-            .and_then(integer);
+        let value = values.and_then(|values| values.get(attribute.to_string())).and_then(integer);
         // SAFETY: cuda.h's contract.
         unsafe { put(out, value.unwrap_or(0)) }
     })
@@ -91,15 +89,12 @@ fn export(block: &Block, address: u64, bytes: usize, pcie: bool) -> Result<File,
     let pages = block.pages.as_ref().and_then(|pages| pages.file());
     let (file, all) = pages.ok_or(INVALID_VALUE)?;
     let (start, bytes) = (address - block.start, bytes as u64);
-    let position = Part { start, bytes, pcie }
-        .position()
-        .filter(|_| bytes <= all - start);
+    let position = Part { start, bytes, pcie }.position().filter(|_| bytes <= all - start);
     let position = position.ok_or(INVALID_VALUE)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let own = File::options().read(true).write(true).open(path);
     let mut own = own.map_err(|_| OPERATING_SYSTEM)?;
-    own.seek(SeekFrom::Start(position))
-        .map_err(|_| OPERATING_SYSTEM)?;
+    own.seek(SeekFrom::Start(position)).map_err(|_| OPERATING_SYSTEM)?;
     Ok(own)
 }
 

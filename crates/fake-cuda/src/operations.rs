@@ -90,10 +90,7 @@ fn operation(given: &Parameters, gpu: usize, version: Version) -> Result<Operati
         },
         2 => {
             written()?;
-            Operation::Write32 {
-                to: word(4)?,
-                value: value as u32,
-            }
+            Operation::Write32 { to: word(4)?, value: value as u32 }
         }
         3 => {
             can(98)?;
@@ -101,19 +98,12 @@ fn operation(given: &Parameters, gpu: usize, version: Version) -> Result<Operati
         }
         4 => {
             can(words)?;
-            Operation::Wait64 {
-                on: word(8)?,
-                value,
-                compare: condition(given.flags, can, nor)?,
-            }
+            Operation::Wait64 { on: word(8)?, value, compare: condition(given.flags, can, nor)? }
         }
         5 => {
             can(words)?;
             written()?;
-            Operation::Write64 {
-                to: word(8)?,
-                value,
-            }
+            Operation::Write64 { to: word(8)?, value }
         }
         6 if version != Version::V1 && given.leading_flags <= 1 => Operation::Fence,
         _ => return Err(INVALID_VALUE),

@@ -33,12 +33,7 @@ impl Pages {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let mapped = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                room,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-            )
+            mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
         let mapped = mapped.ok()?;
         let lead = mapped.addr().next_multiple_of(ALIGNMENT) - mapped.addr();
@@ -55,10 +50,8 @@ impl Pages {
         let mut pages = Self::of_host(bytes)?;
         let file = memfd_create(format!("fake-cuda-gpu{gpu}"), MemfdFlags::CLOEXEC).ok()?;
         ftruncate(&file, pages.bytes as u64).ok()?;
-        let (rights, flags) = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::FIXED,
-        );
+        let (rights, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: replaces unused pages that were mapped above.
         unsafe { mmap(pages.start, pages.bytes, rights, flags, &file, 0) }.ok()?;
         pages.file = Some(file.into());
@@ -71,16 +64,8 @@ impl Pages {
         let file = pages.file.as_ref()?;
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let alias = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                pages.bytes,
-                rights,
-                MapFlags::SHARED,
-                file,
-                0,
-            )
-        };
+        let alias =
+            unsafe { mmap(std::ptr::null_mut(), pages.bytes, rights, MapFlags::SHARED, file, 0) };
         pages.alias = Some(alias.ok()?);
         // SAFETY: our own pages, which nothing has accessed yet.
         unsafe { mprotect(pages.start, pages.bytes, MprotectFlags::empty()) }.ok()?;

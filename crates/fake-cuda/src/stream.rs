@@ -36,9 +36,7 @@ impl Stream {
     /// Enqueues a fault that breaks the context when the stream reaches it.
     pub fn put_fault(&self, code: Return) {
         let gpu = self.gpu;
-        self.put(Item::Call(Box::new(move || {
-            break_contexts(Some(gpu), code)
-        })));
+        self.put(Item::Call(Box::new(move || break_contexts(Some(gpu), code))));
     }
 
     /// Waits until all enqueued work is done.
@@ -62,9 +60,7 @@ pub fn fresh_handle() -> usize {
 pub fn stream_of(handle: usize, gpu: usize) -> Result<Arc<Stream>, Return> {
     if handle <= 2 {
         let mut defaults = held(&DEFAULTS);
-        return Ok(Arc::clone(
-            defaults.entry(gpu).or_insert_with(|| Stream::new(gpu)),
-        ));
+        return Ok(Arc::clone(defaults.entry(gpu).or_insert_with(|| Stream::new(gpu))));
     }
     held(&STREAMS).get(&handle).cloned().ok_or(INVALID_HANDLE)
 }
@@ -73,10 +69,7 @@ pub fn stream_of(handle: usize, gpu: usize) -> Result<Arc<Stream>, Return> {
 pub fn finish_all(gpu: usize) {
     let named: Vec<_> = held(&STREAMS).values().cloned().collect();
     let default = held(&DEFAULTS).get(&gpu).cloned();
-    let of_gpu = named
-        .into_iter()
-        .chain(default)
-        .filter(|stream| stream.gpu == gpu);
+    let of_gpu = named.into_iter().chain(default).filter(|stream| stream.gpu == gpu);
     of_gpu.for_each(|stream| stream.finish());
 }
 
@@ -117,12 +110,7 @@ pub extern "C" fn cuStreamQuery(stream: usize) -> Return {
     answer_here("cuStreamQuery", |gpu| {
         let stream = stream_of(stream, gpu)?;
         whole(stream.gpu)?;
-        stream
-            .queue
-            .is_idle()
-            .unwrap_or(true)
-            .then_some(())
-            .ok_or(NOT_READY)
+        stream.queue.is_idle().unwrap_or(true).then_some(()).ok_or(NOT_READY)
     })
 }
 

@@ -66,21 +66,15 @@ impl Machine {
     #[must_use]
     pub fn gpu(&self, index: usize, key: &str) -> Option<&Value> {
         let own = self["gpus"].get(index)?;
-        own.get(key)
-            .or_else(|| self["gpu"].get(key))
-            .filter(|value| !value.is_null())
+        own.get(key).or_else(|| self["gpu"].get(key)).filter(|value| !value.is_null())
     }
 
     /// Value `key` of a pair: its entry in `pairs` that `is_it` accepts, else the common `pair`.
     #[must_use]
     pub fn pair(&self, key: &str, is_it: impl Fn(&Value) -> bool) -> Option<&Value> {
         let pairs = self["pairs"].as_array().map_or(&[][..], Vec::as_slice);
-        let own = pairs
-            .iter()
-            .find(|pair| is_it(pair))
-            .and_then(|pair| pair.get(key));
-        own.or_else(|| self["pair"].get(key))
-            .filter(|value| !value.is_null())
+        let own = pairs.iter().find(|pair| is_it(pair)).and_then(|pair| pair.get(key));
+        own.or_else(|| self["pair"].get(key)).filter(|value| !value.is_null())
     }
 
     /// Error code of a function for any GPU. Hangs here if injected.
@@ -98,13 +92,9 @@ impl Machine {
         }
         // Both are counted in any case.
         let own = gpu.and_then(|gpu| {
-            let fault = fault_of(&self["gpus"][gpu], function, || {
-                self.count_call(function, Some(gpu))
-            });
-            fault.map(|fault| Fault {
-                of: Some(gpu),
-                ..fault
-            })
+            let fault =
+                fault_of(&self["gpus"][gpu], function, || self.count_call(function, Some(gpu)));
+            fault.map(|fault| Fault { of: Some(gpu), ..fault })
         });
         fault_of(self, function, || self.count_call(function, None)).or(own)
     }
@@ -132,21 +122,13 @@ fn hang(object: &Value, function: &str) {
 /// ones.
 fn fault_of(object: &Value, function: &str, before: impl FnOnce() -> u64) -> Option<Fault> {
     if let Some(code) = object["errors"].get(function).and_then(number) {
-        return Some(Fault {
-            code,
-            sticky: false,
-            of: None,
-        });
+        return Some(Fault { code, sticky: false, of: None });
     }
     let after = object["errors_after"].get(function)?;
     let is_it = before() == after["calls"].as_u64().unwrap_or(0);
     let code = number(&after["code"]).filter(|_| is_it)?;
     let sticky = after["sticky"].as_bool().unwrap_or(false);
-    Some(Fault {
-        code,
-        sticky,
-        of: None,
-    })
+    Some(Fault { code, sticky, of: None })
 }
 
 impl Deref for Machine {

@@ -69,10 +69,7 @@ pub mod cuda {
     /// Environment of a program that uses the library in `directory` with this machine file.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-        [
-            ("LD_LIBRARY_PATH", directory.into()),
-            ("FAKE_CUDA", machine.into()),
-        ]
+        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_CUDA", machine.into())]
     }
 }
 
@@ -135,10 +132,7 @@ pub mod verbs {
     /// Environment of a program that uses the library in `directory` with this machine file.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-        [
-            ("LD_LIBRARY_PATH", directory.into()),
-            ("FAKE_VERBS", machine.into()),
-        ]
+        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_VERBS", machine.into())]
     }
 }
 
@@ -160,8 +154,7 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
     let lock = target.join("lock");
     // Other processes build too: locked until the copy is in place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
-    held.lock()
-        .map_err(|error| format!("{}: {error}", lock.display()))?;
+    held.lock().map_err(|error| format!("{}: {error}", lock.display()))?;
     let file = compile(package, &target)?;
     let mut library = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     if driver == Driver::Old {
@@ -181,14 +174,7 @@ fn compile(package: &str, target: &Path) -> Result<PathBuf, String> {
         // Sanitizers apply to the program under test, not to the fake.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .args([
-            "build",
-            "--quiet",
-            "--offline",
-            "--package",
-            package,
-            "--manifest-path",
-        ])
+        .args(["build", "--quiet", "--offline", "--package", package, "--manifest-path"])
         .arg(workspace().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target)
@@ -257,19 +243,13 @@ fn hide(library: &mut [u8], function: &str) -> Result<(), String> {
 /// The machine file `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
 #[must_use]
 pub fn machine(name: &str) -> PathBuf {
-    workspace()
-        .join("crates/fake-nvml/machines")
-        .join(name)
-        .with_extension("json")
+    workspace().join("crates/fake-nvml/machines").join(name).with_extension("json")
 }
 
 /// Environment of a program that uses the library in `directory` with this machine file.
 #[must_use]
 pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-    [
-        ("LD_LIBRARY_PATH", directory.into()),
-        ("FAKE_NVML", machine.into()),
-    ]
+    [("LD_LIBRARY_PATH", directory.into()), ("FAKE_NVML", machine.into())]
 }
 
 /// Writes and renames, because a process may have the old file open. Not a symbolic link, whose target would show in

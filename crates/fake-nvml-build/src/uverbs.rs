@@ -19,10 +19,7 @@ const TREE: [(&str, &str); 9] = [
     ("infiniband_verbs/uverbs0/abi_version", "1"),
     ("infiniband/mlx5_0/node_type", "1: CA"),
     ("infiniband/mlx5_0/fw_ver", "28.39.1002"),
-    (
-        "infiniband/mlx5_0/device/modalias",
-        "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00",
-    ),
+    ("infiniband/mlx5_0/device/modalias", "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00"),
     ("infiniband/mlx5_0/ports/1/pkeys/0", "0xffff"),
     ("infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
 ];
@@ -32,18 +29,8 @@ const ROOM: u32 = 4;
 
 /// The GIDs by port and index; of port 2, GID 0 is RoCE v1 and GID 1 RoCE v2.
 const GIDS: [(u32, u32, &str, &str); 3] = [
-    (
-        1,
-        0,
-        "fe80:0000:0000:0000:0a00:00ff:fe00:0002",
-        "IB/RoCE v1",
-    ),
-    (
-        2,
-        0,
-        "fe80:0000:0000:0000:0a00:00ff:fe00:0001",
-        "IB/RoCE v1",
-    ),
+    (1, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0002", "IB/RoCE v1"),
+    (2, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0001", "IB/RoCE v1"),
     (2, 1, "0000:0000:0000:0000:0000:ffff:c0a8:0001", "RoCE v2"),
 ];
 
@@ -71,9 +58,7 @@ pub fn lay_out(root: &Path) -> Result<(), String> {
     }
     for port in [1, 2] {
         for index in 0..ROOM {
-            let set = GIDS
-                .iter()
-                .find(|known| (known.0, known.1) == (port, index));
+            let set = GIDS.iter().find(|known| (known.0, known.1) == (port, index));
             let (gid, kind) = set.map_or(UNSET, |set| (set.2, set.3));
             let ports = format!("infiniband/mlx5_0/ports/{port}");
             file(root, &format!("{ports}/gids/{index}"), gid)?;

@@ -27,9 +27,7 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
     length: c_uint,
 ) -> Return {
     // SAFETY: the caller's guarantee.
-    answer("nvmlDeviceGetName", || unsafe {
-        put_text(out, length, gpu(device, "name")?)
-    })
+    answer("nvmlDeviceGetName", || unsafe { put_text(out, length, gpu(device, "name")?) })
 }
 
 /// # Safety
@@ -42,9 +40,7 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
     length: c_uint,
 ) -> Return {
     // SAFETY: the caller's guarantee.
-    answer("nvmlDeviceGetUUID", || unsafe {
-        put_text(out, length, gpu(device, "uuid")?)
-    })
+    answer("nvmlDeviceGetUUID", || unsafe { put_text(out, length, gpu(device, "uuid")?) })
 }
 
 /// # Safety
@@ -87,16 +83,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(device: Device, out: *mut M
         let bar1 = gpu(device, "bar1")?;
         let size = |n: usize| bar1[n].as_u64().ok_or(NOT_SUPPORTED);
         // SAFETY: the caller's guarantee.
-        unsafe {
-            put(
-                out,
-                Memory {
-                    total: size(0)?,
-                    free: size(1)?,
-                    used: size(2)?,
-                },
-            )
-        }
+        unsafe { put(out, Memory { total: size(0)?, free: size(1)?, used: size(2)? }) }
     })
 }
 
@@ -110,16 +97,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, out: *mut Memor
     answer("nvmlDeviceGetMemoryInfo", || {
         let total = gpu(device, "memory_total")?.as_u64().ok_or(NOT_SUPPORTED)?;
         // SAFETY: the caller's guarantee.
-        unsafe {
-            put(
-                out,
-                Memory {
-                    total,
-                    free: total,
-                    used: 0,
-                },
-            )
-        }
+        unsafe { put(out, Memory { total, free: total, used: 0 }) }
     })
 }
 
@@ -133,9 +111,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
     out: *mut c_ulong,
 ) -> Return {
     // SAFETY: the caller's guarantee.
-    answer("nvmlDeviceGetCpuAffinity", || unsafe {
-        put_set(out, length, gpu(device, "cpus")?)
-    })
+    answer("nvmlDeviceGetCpuAffinity", || unsafe { put_set(out, length, gpu(device, "cpus")?) })
 }
 
 /// # Safety

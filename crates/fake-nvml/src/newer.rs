@@ -92,9 +92,8 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
         let fabric = gpu(device, "fabric")?;
         let newest = number(&fabric["version"]).unwrap_or(3);
         // SAFETY: the caller's guarantee; both structures start with the version.
-        let asked = unsafe { out.cast::<c_uint>().as_ref() }
-            .copied()
-            .ok_or(ARGUMENT_VERSION_MISMATCH)?;
+        let asked =
+            unsafe { out.cast::<c_uint>().as_ref() }.copied().ok_or(ARGUMENT_VERSION_MISMATCH)?;
         let v2 = FabricInfoV2 {
             version: asked,
             cluster_uuid: uuid(fabric),
@@ -123,13 +122,8 @@ fn small(value: &Value) -> Result<c_uchar, Return> {
 
 /// The digits of `cluster_uuid` without dashes; zeros without one.
 fn uuid(fabric: &Value) -> [c_uchar; 16] {
-    let digits: String = fabric["cluster_uuid"]
-        .as_str()
-        .unwrap_or_default()
-        .replace('-', "");
-    u128::from_str_radix(&digits, 16)
-        .unwrap_or_default()
-        .to_be_bytes()
+    let digits: String = fabric["cluster_uuid"].as_str().unwrap_or_default().replace('-', "");
+    u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
 /// # Safety
@@ -140,10 +134,8 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
     out: *mut ConfidentialCaps,
 ) -> Return {
     answer("nvmlSystemGetConfComputeCapabilities", || {
-        let caps = ConfidentialCaps {
-            cpu_caps: confidential("cpu")?,
-            gpus_caps: confidential("gpus")?,
-        };
+        let caps =
+            ConfidentialCaps { cpu_caps: confidential("cpu")?, gpus_caps: confidential("gpus")? };
         // SAFETY: the caller's guarantee.
         unsafe { put(out, caps) }
     })

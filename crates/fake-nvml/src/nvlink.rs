@@ -13,11 +13,7 @@ fn link(device: Device, link: c_uint) -> Result<&'static Value, Return> {
     let index = index(device)?;
     if MACHINE.gpu(index, "links").is_none() {
         // NVML_NVLINK_MAX_LINKS of nvml.h 13.
-        return Err(if link < 18 {
-            NOT_SUPPORTED
-        } else {
-            INVALID_ARGUMENT
-        });
+        return Err(if link < 18 { NOT_SUPPORTED } else { INVALID_ARGUMENT });
     }
     machine::link(index, link).ok_or(INVALID_ARGUMENT)
 }
@@ -49,9 +45,7 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
     out: *mut PciInfo,
 ) -> Return {
     answer("nvmlDeviceGetNvLinkRemotePciInfo_v2", || {
-        let bdf = link(device, which)?["remote_bdf"]
-            .as_str()
-            .ok_or(NOT_SUPPORTED)?;
+        let bdf = link(device, which)?["remote_bdf"].as_str().ok_or(NOT_SUPPORTED)?;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, address(bdf)) }
     })

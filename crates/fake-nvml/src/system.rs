@@ -9,17 +9,13 @@ use crate::machine::MACHINE;
 /// Returns `init_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> Return {
-    answer("nvmlInit_v2", || {
-        fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err)
-    })
+    answer("nvmlInit_v2", || fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err))
 }
 
 /// The flags are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
-    answer("nvmlInitWithFlags", || {
-        fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err)
-    })
+    answer("nvmlInitWithFlags", || fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err))
 }
 
 #[unsafe(no_mangle)]
@@ -55,9 +51,7 @@ pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, length: c_ui
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Return {
     // SAFETY: the caller's guarantee.
-    answer("nvmlSystemGetCudaDriverVersion", || unsafe {
-        put(out, cuda()?)
-    })
+    answer("nvmlSystemGetCudaDriverVersion", || unsafe { put(out, cuda()?) })
 }
 
 /// # Safety
@@ -66,9 +60,7 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Retu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> Return {
     // SAFETY: the caller's guarantee.
-    answer("nvmlSystemGetCudaDriverVersion_v2", || unsafe {
-        put(out, cuda()?)
-    })
+    answer("nvmlSystemGetCudaDriverVersion_v2", || unsafe { put(out, cuda()?) })
 }
 
 fn cuda() -> Result<c_int, Return> {
@@ -100,10 +92,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: *mut 
         if index >= MACHINE.count() {
             return Err(INVALID_ARGUMENT);
         }
-        MACHINE
-            .gpu(index, "error")
-            .and_then(fake_machine::number)
-            .map_or(Ok(()), Err)?;
+        MACHINE.gpu(index, "error").and_then(fake_machine::number).map_or(Ok(()), Err)?;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, index + 1) }
     })

@@ -100,7 +100,5 @@ fn trace(command: u32, length: usize, error: Option<c_int>) {
         return;
     }
     let outcome = error.map_or_else(|| "done".to_owned(), |error| format!("error {error}"));
-    crate::log(&format!(
-        "command {command:#x} of {length} bytes: {outcome}"
-    ));
+    crate::log(&format!("command {command:#x} of {length} bytes: {outcome}"));
 }

@@ -90,11 +90,7 @@ pub fn port(request: Request) -> Result<Answer, c_int> {
     answer.u32(16, GIDS.into()); // gid_tbl_len
     answer.u16(20, 1); // pkey_tbl_len
     // state: active, or down; phys_state: link up, or polling
-    let (state, physical) = if switches().is_down(number) {
-        (1, 2)
-    } else {
-        (4, 5)
-    };
+    let (state, physical) = if switches().is_down(number) { (1, 2) } else { (4, 5) };
     answer.u8(26, state);
     answer.u8(36, physical);
     answer.u8(34, 2); // active_width: 4 lanes

@@ -56,16 +56,11 @@ fn enter(fd: c_int) -> Result<(), c_int> {
     if unsafe { libc::ftruncate(fd, i64::try_from(length).map_err(|_| libc::ENOMEM)?) } != 0 {
         return Err(libc::ENOMEM);
     }
-    let registers = if switches().executes {
-        Some(Registers::map(fd, length)?)
-    } else {
-        None
-    };
+    let registers = if switches().executes { Some(Registers::map(fd, length)?) } else { None };
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     let mut world = world();
     let free = |open: &&AtomicI32| {
-        open.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        open.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
     OPEN.iter().find(free).ok_or(libc::EMFILE)?;
     world.open(fd, registers);

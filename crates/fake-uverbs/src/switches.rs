@@ -49,10 +49,7 @@ pub struct Switches {
 impl Switches {
     /// The fate of a request of a queue pair, both counted from 0.
     pub fn fate(&self, pair: u64, request: u64) -> Fate {
-        let rule = self
-            .rules
-            .iter()
-            .find(|rule| (rule.pair, rule.request) == (pair, request));
+        let rule = self.rules.iter().find(|rule| (rule.pair, rule.request) == (pair, request));
         match rule.map(|rule| rule.error) {
             None => Fate::Works,
             Some(None) => Fate::Vanishes,
@@ -74,10 +71,7 @@ pub fn switches() -> &'static Switches {
             executes: value("FAKE_UVERBS_NIC") == "1",
             has_recordless_queues: value("FAKE_UVERBS_RECORDLESS") == "1",
             is_traced: std::env::var_os("FAKE_UVERBS_TRACE").is_some(),
-            wait: value("FAKE_UVERBS_WAIT")
-                .parse()
-                .ok()
-                .map(Duration::from_millis),
+            wait: value("FAKE_UVERBS_WAIT").parse().ok().map(Duration::from_millis),
             denied: match value("FAKE_UVERBS_DENY").as_str() {
                 "dynamic" => Denied::Dynamic,
                 "all" => Denied::All,
@@ -103,9 +97,7 @@ fn rules(fail: &str, drop: &str) -> Vec<Rule> {
             .map(|rule| (rule.to_owned(), numbers(rule, ':')))
             .partition(|(_, numbers)| numbers.len() == length);
         for (rule, _) in bad {
-            crate::log(&format!(
-                "invalid fault rule {rule:?}: needs {length} numbers"
-            ));
+            crate::log(&format!("invalid fault rule {rule:?}: needs {length} numbers"));
         }
         good.into_iter().map(|(_, numbers)| numbers).collect()
     };
@@ -129,7 +121,5 @@ fn numbers(list: &str, between: char) -> Vec<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => word.parse().ok(),
     };
-    list.split(between)
-        .filter_map(|word| number(word.trim()))
-        .collect()
+    list.split(between).filter_map(|word| number(word.trim())).collect()
 }

@@ -13,10 +13,7 @@ pub type Errno = c_int;
 /// Appends a line to the machine's `keys` file, if it names one.
 pub fn note(line: &serde_json::Value) {
     if let Some(file) = MACHINE["keys"].as_str() {
-        let file = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(file);
+        let file = std::fs::File::options().create(true).append(true).open(file);
         // Ignored: the test that reads the file notices a missing line.
         let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
@@ -53,10 +50,7 @@ pub fn infallible<T>(function: &str, otherwise: T, body: impl FnOnce() -> Result
 /// Runs the body, or fails as the machine file says.
 pub fn run<T>(function: &str, body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let whole = || {
-        if let Some(log) = MACHINE["log"]
-            .as_str()
-            .filter(|_| function != "ibv_poll_cq")
-        {
+        if let Some(log) = MACHINE["log"].as_str().filter(|_| function != "ibv_poll_cq") {
             let file = std::fs::File::options().create(true).append(true).open(log);
             // Ignored: the test that reads the log notices a missing line.
             let _ = file.and_then(|mut file| file.write_all(format!("{function}\n").as_bytes()));

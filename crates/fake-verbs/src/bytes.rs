@@ -30,10 +30,7 @@ pub fn first(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
     for segment in segments {
         let part = segment.bytes.min(bytes);
         if part > 0 {
-            some.push(Segment {
-                bytes: part,
-                ..*segment
-            });
+            some.push(Segment { bytes: part, ..*segment });
         }
         bytes -= part;
     }
@@ -47,11 +44,7 @@ pub fn after(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
         let part = segment.bytes.min(bytes);
         if part < segment.bytes {
             let (address, left) = (segment.address + part, segment.bytes - part);
-            some.push(Segment {
-                address,
-                bytes: left,
-                ..*segment
-            });
+            some.push(Segment { address, bytes: left, ..*segment });
         }
         bytes -= part;
     }
@@ -77,10 +70,9 @@ pub unsafe fn deliver(from: &[Segment], to: &[Segment], how: Delivery) {
     let total = length(to);
     let mut done = 0;
     while done < total {
-        let (Some(source), Some(target)) = (
-            after(from, done).first().copied(),
-            after(to, done).first().copied(),
-        ) else {
+        let (Some(source), Some(target)) =
+            (after(from, done).first().copied(), after(to, done).first().copied())
+        else {
             return;
         };
         let bytes = source.bytes.min(target.bytes);
@@ -104,9 +96,7 @@ pub unsafe fn deliver(from: &[Segment], to: &[Segment], how: Delivery) {
 /// `bytes` bytes can be read at `from` and written at `to`; they may overlap.
 unsafe fn copy(from: usize, to: usize, bytes: usize) {
     let end = to + bytes;
-    let last = [8, 4]
-        .into_iter()
-        .find(|size| bytes >= *size && end.is_multiple_of(*size));
+    let last = [8, 4].into_iter().find(|size| bytes >= *size && end.is_multiple_of(*size));
     let last = last.unwrap_or(1);
     // Read first: the copy of the rest may overwrite it.
     let mut word = [0; 8];
@@ -120,10 +110,8 @@ unsafe fn copy(from: usize, to: usize, bytes: usize) {
         match last {
             8 => AtomicU64::from_ptr(pointer(end - 8))
                 .store(u64::from_ne_bytes(word), Ordering::Release),
-            4 => AtomicU32::from_ptr(pointer(end - 4)).store(
-                u32::from_ne_bytes([word[0], word[1], word[2], word[3]]),
-                Ordering::Release,
-            ),
+            4 => AtomicU32::from_ptr(pointer(end - 4))
+                .store(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]), Ordering::Release),
             _ => pointer::<u8>(end - 1).write_volatile(word[0]),
         }
     }
@@ -138,8 +126,7 @@ pub unsafe fn change(address: usize, change: impl Fn(u64) -> u64) -> u64 {
     // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU64::from_ptr(pointer(address)) };
     let order = Ordering::SeqCst;
-    word.fetch_update(order, order, |old| Some(change(old)))
-        .unwrap_or(0)
+    word.fetch_update(order, order, |old| Some(change(old))).unwrap_or(0)
 }
 
 fn pointer<T>(address: usize) -> *mut T {

@@ -18,18 +18,9 @@ pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv
         let mut world = world();
         world.context(context)?;
         let counter = EventCounter::new()?;
-        let raw = Shared::new(ibv_comp_channel {
-            context,
-            fd: counter.number(),
-            refcnt: 0,
-        });
+        let raw = Shared::new(ibv_comp_channel { context, fd: counter.number(), refcnt: 0 });
         let pointer = raw.pointer();
-        let channel = Channel {
-            raw,
-            context: context.addr(),
-            counter,
-            events: Default::default(),
-        };
+        let channel = Channel { raw, context: context.addr(), counter, events: Default::default() };
         world.channels.insert(channel.raw.address(), channel);
         Ok(pointer)
     })
@@ -40,18 +31,10 @@ pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_
     status("ibv_destroy_comp_channel", || {
         let mut world = world();
         let address = channel.addr();
-        if world
-            .queues
-            .values()
-            .any(|queue| queue.channel == Some(address))
-        {
+        if world.queues.values().any(|queue| queue.channel == Some(address)) {
             return Err(libc::EBUSY);
         }
-        world
-            .channels
-            .remove(&address)
-            .map(drop)
-            .ok_or(libc::EINVAL)
+        world.channels.remove(&address).map(drop).ok_or(libc::EINVAL)
     })
 }
 
@@ -73,17 +56,10 @@ pub extern "C" fn ibv_create_cq(
         let owner = context.addr();
         let channel_address = (!channel.is_null()).then(|| channel.addr());
         if let Some(address) = channel_address {
-            let known = world
-                .channels
-                .get(&address)
-                .filter(|channel| channel.context == owner);
+            let known = world.channels.get(&address).filter(|channel| channel.context == owner);
             known.ok_or(libc::EINVAL)?;
         }
-        let existing = world
-            .queues
-            .values()
-            .filter(|queue| queue.context == owner)
-            .count();
+        let existing = world.queues.values().filter(|queue| queue.context == owner).count();
         if existing >= usize::try_from(limits.max_cq).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
@@ -130,10 +106,7 @@ pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             }
             world = until_acknowledged(world);
         }
-        let channel = world
-            .queues
-            .remove(&address)
-            .and_then(|queue| queue.channel);
+        let channel = world.queues.remove(&address).and_then(|queue| queue.channel);
         if let Some(channel) = channel.and_then(|channel| world.channels.get_mut(&channel)) {
             let before = channel.events.len();
             channel.events.retain(|queue| *queue != address);
@@ -155,16 +128,11 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     minus_one("ibv_get_cq_event", || {
         loop {
-            let counter = world()
-                .channels
-                .get(&channel.addr())
-                .map(|channel| channel.counter.clone());
+            let counter =
+                world().channels.get(&channel.addr()).map(|channel| channel.counter.clone());
             counter.ok_or(libc::EINVAL)?.wait()?;
             let mut world = world();
-            let channel = world
-                .channels
-                .get_mut(&channel.addr())
-                .ok_or(libc::EINVAL)?;
+            let channel = world.channels.get_mut(&channel.addr()).ok_or(libc::EINVAL)?;
             // The queue may be destroyed already, and its event with it.
             let Some(queue) = channel.events.pop_front() else {
                 continue;
@@ -220,18 +188,10 @@ pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) ->
         let mut world = world();
         let most = usize::try_from(most).map_err(|_| libc::EINVAL)?;
         let queue = world.queue(cq)?;
-        let some: Vec<Entry> = queue
-            .entries
-            .drain(..most.min(queue.entries.len()))
-            .collect();
+        let some: Vec<Entry> = queue.entries.drain(..most.min(queue.entries.len())).collect();
         for (place, entry) in some.iter().enumerate() {
             // SAFETY: the caller's guarantee; both structures have the same layout.
-            unsafe {
-                put(
-                    out.cast::<Completion>().wrapping_add(place),
-                    entry.completion,
-                )?
-            };
+            unsafe { put(out.cast::<Completion>().wrapping_add(place), entry.completion)? };
             world.free(entry);
         }
         Ok(c_int::try_from(some.len()).unwrap_or(c_int::MAX))
@@ -283,10 +243,7 @@ impl World {
         }
         queue.armed = None;
         let address = queue.raw.address();
-        if let Some(channel) = queue
-            .channel
-            .and_then(|channel| self.channels.get_mut(&channel))
-        {
+        if let Some(channel) = queue.channel.and_then(|channel| self.channels.get_mut(&channel)) {
             channel.events.push_back(address);
             channel.counter.signal();
         }

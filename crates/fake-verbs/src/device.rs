@@ -16,11 +16,8 @@ use crate::machine::{device, devices, efa, guid, limit, of_device, ports};
 use crate::world::{Context, EventCounter, Shared, world};
 use crate::{completion, post};
 
-static DEVICES: LazyLock<Vec<Shared<ibv_device>>> = LazyLock::new(|| {
-    (0..devices())
-        .map(|index| Shared::new(described(index)))
-        .collect()
-});
+static DEVICES: LazyLock<Vec<Shared<ibv_device>>> =
+    LazyLock::new(|| (0..devices()).map(|index| Shared::new(described(index))).collect());
 
 pub fn name(index: usize) -> String {
     let name = device(index)["name"].as_str();
@@ -36,22 +33,13 @@ fn described(index: usize) -> ibv_device {
         true => (IBV_NODE_RNIC, 1),
         false => (IBV_NODE_CA, 0),
     };
-    let mut device = ibv_device {
-        node_type: node_type.cast_signed(),
-        transport_type,
-        ..ibv_device::default()
-    };
+    let mut device =
+        ibv_device { node_type: node_type.cast_signed(), transport_type, ..ibv_device::default() };
     let name = name(index);
     text(&mut device.name, &name);
     text(&mut device.dev_name, &format!("uverbs{index}"));
-    text(
-        &mut device.dev_path,
-        &format!("/sys/class/infiniband_verbs/uverbs{index}"),
-    );
-    text(
-        &mut device.ibdev_path,
-        &format!("/sys/class/infiniband/{name}"),
-    );
+    text(&mut device.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{index}"));
+    text(&mut device.ibdev_path, &format!("/sys/class/infiniband/{name}"));
     device
 }
 
@@ -113,11 +101,7 @@ pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
-    infallible(
-        "ibv_get_device_guid",
-        0,
-        || Ok(guid(index(device)?).to_be()),
-    )
+    infallible("ibv_get_device_guid", 0, || Ok(guid(index(device)?).to_be()))
 }
 
 #[unsafe(no_mangle)]
@@ -146,12 +130,7 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
             },
             ..verbs_context::default()
         });
-        let context = Context {
-            raw,
-            device: index,
-            counter,
-            events: Default::default(),
-        };
+        let context = Context { raw, device: index, counter, events: Default::default() };
         let pointer = context.pointer();
         world().contexts.insert(pointer.addr(), context);
         Ok(pointer)
@@ -167,21 +146,15 @@ pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
         world.contexts.remove(&context).ok_or(libc::EINVAL)?;
         world.pairs.retain(|_, pair| pair.context != context);
         world.queues.retain(|_, queue| queue.context != context);
-        world
-            .channels
-            .retain(|_, channel| channel.context != context);
+        world.channels.retain(|_, channel| channel.context != context);
         let gone: Vec<usize> = world
             .domains
             .values()
             .filter(|domain| domain.context == context)
             .map(|domain| domain.raw.address())
             .collect();
-        world
-            .handles
-            .retain(|_, handle| !gone.contains(&handle.domain));
-        world
-            .regions
-            .retain(|_, region| !gone.contains(&region.domain));
+        world.handles.retain(|_, handle| !gone.contains(&handle.domain));
+        world.regions.retain(|_, region| !gone.contains(&region.domain));
         world.domains.retain(|domain, _| !gone.contains(domain));
         let left: Vec<usize> = world.regions.keys().copied().collect();
         world.keys.retain(|_, region| left.contains(region));
@@ -267,10 +240,7 @@ pub fn on_demand_paging(device: usize) -> ibv_odp_caps {
 /// Attributes of a device; those without a value or a default are 0.
 pub fn attributes(device: usize) -> ibv_device_attr {
     let mut all = ibv_device_attr::default();
-    text(
-        &mut all.fw_ver,
-        of_device(device, "fw_ver").as_str().unwrap_or("0.0.0"),
-    );
+    text(&mut all.fw_ver, of_device(device, "fw_ver").as_str().unwrap_or("0.0.0"));
     all.node_guid = guid(device).to_be();
     all.sys_image_guid = all.node_guid;
     all.phys_port_cnt = ports(device);

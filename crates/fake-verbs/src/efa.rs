@@ -252,23 +252,15 @@ fn change(qp: *mut ibv_qp_ex, change: impl FnOnce(&World, &mut Draft) -> Result<
 unsafe extern "C" fn set_address(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, number: u32, qkey: u32) {
     change(qp, |world, draft| {
         let handle = world.handles.get(&ah.addr()).ok_or(libc::EINVAL)?;
-        draft.destination = Some(Destination {
-            to: Box::new(handle.to),
-            domain: handle.domain,
-            number,
-            qkey,
-        });
+        draft.destination =
+            Some(Destination { to: Box::new(handle.to), domain: handle.domain, number, qkey });
         Ok(())
     });
 }
 
 unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, address: u64, bytes: u32) {
     change(qp, |_, draft| {
-        draft.sges = vec![Sge {
-            address,
-            bytes,
-            lkey,
-        }];
+        draft.sges = vec![Sge { address, bytes, lkey }];
         Ok(())
     });
 }
@@ -288,10 +280,7 @@ unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const
 
 unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, from: *mut c_void, bytes: usize) {
     change(qp, |world, draft| {
-        let most = world
-            .pairs
-            .get(&qp.addr())
-            .map_or(0, |pair| pair.room.max_inline_data);
+        let most = world.pairs.get(&qp.addr()).map_or(0, |pair| pair.room.max_inline_data);
         if bytes > most as usize || name_of(draft.opcode) != "send" {
             return Err(libc::EINVAL);
         }
@@ -338,10 +327,7 @@ extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
                 immediate: draft.immediate,
                 target: match name_of(draft.opcode) {
                     "send" => Target::Queue,
-                    _ => Target::Memory {
-                        address: draft.remote.0,
-                        rkey: draft.remote.1,
-                    },
+                    _ => Target::Memory { address: draft.remote.0, rkey: draft.remote.1 },
                 },
                 destination: draft.destination,
                 fate,
@@ -364,9 +350,7 @@ impl World {
         if ![ibv_qp_type::IBV_QPT_UD, ibv_qp_type::IBV_QPT_DRIVER].contains(&wanted.qp_type) {
             return Err(libc::EOPNOTSUPP);
         }
-        let (cap, number) = (wanted.cap, |key: &str, default| {
-            efa_number(device, key, default)
-        });
+        let (cap, number) = (wanted.cap, |key: &str, default| efa_number(device, key, default));
         let fits = cap.max_send_wr <= number("max_sq_wr", 4096)
             && cap.max_recv_wr <= number("max_rq_wr", 32768)
             && cap.max_send_sge.max(cap.max_recv_sge) <= MOST_SGES

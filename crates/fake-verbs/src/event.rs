@@ -23,10 +23,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
             let counter = world().context(context)?.counter.clone();
             counter.wait()?;
             let mut world = world();
-            let context = world
-                .contexts
-                .get_mut(&context.addr())
-                .ok_or(libc::EINVAL)?;
+            let context = world.contexts.get_mut(&context.addr()).ok_or(libc::EINVAL)?;
             // Its subject may be destroyed already, and the event with it.
             let Some(queued) = context.events.pop_front() else {
                 continue;
@@ -34,10 +31,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
             if let Some(about) = queued.about {
                 match queued.event.event_type {
                     EVENT_CQ_ERR => world.queues.get_mut(&about).map(|queue| queue.taken += 1),
-                    _ => world
-                        .pairs
-                        .get_mut(&about)
-                        .map(|pair| pair.unacknowledged += 1),
+                    _ => world.pairs.get_mut(&about).map(|pair| pair.unacknowledged += 1),
                 };
             }
             // SAFETY: the caller's guarantee.
@@ -86,10 +80,7 @@ impl World {
         about: Option<usize>,
     ) {
         if let Some(context) = self.contexts.get_mut(&context) {
-            let event = AsyncEvent {
-                element,
-                event_type,
-            };
+            let event = AsyncEvent { element, event_type };
             context.events.push_back(QueuedEvent { event, about });
             context.counter.signal();
         }
@@ -97,10 +88,7 @@ impl World {
 
     /// Reports to every open context of a device that its port went down.
     pub fn raise_port_event(&mut self, device: usize, port: u8) {
-        let open = self
-            .contexts
-            .values()
-            .filter(|context| context.device == device);
+        let open = self.contexts.values().filter(|context| context.device == device);
         let open: Vec<usize> = open.map(|context| context.pointer().addr()).collect();
         for context in open {
             let port_num = port.into();

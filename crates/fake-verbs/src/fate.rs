@@ -31,9 +31,7 @@ fn rules(value: &'static Value) -> &'static [Value] {
 }
 
 fn matches_opcode(rule: &Value, opcode: &str) -> bool {
-    rule["opcode"]
-        .as_str()
-        .is_none_or(|wanted| wanted == opcode)
+    rule["opcode"].as_str().is_none_or(|wanted| wanted == opcode)
 }
 
 impl World {

@@ -116,17 +116,12 @@ pub fn of_port(device: usize, port: u8, key: &str) -> &'static Value {
 /// As [`of_port`], for a number that fits `T`.
 pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default: T) -> T {
     let value = of_port(device, port, key).as_u64();
-    value
-        .and_then(|value| T::try_from(value).ok())
-        .unwrap_or(default)
+    value.and_then(|value| T::try_from(value).ok()).unwrap_or(default)
 }
 
 /// A device limit.
 pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
-    let value = first_present([
-        &self::device(device)["limits"][key],
-        &verbs()["limits"][key],
-    ]);
+    let value = first_present([&self::device(device)["limits"][key], &verbs()["limits"][key]]);
     let value = value.as_u64().and_then(|value| T::try_from(value).ok());
     value.unwrap_or(default)
 }
@@ -182,11 +177,7 @@ pub fn gids(device: usize, port: u8) -> Vec<Option<Gid>> {
     raw[..2].copy_from_slice(&[0xfe, 0x80]);
     raw[8..].copy_from_slice(&(guid(device) + u64::from(port) - 1).to_be_bytes());
     let kind = IBV_GID_TYPE_IB;
-    vec![Some(Gid {
-        raw,
-        kind,
-        ifindex: 0,
-    })]
+    vec![Some(Gid { raw, kind, ifindex: 0 })]
 }
 
 /// The GID at this index, unless the entry is empty.
@@ -201,17 +192,10 @@ fn gid(entry: &Value) -> Option<Gid> {
         Some("roce2") => IBV_GID_TYPE_ROCE_V2,
         _ => IBV_GID_TYPE_IB,
     };
-    Some(Gid {
-        raw: address.octets(),
-        kind,
-        ifindex: number(&entry["ifindex"]).unwrap_or(0),
-    })
+    Some(Gid { raw: address.octets(), kind, ifindex: number(&entry["ifindex"]).unwrap_or(0) })
 }
 
 /// The first value that is present.
 fn first_present(values: [&'static Value; 2]) -> &'static Value {
-    values
-        .into_iter()
-        .find(|value| !value.is_null())
-        .unwrap_or(&Value::Null)
+    values.into_iter().find(|value| !value.is_null()).unwrap_or(&Value::Null)
 }

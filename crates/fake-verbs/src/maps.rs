@@ -25,11 +25,7 @@ pub fn check(start: u64, bytes: u64, writes: bool) -> Result<(), Errno> {
         }
         known = map.end;
     }
-    if known >= end {
-        Ok(())
-    } else {
-        Err(libc::EFAULT)
-    }
+    if known >= end { Ok(()) } else { Err(libc::EFAULT) }
 }
 
 struct Map<'text> {
@@ -129,11 +125,7 @@ impl Mapping {
         let length = u64::try_from(length).unwrap_or(0);
         // A file without a position has no parts.
         let part = rustix::fs::tell(file).ok().and_then(Part::at);
-        let part = part.unwrap_or(Part {
-            start: 0,
-            bytes: length,
-            pcie: false,
-        });
+        let part = part.unwrap_or(Part { start: 0, bytes: length, pcie: false });
         let end = offset.checked_add(bytes as u64).ok_or(libc::EINVAL)?;
         if end > part.bytes || part.start.saturating_add(end) > length {
             return Err(libc::EINVAL);

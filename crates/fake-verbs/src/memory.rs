@@ -28,22 +28,14 @@ pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer_or_null("ibv_alloc_pd", || {
         let mut world = world();
         let device = world.context(context)?.device;
-        let count = world
-            .domains
-            .values()
-            .filter(|domain| domain.device == device)
-            .count();
+        let count = world.domains.values().filter(|domain| domain.device == device).count();
         if count >= usize::try_from(attributes(device).max_pd).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
         let handle = world.handle();
         let raw = Shared::new(ibv_pd { context, handle });
         let pointer = raw.pointer();
-        let domain = Domain {
-            raw,
-            context: context.addr(),
-            device,
-        };
+        let domain = Domain { raw, context: context.addr(), device };
         world.domains.insert(pointer.addr(), domain);
         Ok(pointer)
     })
@@ -55,15 +47,9 @@ pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         let mut world = world();
         world.domain(pd)?;
         let address = pd.addr();
-        let is_used = world
-            .regions
-            .values()
-            .any(|region| region.domain == address)
+        let is_used = world.regions.values().any(|region| region.domain == address)
             || world.pairs.values().any(|pair| pair.domain == address)
-            || world
-                .handles
-                .values()
-                .any(|handle| handle.domain == address);
+            || world.handles.values().any(|handle| handle.domain == address);
         if is_used {
             return Err(libc::EBUSY);
         }
@@ -93,9 +79,7 @@ pub extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    pointer_or_null("ibv_reg_mr_iova2", || {
-        register(pd, start, bytes, iova, access)
-    })
+    pointer_or_null("ibv_reg_mr_iova2", || register(pd, start, bytes, iova, access))
 }
 
 fn register(
@@ -121,15 +105,7 @@ fn register(
     let pages = end.next_multiple_of(PAGE) - address as u64 / PAGE * PAGE;
     let is_pinned = !is_device_memory && access & ON_DEMAND == 0;
     let locked = if is_pinned { pages } else { 0 };
-    world().enter(
-        pd,
-        (start, address, bytes),
-        iova,
-        access,
-        is_device_memory,
-        locked,
-        None,
-    )
+    world().enter(pd, (start, address, bytes), iova, access, is_device_memory, locked, None)
 }
 
 /// Registers a dma-buf. `mapping` names what it is exported with, or who accesses it.
@@ -222,30 +198,17 @@ impl World {
         let (context, device) = (domain.context, domain.device);
         let context = self.contexts.get(&context).ok_or(libc::EINVAL)?.pointer();
         let all: u64 = self.regions.values().map(|region| region.locked).sum();
-        let existing = self
-            .regions
-            .values()
-            .filter(|region| region.device == device)
-            .count();
-        let is_too_much = locked > 0
-            && verbs()["memlock"]
-                .as_u64()
-                .is_some_and(|most| all + locked > most);
+        let existing = self.regions.values().filter(|region| region.device == device).count();
+        let is_too_much =
+            locked > 0 && verbs()["memlock"].as_u64().is_some_and(|most| all + locked > most);
         if is_too_much || existing >= usize::try_from(attributes(device).max_mr).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
         let handle = self.handle();
         // Distinct keys: NICs that use one key for both purposes hide it when a program swaps them.
         let (lkey, rkey) = (handle << 8 | 1, handle << 8 | 2);
-        let raw = Shared::new(ibv_mr {
-            context,
-            pd,
-            addr: shown,
-            length: bytes,
-            handle,
-            lkey,
-            rkey,
-        });
+        let raw =
+            Shared::new(ibv_mr { context, pd, addr: shown, length: bytes, handle, lkey, rkey });
         let pointer = raw.pointer();
         let region = Region {
             raw,
@@ -273,9 +236,7 @@ impl World {
         let rights = if writes { LOCAL_WRITE } else { 0 };
         let sges = sges.iter().filter(|sge| sge.bytes > 0);
         let segment = |sge: &Sge| {
-            let region = self
-                .region(sge.lkey)
-                .filter(|region| region.lkey == sge.lkey)?;
+            let region = self.region(sge.lkey).filter(|region| region.lkey == sge.lkey)?;
             region.segment(domain, sge.address, sge.bytes, rights)
         };
         sges.map(segment).collect()
@@ -294,9 +255,7 @@ impl World {
             return Some(Vec::new());
         }
         let region = self.region(rkey).filter(|region| region.rkey == rkey)?;
-        region
-            .segment(domain, address, bytes, rights)
-            .map(|segment| vec![segment])
+        region.segment(domain, address, bytes, rights).map(|segment| vec![segment])
     }
 
     fn region(&self, key: u32) -> Option<&Region> {

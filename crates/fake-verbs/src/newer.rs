@@ -14,9 +14,7 @@ use crate::world::world;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    count("ibv_get_device_index", || {
-        Ok(c_int::try_from(index(device)?).unwrap_or(-1))
-    })
+    count("ibv_get_device_index", || Ok(c_int::try_from(index(device)?).unwrap_or(-1)))
 }
 
 /// Accepts any file that can be mapped as a dma-buf; of a dma-buf of the fake CUDA, the exported part.
@@ -30,11 +28,7 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     pointer_or_null("ibv_reg_dmabuf_mr", || {
-        let mapping = if is_over_pcie(file) {
-            "pcie"
-        } else {
-            "default"
-        };
+        let mapping = if is_over_pcie(file) { "pcie" } else { "default" };
         // A bit mask; the sign does not matter.
         register_file(pd, (offset, bytes, iova), file, access as c_uint, mapping)
     })
@@ -106,8 +100,5 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         }
         Ok(found.len())
     });
-    found.map_or_else(
-        |code| -(code as isize),
-        |count| count.try_into().unwrap_or(0),
-    )
+    found.map_or_else(|code| -(code as isize), |count| count.try_into().unwrap_or(0))
 }

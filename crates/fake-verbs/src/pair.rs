@@ -63,10 +63,7 @@ impl World {
             qp_type: wanted.qp_type,
             ..ibv_qp::default()
         };
-        let raw = Shared::new(ibv_qp_ex {
-            qp_base,
-            ..ibv_qp_ex::default()
-        });
+        let raw = Shared::new(ibv_qp_ex { qp_base, ..ibv_qp_ex::default() });
         let pointer = raw.pointer().cast();
         let pair = Pair {
             raw,
@@ -105,12 +102,9 @@ impl World {
         if !efa(device).is_null() {
             return self.check_efa_qp(context, device, wanted);
         }
-        let is_supported = [
-            ibv_qp_type::IBV_QPT_RC,
-            ibv_qp_type::IBV_QPT_UC,
-            ibv_qp_type::IBV_QPT_UD,
-        ]
-        .contains(&wanted.qp_type);
+        let is_supported =
+            [ibv_qp_type::IBV_QPT_RC, ibv_qp_type::IBV_QPT_UC, ibv_qp_type::IBV_QPT_UD]
+                .contains(&wanted.qp_type);
         let cap = wanted.cap;
         let fits = cap.max_send_wr.max(cap.max_recv_wr) <= max(limits.max_qp_wr)
             && cap.max_send_sge.max(cap.max_recv_sge) <= max(limits.max_sge)
@@ -133,12 +127,7 @@ impl World {
 
 fn fresh(cap: ibverbs_sys::ibv_qp_cap) -> ibv_qp_attr {
     let qp_state = ibv_qp_state::IBV_QPS_RESET;
-    ibv_qp_attr {
-        qp_state,
-        cur_qp_state: qp_state,
-        cap,
-        ..ibv_qp_attr::default()
-    }
+    ibv_qp_attr { qp_state, cur_qp_state: qp_state, cap, ..ibv_qp_attr::default() }
 }
 
 /// Waits until the program has acknowledged every event about it that it read.
@@ -212,11 +201,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
         let pair = world.pair(qp)?;
         let has = |bit: bits| mask & bit.0 != 0;
         let from = pair.now.qp_state;
-        let to = if has(bits::IBV_QP_STATE) {
-            wanted.qp_state
-        } else {
-            from
-        };
+        let to = if has(bits::IBV_QP_STATE) { wanted.qp_state } else { from };
         if has(bits::IBV_QP_CUR_STATE) && wanted.cur_qp_state != from {
             return Err(libc::EINVAL);
         }
@@ -300,12 +285,7 @@ impl World {
             pair.now = fresh(pair.room);
             pair.sends.clear();
             pair.receives.clear();
-            (
-                pair.sent,
-                pair.send_freed,
-                pair.received,
-                pair.receive_freed,
-            ) = (0, 0, 0, 0);
+            (pair.sent, pair.send_freed, pair.received, pair.receive_freed) = (0, 0, 0, 0);
         }
     }
 
@@ -319,11 +299,7 @@ impl World {
         let sends = std::mem::take(&mut pair.sends);
         let receives = std::mem::take(&mut pair.receives);
         for work in sends.iter().filter(|work| work.fate != Fate::Vanishes) {
-            self.end_send(
-                address,
-                work,
-                Err((ibv_wc_status::IBV_WC_WR_FLUSH_ERR, None)),
-            );
+            self.end_send(address, work, Err((ibv_wc_status::IBV_WC_WR_FLUSH_ERR, None)));
         }
         for receive in receives {
             self.flush_receive(address, &receive);

@@ -14,11 +14,7 @@ use crate::world::{World, world};
 
 /// A port's state: of the machine file, or down after a fault.
 pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
-    if world
-        .ports
-        .get(&(device, port))
-        .is_some_and(|port| port.is_down)
-    {
+    if world.ports.get(&(device, port)).is_some_and(|port| port.is_down) {
         return ibv_port_state::IBV_PORT_DOWN;
     }
     match of_port(device, port, "state").as_str() {
@@ -61,9 +57,7 @@ pub fn device_of(
     port: u32,
 ) -> Result<(usize, u8), Errno> {
     let device = world.context(context)?.device;
-    let port = u8::try_from(port)
-        .ok()
-        .filter(|port| (1..=ports(device)).contains(port));
+    let port = u8::try_from(port).ok().filter(|port| (1..=ports(device)).contains(port));
     Ok((device, port.ok_or(libc::EINVAL)?))
 }
 
@@ -115,11 +109,7 @@ pub unsafe extern "C" fn ibv_query_port(
         }
         let known = offset_of!(ibv_port_attr, flags) + 1;
         // SAFETY: `all` is that long, and so is the caller's structure.
-        unsafe {
-            (&raw const all)
-                .cast::<u8>()
-                .copy_to_nonoverlapping(out.cast(), known)
-        };
+        unsafe { (&raw const all).cast::<u8>().copy_to_nonoverlapping(out.cast(), known) };
         Ok(())
     })
 }
@@ -137,9 +127,7 @@ pub unsafe extern "C" fn ibv_query_gid(
     minus_one("ibv_query_gid", || {
         let (device, port) = device_of(&world(), context, port.into())?;
         let table = gids(device, port);
-        let entry = usize::try_from(index)
-            .ok()
-            .and_then(|index| table.get(index));
+        let entry = usize::try_from(index).ok().and_then(|index| table.get(index));
         let raw = entry.ok_or(libc::EINVAL)?.map_or([0; 16], |gid| gid.raw);
         // SAFETY: the caller's guarantee.
         unsafe { put(out, ibv_gid { raw }) }
@@ -159,9 +147,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     minus_one("ibv_query_pkey", || {
         let (device, port) = device_of(&world(), context, port.into())?;
         let keys = pkeys(device, port);
-        let key = usize::try_from(index)
-            .ok()
-            .and_then(|index| keys.get(index));
+        let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
         // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })

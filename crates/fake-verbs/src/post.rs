@@ -87,11 +87,7 @@ pub unsafe fn sges(list: *const ibv_sge, count: c_int, most: u32) -> Result<Vec<
     let sge = |place: usize| {
         // SAFETY: the caller's guarantee.
         let sge = unsafe { list.wrapping_add(place).read() };
-        Sge {
-            address: sge.addr,
-            bytes: sge.length,
-            lkey: sge.lkey,
-        }
+        Sge { address: sge.addr, bytes: sge.length, lkey: sge.lkey }
     };
     Ok((0..count).map(sge).collect())
 }
@@ -184,10 +180,7 @@ impl World {
             _ => {
                 // SAFETY: the union's member for reads and writes.
                 let at = unsafe { request.wr.rdma };
-                Target::Memory {
-                    address: at.remote_addr,
-                    rkey: at.rkey,
-                }
+                Target::Memory { address: at.remote_addr, rkey: at.rkey }
             }
         })
     }
@@ -206,11 +199,7 @@ impl World {
         // SAFETY: the caller's guarantee.
         let sges = unsafe { sges(request.sg_list, request.num_sge, pair.room.max_recv_sge)? };
         pair.received += 1;
-        pair.receives.push_back(Receive {
-            wr_id: request.wr_id,
-            sges,
-            through: pair.received,
-        });
+        pair.receives.push_back(Receive { wr_id: request.wr_id, sges, through: pair.received });
         let flushes = device(pair.device)["flushes_late_receives"] != false;
         if flushes && pair.now.qp_state == ibv_qp_state::IBV_QPS_ERR {
             self.fail(qp.addr());

@@ -44,14 +44,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
         });
         let pointer = raw.pointer();
         let domain = pd.addr();
-        world.handles.insert(
-            raw.address(),
-            Handle {
-                _raw: raw,
-                domain,
-                to,
-            },
-        );
+        world.handles.insert(raw.address(), Handle { _raw: raw, domain, to });
         Ok(pointer)
     })
 }
@@ -59,11 +52,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
     status("ibv_destroy_ah", || {
-        world()
-            .handles
-            .remove(&handle.addr())
-            .map(drop)
-            .ok_or(libc::EINVAL)
+        world().handles.remove(&handle.addr()).map(drop).ok_or(libc::EINVAL)
     })
 }
 
@@ -74,9 +63,7 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
         return Err(libc::EINVAL);
     }
     match to.is_global != 0 {
-        true => gid_at(device, port, to.grh.sgid_index.into())
-            .map(drop)
-            .ok_or(libc::EINVAL),
+        true => gid_at(device, port, to.grh.sgid_index.into()).map(drop).ok_or(libc::EINVAL),
         // An EFA device is addressed by its GID alone.
         false if is_ethernet(device, port) || !efa(device).is_null() => Err(libc::EINVAL),
         false => Ok(()),

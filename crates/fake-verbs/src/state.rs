@@ -49,12 +49,7 @@ fn change(kind: u32, from: u32, to: u32) -> Option<(u32, u32)> {
             STATE
                 | if_so(connected, AV | PATH_MTU | DEST_QPN | RQ_PSN)
                 | if_so(reliable, MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER),
-            PKEY_INDEX
-                | if connected {
-                    ACCESS_FLAGS | ALT_PATH
-                } else {
-                    QKEY
-                },
+            PKEY_INDEX | if connected { ACCESS_FLAGS | ALT_PATH } else { QKEY },
         )),
         (state::IBV_QPS_RTR, state::IBV_QPS_RTS) => Some((
             STATE | SQ_PSN | if_so(reliable, TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC),

@@ -40,16 +40,8 @@ pub struct Work {
 
 pub enum Target {
     Queue,
-    Memory {
-        address: u64,
-        rkey: u32,
-    },
-    Atomic {
-        address: u64,
-        rkey: u32,
-        compare_add: u64,
-        swap: u64,
-    },
+    Memory { address: u64, rkey: u32 },
+    Atomic { address: u64, rkey: u32, compare_add: u64, swap: u64 },
     Datagram(Destination),
 }
 
@@ -92,11 +84,8 @@ pub fn name_of(opcode: u32) -> &'static str {
 }
 
 fn has_immediate(opcode: u32) -> bool {
-    [
-        ibv_wr_opcode::IBV_WR_SEND_WITH_IMM,
-        ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
-    ]
-    .contains(&opcode)
+    [ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM]
+        .contains(&opcode)
 }
 
 fn is_reliable(kind: u32) -> bool {
@@ -122,10 +111,7 @@ impl World {
         loop {
             let waiting = self.pairs.values().filter(|pair| !pair.sends.is_empty());
             let waiting: Vec<usize> = waiting.map(|pair| pair.raw.address()).collect();
-            let moved = waiting
-                .into_iter()
-                .filter(|pair| self.advance(*pair))
-                .count();
+            let moved = waiting.into_iter().filter(|pair| self.advance(*pair)).count();
             if moved == 0 {
                 return;
             }
@@ -222,12 +208,9 @@ impl World {
             Target::Memory { address: at, rkey } => {
                 self.memory(address, peer, work, &local, (at, rkey))
             }
-            Target::Atomic {
-                address: at,
-                rkey,
-                compare_add,
-                swap,
-            } => self.atomic(peer, work, &local, (at, rkey), (compare_add, swap)),
+            Target::Atomic { address: at, rkey, compare_add, swap } => {
+                self.atomic(peer, work, &local, (at, rkey), (compare_add, swap))
+            }
             Target::Datagram(_) => Outcome::Ended(Ok(bytes)),
         }
     }
@@ -235,11 +218,7 @@ impl World {
     /// A send over a connection.
     fn message(&mut self, address: usize, peer: usize, work: &Work, local: &[Segment]) -> Outcome {
         let completion = self.arrival(peer, work, length(local));
-        let message = Message {
-            payload: local,
-            header: None,
-            completion,
-        };
+        let message = Message { payload: local, header: None, completion };
         let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
         self.sender_outcome(address, received, length(local))
     }
@@ -288,22 +267,14 @@ impl World {
         if waits_for_request {
             return self.sender_outcome(address, Received::NoRequest, length(local));
         }
-        let (from, to) = if is_read {
-            (&remote[..], local)
-        } else {
-            (local, &remote[..])
-        };
+        let (from, to) = if is_read { (&remote[..], local) } else { (local, &remote[..]) };
         self.deliver(self.pairs[&address].device, work, from, to);
         if !has_immediate(work.opcode) {
             return Outcome::Ended(Ok(length(local)));
         }
         let mut completion = self.arrival(peer, work, length(local));
         completion.opcode = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
-        let message = Message {
-            payload: &[],
-            header: None,
-            completion,
-        };
+        let message = Message { payload: &[], header: None, completion };
         let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
         self.sender_outcome(address, received, length(local))
     }
@@ -371,13 +342,7 @@ impl World {
     }
 
     fn datagram(&mut self, address: usize, work: &Work, local: &[Segment]) -> Outcome {
-        let Target::Datagram(Destination {
-            to,
-            domain,
-            number,
-            qkey,
-        }) = &work.target
-        else {
+        let Target::Datagram(Destination { to, domain, number, qkey }) = &work.target else {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         };
         let pair = &self.pairs[&address];
@@ -390,11 +355,7 @@ impl World {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
         // The highest bit selects the queue pair's own Q_Key.
-        let qkey = if qkey >> 31 == 1 {
-            pair.now.qkey
-        } else {
-            *qkey
-        };
+        let qkey = if qkey >> 31 == 1 { pair.now.qkey } else { *qkey };
         let peer = self.reachable_pair(pair, to, *number);
         let Some(peer) = peer.filter(|peer| self.pairs[peer].now.qkey == qkey) else {
             return Outcome::Ended(Ok(bytes));
@@ -409,11 +370,7 @@ impl World {
         } else {
             [0; HEADER]
         };
-        let message = Message {
-            payload: local,
-            header: Some(header),
-            completion,
-        };
+        let message = Message { payload: local, header: Some(header), completion };
         let received = self.receive_message(peer, device, work, &message);
         self.sender_outcome(address, received, bytes)
     }
@@ -425,11 +382,7 @@ impl World {
             opcode: ibv_wc_opcode::IBV_WC_RECV,
             byte_len: u32::try_from(bytes).unwrap_or(u32::MAX),
             imm_data: if immediate { work.immediate } else { 0 },
-            wc_flags: if immediate {
-                ibv_wc_flags::IBV_WC_WITH_IMM.0
-            } else {
-                0
-            },
+            wc_flags: if immediate { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 },
             qp_num: self.pairs[&peer].number,
             ..Completion::default()
         }
@@ -464,16 +417,8 @@ impl World {
             // SAFETY: the header is a local value, and the target registered memory, which stays mapped while it is registered.
             unsafe { deliver(&[own(header)], &first(&room, HEADER), Delivery::Bytes) };
         }
-        self.deliver(
-            from,
-            work,
-            message.payload,
-            &first(&after(&room, before), bytes),
-        );
-        let completion = Completion {
-            wr_id: receive.wr_id,
-            ..message.completion
-        };
+        self.deliver(from, work, message.payload, &first(&after(&room, before), bytes));
+        let completion = Completion { wr_id: receive.wr_id, ..message.completion };
         self.end_receive(peer, &receive, completion, work.is_solicited);
         Received::Taken
     }
@@ -484,10 +429,7 @@ impl World {
         if bytes == 0 {
             return;
         }
-        let touches_device = from
-            .iter()
-            .chain(to)
-            .any(|segment| segment.is_device_memory);
+        let touches_device = from.iter().chain(to).any(|segment| segment.is_device_memory);
         let how = delivery(device, name_of(work.opcode), bytes, touches_device);
         // SAFETY: registered memory, which stays mapped while it is registered, or the request's inline data; the access rights of
         // the target allow the write.
@@ -514,12 +456,8 @@ impl World {
         };
         let completes = work.is_signalled || ended.is_err();
         if completes {
-            let entry = Entry {
-                completion,
-                pair: address,
-                side: Side::Send,
-                through: work.through,
-            };
+            let entry =
+                Entry { completion, pair: address, side: Side::Send, through: work.through };
             self.complete(queue, entry, false);
         }
         let ends_all = kind != ibv_qp_type::IBV_QPT_DRIVER;
@@ -539,11 +477,7 @@ impl World {
             return;
         };
         let entry = Entry {
-            completion: Completion {
-                wr_id: receive.wr_id,
-                qp_num: pair.number,
-                ..completion
-            },
+            completion: Completion { wr_id: receive.wr_id, qp_num: pair.number, ..completion },
             pair: address,
             side: Side::Receive,
             through: receive.through,
@@ -575,11 +509,7 @@ impl World {
 }
 
 fn error_completion(status: u32, vendor: Option<u32>) -> Completion {
-    Completion {
-        status,
-        vendor_err: vendor.unwrap_or(0),
-        ..Completion::default()
-    }
+    Completion { status, vendor_err: vendor.unwrap_or(0), ..Completion::default() }
 }
 
 /// The completion's opcode.

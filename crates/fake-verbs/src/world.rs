@@ -65,21 +65,13 @@ impl EventCounter {
 
     /// Waits for an event, unless the program has made the file non-blocking.
     pub fn wait(&self) -> Result<(), Errno> {
-        rustix::io::read(&*self.0, &mut [0; 8])
-            .map(drop)
-            .map_err(errno)
+        rustix::io::read(&*self.0, &mut [0; 8]).map(drop).map_err(errno)
     }
 
     /// Removes one pending event, if there is one.
     pub fn consume(&self) {
-        let mut files = [rustix::event::PollFd::new(
-            &*self.0,
-            rustix::event::PollFlags::IN,
-        )];
-        let now = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut files = [rustix::event::PollFd::new(&*self.0, rustix::event::PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         if rustix::event::poll(&mut files, Some(&now)) == Ok(1) {
             let _ = self.wait();
         }
@@ -282,9 +274,7 @@ pub fn world() -> MutexGuard<'static, World> {
 
 /// Waits for an acknowledgement.
 pub fn until_acknowledged(world: MutexGuard<'static, World>) -> MutexGuard<'static, World> {
-    ACKNOWLEDGED
-        .wait(world)
-        .unwrap_or_else(PoisonError::into_inner)
+    ACKNOWLEDGED.wait(world).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {

@@ -24,26 +24,14 @@ fn run(source: &str, machine: &str) {
     let output = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Werror", "-o"])
         .arg(&program)
-        .arg(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("tests")
-                .join(source),
-        )
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source))
         .arg(library.join("libibverbs.so.1"))
         .output()
         .expect("a C compiler");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let output = Command::new(program)
         .envs(verbs::environment(&library, &verbs::machine(machine)))
         .output()
         .expect("it starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

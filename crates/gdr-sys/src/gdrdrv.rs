@@ -173,11 +173,7 @@ pub unsafe fn ioctl<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) -> 
         // SAFETY: the caller guarantees that `request` reads and writes a `T`, which `argument`
         // borrows for the call.
         let answer = unsafe {
-            libc::ioctl(
-                file.as_raw_fd(),
-                request as libc::Ioctl,
-                std::ptr::from_mut(argument),
-            )
+            libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(argument))
         };
         if answer >= 0 {
             return Ok(());

@@ -22,9 +22,7 @@ fn main() {
     // SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("GDR_BACKEND", "sim") };
     let gpu = gpu::Gpu::sim();
-    let memory = gpu
-        .allocate(gpu::Allocation::Malloc, 2 * BYTES)
-        .expect("simulated memory");
+    let memory = gpu.allocate(gpu::Allocation::Malloc, 2 * BYTES).expect("simulated memory");
     let address = memory.address().get().next_multiple_of(BYTES as u64);
     let g = gdrapi::gdr_open();
     assert!(!g.is_null());
@@ -33,10 +31,7 @@ fn main() {
     let mut host = vec![1_u8; BYTES];
     // SAFETY: the out-parameters are the variables above.
     unsafe {
-        assert_eq!(
-            gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle),
-            0
-        );
+        assert_eq!(gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle), 0);
         assert_eq!(gdrapi::gdr_map(g, handle, &raw mut mapped, BYTES), 0);
     }
     let copier = Copier::for_caching(Caching::WriteCombining)
@@ -48,21 +43,11 @@ fn main() {
         let [to, to_direct, from, from_direct] = unsafe {
             [
                 median(|| {
-                    black_box(gdrapi::gdr_copy_to_mapping(
-                        handle,
-                        mapped,
-                        host.cast(),
-                        bytes,
-                    ))
+                    black_box(gdrapi::gdr_copy_to_mapping(handle, mapped, host.cast(), bytes))
                 }),
                 median(|| copier.to_device(black_box(mapped.cast()), host, bytes)),
                 median(|| {
-                    black_box(gdrapi::gdr_copy_from_mapping(
-                        handle,
-                        host.cast(),
-                        mapped,
-                        bytes,
-                    ))
+                    black_box(gdrapi::gdr_copy_from_mapping(handle, host.cast(), mapped, bytes))
                 }),
                 median(|| copier.from_device(black_box(host), mapped.cast(), bytes)),
             ]

@@ -25,10 +25,7 @@ pub struct Gdr {
 
 impl Gdr {
     pub(crate) fn new(fd: c_int) -> Self {
-        Self {
-            fd: std::sync::atomic::AtomicI32::new(fd),
-            _rest: [0; 44],
-        }
+        Self { fd: std::sync::atomic::AtomicI32::new(fd), _rest: [0; 44] }
     }
 }
 

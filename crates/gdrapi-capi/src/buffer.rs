@@ -33,17 +33,8 @@ struct State {
 
 impl Buffer {
     pub(crate) fn new(handle: u64, address: u64, bytes: usize, flags: PinFlags, pin: Pin) -> Self {
-        let state = State {
-            mapping: None,
-            pin: Some(pin),
-            bytes,
-        };
-        Self {
-            handle,
-            address,
-            flags,
-            state: Mutex::new(state),
-        }
+        let state = State { mapping: None, pin: Some(pin), bytes };
+        Self { handle, address, flags, state: Mutex::new(state) }
     }
 
     pub(crate) fn handle(&self) -> u64 {
@@ -63,15 +54,11 @@ impl Buffer {
             return Err(CallError::AlreadyMapped { handle });
         }
         if !self.address.is_multiple_of(GPU_PAGE) {
-            return Err(CallError::Unaligned {
-                address: self.address,
-            });
+            return Err(CallError::Unaligned { address: self.address });
         }
         self.reach(gdr, &mut state, bytes)?;
         let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
-        let mapping = pin
-            .map(request)
-            .map_err(|source| CallError::Map { handle, source })?;
+        let mapping = pin.map(request).map_err(|source| CallError::Map { handle, source })?;
         let start = mapping.as_ptr();
         // gdrdrv maps whole pages without checking bounds, so programs copy beyond the requested
         // size: gdrcopy_pplat maps 4 bytes and writes 8.
@@ -88,23 +75,13 @@ impl Buffer {
     pub(crate) fn unmap(&self, address: usize, bytes: usize) -> Result<(), CallError> {
         let handle = self.handle;
         let mut state = self.state();
-        let mapping = state
-            .mapping
-            .as_ref()
-            .ok_or(CallError::NotMapped { handle })?;
+        let mapping = state.mapping.as_ref().ok_or(CallError::NotMapped { handle })?;
         let start = mapping.as_ptr().addr().get();
         if start != address {
-            return Err(CallError::OtherMapping {
-                handle,
-                start,
-                address,
-            });
+            return Err(CallError::OtherMapping { handle, start, address });
         }
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) {
-            return Err(CallError::Size {
-                requested: bytes,
-                pinned: state.bytes,
-            });
+            return Err(CallError::Size { requested: bytes, pinned: state.bytes });
         }
         self.end_mapping(&mut state);
         Ok(())
@@ -114,16 +91,14 @@ impl Buffer {
         let handle = self.handle;
         let state = self.state();
         let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
-        pin.info()
-            .map_err(|source| CallError::State { handle, source })
+        pin.info().map_err(|source| CallError::State { handle, source })
     }
 
     pub(crate) fn revoked(&self) -> Result<bool, CallError> {
         let handle = self.handle;
         let state = self.state();
         let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
-        pin.revoked()
-            .map_err(|source| CallError::State { handle, source })
+        pin.revoked().map_err(|source| CallError::State { handle, source })
     }
 
     /// Unmaps and unpins the rest.
@@ -140,10 +115,7 @@ impl Buffer {
         if (1..=state.bytes).contains(&bytes) {
             return Ok(());
         }
-        let call_error = CallError::Size {
-            requested: bytes,
-            pinned: state.bytes,
-        };
+        let call_error = CallError::Size { requested: bytes, pinned: state.bytes };
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) || state.pin.is_none() {
             return Err(call_error);
         }
@@ -172,7 +144,5 @@ impl Buffer {
 
 /// Rounds `bytes` up to pages, from the start of a page.
 fn whole_pages(bytes: usize) -> u64 {
-    (bytes as u64)
-        .checked_next_multiple_of(GPU_PAGE)
-        .unwrap_or(u64::MAX)
+    (bytes as u64).checked_next_multiple_of(GPU_PAGE).unwrap_or(u64::MAX)
 }

@@ -25,9 +25,7 @@ pub unsafe extern "C" fn gdr_pin_buffer(
     handle: *mut Handle,
 ) -> c_int {
     // SAFETY: the caller guarantees the conditions of `pin` for `handle`.
-    guard::call("gdr_pin_buffer", || unsafe {
-        pin(g, addr, size, 0, handle)
-    })
+    guard::call("gdr_pin_buffer", || unsafe { pin(g, addr, size, 0, handle) })
 }
 
 /// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the
@@ -51,9 +49,7 @@ pub unsafe extern "C" fn gdr_pin_buffer_v2(
     handle: *mut Handle,
 ) -> c_int {
     // SAFETY: the caller guarantees the conditions of `pin` for `handle`.
-    guard::call("gdr_pin_buffer_v2", || unsafe {
-        pin(g, addr, size, flags, handle)
-    })
+    guard::call("gdr_pin_buffer_v2", || unsafe { pin(g, addr, size, flags, handle) })
 }
 
 /// # Safety
@@ -75,35 +71,20 @@ unsafe fn pin(
             0 => false,
             1 => true,
             other => {
-                return Err(CallError::Value {
-                    of: "gdr_pin_flags_t",
-                    value: other.into(),
-                });
+                return Err(CallError::Value { of: "gdr_pin_flags_t", value: other.into() });
             }
         },
     };
-    let end = u64::try_from(size)
-        .ok()
-        .and_then(|size| addr.checked_add(size));
+    let end = u64::try_from(size).ok().and_then(|size| addr.checked_add(size));
     if addr == 0 || size == 0 || end.is_none() {
-        return Err(CallError::Range {
-            address: addr,
-            bytes: size,
-        });
+        return Err(CallError::Range { address: addr, bytes: size });
     }
     // SAFETY: callers must not free memory while it is pinned; if they do, the backends stay
     // memory-safe for this process (docs/gdrcopy.md).
     let pin = unsafe { session.gdr().pin_raw(DevicePtr::new(addr), size, flags) };
-    let pin = pin.map_err(|source| CallError::Pin {
-        address: addr,
-        bytes: size,
-        source,
-    })?;
+    let pin = pin.map_err(|source| CallError::Pin { address: addr, bytes: size, source })?;
     let h = session.keep(addr, size, flags, pin)?;
-    log::write(
-        Level::Debug,
-        format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"),
-    );
+    log::write(Level::Debug, format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"));
     // SAFETY: not NULL, so writable as the caller guarantees.
     unsafe { handle.write(Handle { h }) };
     Ok(())
@@ -241,9 +222,7 @@ pub unsafe extern "C" fn gdr_map_v2(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller guarantees the conditions of `map` for `ptr_va`.
-    guard::call("gdr_map_v2", || unsafe {
-        map(g, handle, ptr_va, size, flags)
-    })
+    guard::call("gdr_map_v2", || unsafe { map(g, handle, ptr_va, size, flags) })
 }
 
 /// # Safety
@@ -267,10 +246,7 @@ unsafe fn map(
         2 => MapRequest::Cached,
         3 => MapRequest::Device,
         other => {
-            return Err(CallError::Value {
-                of: "gdr_map_flags_t",
-                value: other.into(),
-            });
+            return Err(CallError::Value { of: "gdr_map_flags_t", value: other.into() });
         }
     };
     let start = buffer.map(session.gdr(), size, request)?;

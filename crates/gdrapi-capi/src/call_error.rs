@@ -26,17 +26,9 @@ pub(crate) enum CallError {
     #[error("invalid size: {requested} bytes of a pinned buffer of {pinned}")]
     Size { requested: usize, pinned: usize },
     #[error("the mapping of handle {handle:#x} begins at {start:#x}, not at {address:#x}")]
-    OtherMapping {
-        handle: u64,
-        start: usize,
-        address: usize,
-    },
+    OtherMapping { handle: u64, start: usize, address: usize },
     #[error("{bytes} bytes at {address:#x} are outside the mapping of handle {handle:#x}")]
-    Outside {
-        handle: u64,
-        address: usize,
-        bytes: usize,
-    },
+    Outside { handle: u64, address: usize, bytes: usize },
     #[error("invalid {of}: {value}")]
     Value { of: &'static str, value: i64 },
     #[error("cannot allocate the handle table")]
@@ -46,11 +38,7 @@ pub(crate) enum CallError {
     #[error("cannot open")]
     Open { source: gdrcopy::Error },
     #[error("cannot pin {bytes} bytes at device address {address:#x}")]
-    Pin {
-        address: u64,
-        bytes: usize,
-        source: gdrcopy::Error,
-    },
+    Pin { address: u64, bytes: usize, source: gdrcopy::Error },
     #[error("cannot map handle {handle:#x}")]
     Map { handle: u64, source: gdrcopy::Error },
     #[error("cannot determine the state of handle {handle:#x}")]
@@ -72,9 +60,7 @@ impl CallError {
             | Self::Map { source, .. }
             | Self::State { source, .. } => {
                 // An errno of 0 would mean success.
-                Some(source.errno())
-                    .filter(|&errno| errno > 0)
-                    .unwrap_or(libc::EIO)
+                Some(source.errno()).filter(|&errno| errno > 0).unwrap_or(libc::EIO)
             }
             Self::Null { .. }
             | Self::NoSession { .. }

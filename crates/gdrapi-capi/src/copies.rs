@@ -37,15 +37,9 @@ impl Alive {
 
     /// Sets the highest bit according to the counts.
     fn marked(self) -> u64 {
-        let types = (0..Self::TYPES)
-            .filter(|&place| self.count(place) > 0)
-            .count();
+        let types = (0..Self::TYPES).filter(|&place| self.count(place) > 0).count();
         let numbers = self.0 & !Self::MIXED;
-        if types > 1 {
-            numbers | Self::MIXED
-        } else {
-            numbers
-        }
+        if types > 1 { numbers | Self::MIXED } else { numbers }
     }
 }
 
@@ -79,11 +73,7 @@ pub(crate) fn copy_error(
     match (bytes, host) {
         (0, _) => Ok(()),
         (_, 0) => Err(CallError::Null { what: "h_ptr" }),
-        _ => Err(CallError::Outside {
-            handle,
-            address: device,
-            bytes,
-        }),
+        _ => Err(CallError::Outside { handle, address: device, bytes }),
     }
 }
 

@@ -136,7 +136,5 @@ fn settled(function: &'static str, copy: impl FnOnce()) -> c_int {
 #[cold]
 #[inline(never)]
 fn fail(function: &'static str, handle: Handle, device: usize, host: usize, bytes: usize) -> c_int {
-    guard::call(function, || {
-        copies::copy_error(handle.h, device, host, bytes)
-    })
+    guard::call(function, || copies::copy_error(handle.h, device, host, bytes))
 }

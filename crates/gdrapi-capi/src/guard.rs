@@ -32,8 +32,5 @@ pub(crate) fn report(function: &str, call_error: &CallError) {
         return;
     }
     let words = gpu::sentence(call_error);
-    log::write(
-        Level::Error,
-        format_args!("{function}: {words} (errno {})", call_error.errno()),
-    );
+    log::write(Level::Error, format_args!("{function}: {words} (errno {})", call_error.errno()));
 }

@@ -60,14 +60,9 @@ fn number(text: &[u8]) -> i64 {
         rest => (1, rest),
     };
     let value =
-        digits
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .fold(0_i64, |value, digit| {
-                value
-                    .saturating_mul(10)
-                    .saturating_add(i64::from(digit - b'0'))
-            });
+        digits.iter().take_while(|byte| byte.is_ascii_digit()).fold(0_i64, |value, digit| {
+            value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+        });
     sign * value
 }
 
@@ -77,14 +72,7 @@ mod tests {
 
     #[test]
     fn parses_levels_like_atoi() {
-        for (text, value) in [
-            ("1", 1),
-            (" 3x", 3),
-            ("", 0),
-            ("debug", 0),
-            ("-2", -2),
-            ("+4", 4),
-        ] {
+        for (text, value) in [("1", 1), (" 3x", 3), ("", 0), ("debug", 0), ("-2", -2), ("+4", 4)] {
             assert_eq!(number(text.as_bytes()), value, "{text:?}");
         }
     }

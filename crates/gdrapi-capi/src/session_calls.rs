@@ -36,10 +36,7 @@ fn open() -> Result<*mut abi::Gdr, CallError> {
         Gdr::open()
     };
     let gdr = gdr.map_err(|source| CallError::Open { source })?;
-    log::write(
-        Level::Info,
-        format_args!("using backend {:?}", gdr.backend()),
-    );
+    log::write(Level::Info, format_args!("using backend {:?}", gdr.backend()));
     let descriptor = gdr.descriptor().map_or(-1, |file| file.as_raw_fd());
     Ok(sessions::admit(gdr, descriptor))
 }
@@ -90,9 +87,7 @@ pub unsafe extern "C" fn gdr_driver_get_version(
     guard::call("gdr_driver_get_version", || {
         let session = sessions::find(g)?;
         if major.is_null() || minor.is_null() {
-            return Err(CallError::Null {
-                what: "major or minor",
-            });
+            return Err(CallError::Null { what: "major or minor" });
         }
         let version = session.gdr().driver_version();
         // SAFETY: neither is NULL, so both are writable as the caller guarantees.
@@ -122,10 +117,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
             // Programs read this attribute to skip what only gdrdrv supports; gdrcopy's tests do.
             3 => (session.gdr().backend() != BackendKind::Gdrdrv).into(),
             other => {
-                return Err(CallError::Value {
-                    of: "gdr_attr_t",
-                    value: other.into(),
-                });
+                return Err(CallError::Value { of: "gdr_attr_t", value: other.into() });
             }
         };
         // SAFETY: not NULL, so writable as the caller guarantees.
@@ -150,10 +142,9 @@ pub unsafe extern "C" fn gdr_get_mapping_type_string(
         if pstr.is_null() {
             return Err(CallError::Null { what: "pstr" });
         }
-        let name = NAMES.get(mapping_type as usize).ok_or(CallError::Value {
-            of: "gdr_mapping_type_t",
-            value: mapping_type.into(),
-        })?;
+        let name = NAMES
+            .get(mapping_type as usize)
+            .ok_or(CallError::Value { of: "gdr_mapping_type_t", value: mapping_type.into() })?;
         // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { pstr.write(name.as_ptr()) };
         Ok(())

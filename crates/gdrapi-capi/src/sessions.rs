@@ -42,12 +42,7 @@ pub(crate) struct Session {
 pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
     let registry = REGISTRY.get();
     let outside = registry.outside(descriptor);
-    let session = Session {
-        gdr,
-        outside,
-        registry,
-        buffers: Mutex::new(Some(HashMap::new())),
-    };
+    let session = Session { gdr, outside, registry, buffers: Mutex::new(Some(HashMap::new())) };
     lock(&registry.sessions).insert(outside.address(), Arc::new(session));
     std::ptr::from_ref(&outside.shown).cast_mut()
 }
@@ -95,14 +90,9 @@ impl Session {
         let Some(open) = buffers.as_mut() else {
             drop(buffers);
             lock(&self.registry.slots).give_back(handle);
-            return Err(CallError::NoSession {
-                address: self.outside.address(),
-            });
+            return Err(CallError::NoSession { address: self.outside.address() });
         };
-        open.insert(
-            handle,
-            Arc::new(Buffer::new(handle, address, bytes, flags, pin)),
-        );
+        open.insert(handle, Arc::new(Buffer::new(handle, address, bytes, flags, pin)));
         Ok(handle)
     }
 
@@ -114,9 +104,7 @@ impl Session {
 
     /// Removes a handle.
     pub(crate) fn forget(&self, handle: u64) -> Result<(), CallError> {
-        let removed = lock(&self.buffers)
-            .as_mut()
-            .and_then(|open| open.remove(&handle));
+        let removed = lock(&self.buffers).as_mut().and_then(|open| open.remove(&handle));
         let buffer = removed.ok_or(CallError::NoHandle { handle })?;
         let released = buffer.release();
         lock(&self.registry.slots).give_back(handle);
@@ -136,15 +124,11 @@ impl Registry {
     /// A new target for a `gdr_t`.
     fn outside(&self, descriptor: i32) -> &'static Outside {
         let mut closed = lock(&self.closed);
-        let old = (closed.len() > CLOSED_KEPT)
-            .then(|| closed.pop_front())
-            .flatten();
+        let old = (closed.len() > CLOSED_KEPT).then(|| closed.pop_front()).flatten();
         drop(closed);
         let outside = old.unwrap_or_else(Outside::make);
         outside.shown.fd.store(descriptor, Ordering::Relaxed);
-        outside
-            .owner
-            .store(Process::current().number(), Ordering::Release);
+        outside.owner.store(Process::current().number(), Ordering::Release);
         outside
     }
 }

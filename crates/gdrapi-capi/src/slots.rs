@@ -117,10 +117,7 @@ impl Allocator {
     pub(crate) fn new(pid: u32) -> Self {
         // A child in its own PID namespace may have the same or a smaller process id.
         GENERATION.fetch_max(u64::from(pid) << PIN_BITS, Ordering::AcqRel);
-        Self {
-            used: 0,
-            free: std::collections::VecDeque::new(),
-        }
+        Self { used: 0, free: std::collections::VecDeque::new() }
     }
 
     /// New handle, never used before.
@@ -248,18 +245,8 @@ mod tests {
 
     #[test]
     fn same_pid_gets_new_handles() {
-        let of_parent = Allocator {
-            used: 200,
-            ..Allocator::new(7)
-        }
-        .take()
-        .unwrap();
-        let of_child = Allocator {
-            used: 200,
-            ..Allocator::new(7)
-        }
-        .take()
-        .unwrap();
+        let of_parent = Allocator { used: 200, ..Allocator::new(7) }.take().unwrap();
+        let of_child = Allocator { used: 200, ..Allocator::new(7) }.take().unwrap();
         assert_eq!(of_parent & INDEX, of_child & INDEX);
         assert!(of_child > of_parent);
     }
@@ -267,16 +254,10 @@ mod tests {
     #[test]
     fn rejects_made_up_handles() {
         // The table belongs to the process: slot 0 is used by the other test.
-        let mut slots = Allocator {
-            used: 100,
-            ..Allocator::new(9)
-        };
+        let mut slots = Allocator { used: 100, ..Allocator::new(9) };
         let live = slots.take().unwrap();
         for handle in [0, 1, u64::MAX, live ^ 1, live ^ (1 << 63), INDEX, !INDEX] {
-            assert!(
-                matches!(call_error(handle), CallError::NoHandle { .. }),
-                "{handle:#x}"
-            );
+            assert!(matches!(call_error(handle), CallError::NoHandle { .. }), "{handle:#x}");
         }
         slots.give_back(live);
     }

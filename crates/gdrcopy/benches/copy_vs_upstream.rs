@@ -38,11 +38,7 @@ fn main() {
     let [json, quick, fresh, ordinary, single] =
         ["--json", "--quick", "--fresh", "--ordinary", "--single"]
             .map(|flag| arguments.iter().any(|argument| argument == flag));
-    let device = if ordinary {
-        Device::ordinary()
-    } else {
-        Device::gpu()
-    };
+    let device = if ordinary { Device::ordinary() } else { Device::gpu() };
     let peer = env::var("GDRAPI_PEER").ok().map(|path| Peer::open(&path));
     let host = Host {
         start: Box::leak(vec![1_u8; HOST].into_boxed_slice()).as_mut_ptr(),
@@ -60,25 +56,15 @@ fn main() {
     }
     let sizes: Vec<usize> = match quick {
         true => vec![1, 4, 64, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20],
-        false => (0..=24)
-            .map(|power| 1 << power)
-            .chain([3, 24, 100, 3000])
-            .collect(),
+        false => (0..=24).map(|power| 1 << power).chain([3, 24, 100, 3000]).collect(),
     };
     for size in sizes {
-        let [write, read] = measure(
-            &device,
-            peer.as_ref(),
-            &host,
-            size,
-            if single { 1 } else { BATCHED },
-        );
+        let [write, read] =
+            measure(&device, peer.as_ref(), &host, size, if single { 1 } else { BATCHED });
         print_line(match json {
-            true => format!(
-                r#"{{"bytes":{size},"write":{},"read":{}}}"#,
-                write.json(),
-                read.json()
-            ),
+            true => {
+                format!(r#"{{"bytes":{size},"write":{},"read":{}}}"#, write.json(), read.json())
+            }
             false => format!("{size:>9}  {write}  {read}"),
         });
     }
@@ -123,12 +109,7 @@ fn batch(copy: &dyn Fn(), times: u32) -> f64 {
     };
     let first = once();
     if first > TIMED_ALONE {
-        return median(
-            [first]
-                .into_iter()
-                .chain((1..times).map(|_| once()))
-                .collect(),
-        );
+        return median([first].into_iter().chain((1..times).map(|_| once())).collect());
     }
     let started = Instant::now();
     (0..times).for_each(|_| copy());
@@ -152,16 +133,8 @@ fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figure
             mine.push(batch(&ours, times));
         }
     }
-    let ratios = mine
-        .iter()
-        .zip(&peers)
-        .map(|(mine, peers)| peers / mine)
-        .collect();
-    Figures {
-        ours: median(mine),
-        peer: median(peers),
-        ratio: median(ratios),
-    }
+    let ratios = mine.iter().zip(&peers).map(|(mine, peers)| peers / mine).collect();
+    Figures { ours: median(mine), peer: median(peers), ratio: median(ratios) }
 }
 
 /// NaN if empty.
@@ -180,11 +153,7 @@ struct Figures {
 impl Figures {
     fn json(&self) -> String {
         let number = |value: f64| {
-            if value.is_nan() {
-                "null".to_owned()
-            } else {
-                format!("{value:.3}")
-            }
+            if value.is_nan() { "null".to_owned() } else { format!("{value:.3}") }
         };
         let [ours, peer, ratio] = [self.ours, self.peer, self.ratio].map(number);
         format!(r#"{{"ours_ns":{ours},"peer_ns":{peer},"faster":{ratio}}}"#)
@@ -193,11 +162,7 @@ impl Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:>10.0} {:>10.0} {:>11.3}x",
-            self.ours, self.peer, self.ratio
-        )
+        write!(f, "{:>10.0} {:>10.0} {:>11.3}x", self.ours, self.peer, self.ratio)
     }
 }
 
@@ -233,9 +198,7 @@ impl Device {
         let gdr = Gdr::open().expect("a backend");
         let gpu = Gpu::open(0).expect("a GPU");
         let memory = gpu.allocate(Allocation::Malloc, LARGEST).expect("memory");
-        let pin = gdr
-            .pin(&memory, 0..LARGEST, PinFlags::default())
-            .expect("a pin");
+        let pin = gdr.pin(&memory, 0..LARGEST, PinFlags::default()).expect("a pin");
         let mapping = pin.map(MapRequest::Default).expect("a mapping");
         Device {
             name: format!("{} by {}", gpu.device().name, gdr.backend()),
@@ -277,10 +240,7 @@ impl Peer {
             assert!(!library.is_null(), "cannot open the library in GDRAPI_PEER");
             let symbol = |name: &CStr| {
                 let found = libc::dlsym(library, name.as_ptr());
-                assert!(
-                    !found.is_null(),
-                    "the library in GDRAPI_PEER has no {name:?}"
-                );
+                assert!(!found.is_null(), "the library in GDRAPI_PEER has no {name:?}");
                 found
             };
             let open = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(

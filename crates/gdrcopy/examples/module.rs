@@ -22,10 +22,7 @@ fn main() -> Outcome {
     };
     let address = u64::from_str_radix(address.trim_start_matches("0x"), 16)?;
     for found in Gdr::explain() {
-        print_line(&format!(
-            "{} {:?}: {}",
-            found.backend, found.outcome, found.why
-        ))?;
+        print_line(&format!("{} {:?}: {}", found.backend, found.outcome, found.why))?;
     }
     match what.as_str() {
         "basic" => basic(address),
@@ -44,37 +41,24 @@ fn basic(address: u64) -> Outcome {
     let gdr = Gdr::open()?;
     claim("gdrdrv comes first", gdr.backend() == BackendKind::Gdrdrv)?;
     let (major, minor) = gdr.driver_version();
-    let attributes = [
-        Attribute::PersistentMapping,
-        Attribute::ForcePcie,
-        Attribute::UsingDmaBuf,
-    ]
-    .map(|which| gdr.attribute(which));
-    print_line(&format!(
-        "version {major}.{minor} attributes {attributes:?}"
-    ))?;
+    let attributes = [Attribute::PersistentMapping, Attribute::ForcePcie, Attribute::UsingDmaBuf]
+        .map(|which| gdr.attribute(which));
+    print_line(&format!("version {major}.{minor} attributes {attributes:?}"))?;
     let pin = pin(&gdr, address + LEAD, LENGTH)?;
     let info = pin.info()?;
     claim(
         "whole pages are pinned",
         (info.va, info.mapped_size, info.page_size) == (address + 0x1_0000, 0x2_0000, 65536),
     )?;
-    claim(
-        "not mapped before",
-        !info.mapped && info.mapping_type == MappingType::None,
-    )?;
+    claim("not mapped before", !info.mapped && info.mapping_type == MappingType::None)?;
     let mut mapping = pin.map(MapRequest::Default)?;
     print_line(&format!("mapped as {}", mapping.mapping_type()))?;
     let info = pin.info()?;
-    claim(
-        "mapped after",
-        info.mapped && info.mapping_type == mapping.mapping_type(),
-    )?;
+    claim("mapped after", info.mapped && info.mapping_type == mapping.mapping_type())?;
     both_ways(&mut mapping, address)?;
     claim(
         "one mapping at a time",
-        pin.map(MapRequest::Default)
-            .is_err_and(|error| error.errno() == libc::EAGAIN),
+        pin.map(MapRequest::Default).is_err_and(|error| error.errno() == libc::EAGAIN),
     )?;
     words(&mut mapping)?;
     child(&mapping, &pin)?;
@@ -89,10 +73,7 @@ fn basic(address: u64) -> Outcome {
     claim("unmapped", !pin.info()?.mapped)?;
     drop(pin.map(MapRequest::Default)?);
     let uncommon = pin.map(MapRequest::Device);
-    claim(
-        "no device mapping here",
-        uncommon.is_err_and(|error| error.errno() != 0),
-    )?;
+    claim("no device mapping here", uncommon.is_err_and(|error| error.errno() != 0))?;
     drop(pin.map(MapRequest::Default)?);
     drop(pin);
     drop(second);
@@ -103,10 +84,7 @@ fn basic(address: u64) -> Outcome {
     )?;
     // SAFETY: memory of the fake module; nothing is accessed.
     let forced = unsafe { gdr.pin_raw(DevicePtr::new(address), 1, PinFlags { force_pcie: true }) };
-    claim(
-        "force_pcie as in the attribute",
-        forced.is_ok() == (attributes[1] != 0),
-    )?;
+    claim("force_pcie as in the attribute", forced.is_ok() == (attributes[1] != 0))?;
     drop(forced);
     for round in 0..200 {
         let pin = self::pin(&gdr, address + round * 100, 65536)?;
@@ -117,10 +95,7 @@ fn basic(address: u64) -> Outcome {
 
 /// Memory of the fake module, bypassing every mapping.
 fn memory() -> std::io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/proc/gdrdrv-fake/memory")
+    OpenOptions::new().read(true).write(true).open("/proc/gdrdrv-fake/memory")
 }
 
 fn both_ways(mapping: &mut Mapping, address: u64) -> Outcome {
@@ -143,22 +118,10 @@ fn words(mapping: &mut Mapping) -> Outcome {
     mapping.fence();
     let mut seen = [0; 8];
     memory()?.read_exact_at(&mut seen, LEAD + 3)?;
-    claim(
-        "store of a word",
-        seen == 0x0123_4567_89AB_CDEF_u64.to_le_bytes(),
-    )?;
-    claim(
-        "load of a word",
-        mapping.load::<u64>(3)? == 0x0123_4567_89AB_CDEF,
-    )?;
-    claim(
-        "an unaligned load is an error",
-        mapping.load::<u64>(4).is_err(),
-    )?;
-    claim(
-        "a load beyond the end is an error",
-        mapping.load::<u8>(LENGTH).is_err(),
-    )
+    claim("store of a word", seen == 0x0123_4567_89AB_CDEF_u64.to_le_bytes())?;
+    claim("load of a word", mapping.load::<u64>(3)? == 0x0123_4567_89AB_CDEF)?;
+    claim("an unaligned load is an error", mapping.load::<u64>(4).is_err())?;
+    claim("a load beyond the end is an error", mapping.load::<u8>(LENGTH).is_err())
 }
 
 fn child(mapping: &Mapping, pin: &Pin) -> Outcome {
@@ -193,10 +156,7 @@ fn fork(work: impl FnOnce() -> i32) -> Result<i32, Box<dyn Error>> {
 /// The memory is freed while pinned; the fake module is not persistent.
 fn revoked(address: u64) -> Outcome {
     let gdr = Gdr::open_with(BackendKind::Gdrdrv)?;
-    claim(
-        "not persistent",
-        gdr.attribute(Attribute::PersistentMapping) == 0,
-    )?;
+    claim("not persistent", gdr.attribute(Attribute::PersistentMapping) == 0)?;
     let pin = pin(&gdr, address, 65536)?;
     let other = self::pin(&gdr, address + 0x2_0000, 65536)?;
     let mapping = pin.map(MapRequest::Default)?;
@@ -210,10 +170,7 @@ fn revoked(address: u64) -> Outcome {
     claim("an access faults", faults)?;
     drop(mapping);
     let again = pin.map(MapRequest::Default);
-    claim(
-        "a revoked pin cannot be mapped",
-        matches!(again, Err(gdrcopy::Error::Revoked)),
-    )?;
+    claim("a revoked pin cannot be mapped", matches!(again, Err(gdrcopy::Error::Revoked)))?;
     drop((again, pin, theirs, other));
     print_line("passed")
 }
@@ -235,10 +192,7 @@ fn eagain(address: u64) -> Outcome {
     let pin = pin(&gdr, address, 65536)?;
     std::fs::write("/sys/module/gdrdrv_fake/parameters/eagain", "1")?;
     let first = pin.map(MapRequest::Default);
-    claim(
-        "EAGAIN",
-        first.is_err_and(|error| error.errno() == libc::EAGAIN),
-    )?;
+    claim("EAGAIN", first.is_err_and(|error| error.errno() == libc::EAGAIN))?;
     drop(pin.map(MapRequest::Default)?);
     print_line("passed")
 }
@@ -256,11 +210,7 @@ fn pin(gdr: &Gdr, address: u64, length: usize) -> Result<Pin, gdrcopy::Error> {
 }
 
 fn claim(what: &str, holds: bool) -> Outcome {
-    if holds {
-        Ok(())
-    } else {
-        Err(format!("check failed: {what}").into())
-    }
+    if holds { Ok(()) } else { Err(format!("check failed: {what}").into()) }
 }
 
 fn print_line(line: &str) -> Outcome {

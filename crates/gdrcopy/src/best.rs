@@ -30,10 +30,7 @@ const ROUNDS: usize = 5;
 
 impl Crossover {
     /// Always use the CPU.
-    pub const NEVER: Self = Self {
-        write: usize::MAX,
-        read: usize::MAX,
-    };
+    pub const NEVER: Self = Self { write: usize::MAX, read: usize::MAX };
 
     /// Measures with newly allocated memory, between pageable host memory and `gpu`; takes about
     /// 0.1 s. The result applies to this machine and may be cached.
@@ -44,9 +41,8 @@ impl Crossover {
         let largest = 1 << SIZES.end();
         let memory = gpu.allocate(Allocation::Malloc, largest).map_err(failed)?;
         let stream = gpu.stream().map_err(failed)?;
-        let mut mapping = gdr
-            .pin(&memory, 0..largest, PinFlags::default())?
-            .map(MapRequest::Default)?;
+        let mut mapping =
+            gdr.pin(&memory, 0..largest, PinFlags::default())?.map(MapRequest::Default)?;
         let mut host = vec![0x5A; largest];
         let (mut writes, mut reads) = (Vec::new(), Vec::new());
         for size in SIZES.map(|shift| 1 << shift) {
@@ -60,10 +56,7 @@ impl Crossover {
             let engine = fastest(|| stream.read(&memory, 0, host).map_err(failed))?;
             reads.push((size, cpu, engine));
         }
-        Ok(Self {
-            write: crossing(&writes),
-            read: crossing(&reads),
-        })
+        Ok(Self { write: crossing(&writes), read: crossing(&reads) })
     }
 }
 
@@ -72,10 +65,7 @@ type Measured = (usize, Duration, Duration);
 
 /// Smallest size from which the engine wins at every measured size.
 fn crossing(measured: &[Measured]) -> usize {
-    let won = measured
-        .iter()
-        .rev()
-        .take_while(|(_, cpu, engine)| engine < cpu);
+    let won = measured.iter().rev().take_while(|(_, cpu, engine)| engine < cpu);
     won.last().map_or(usize::MAX, |&(size, ..)| size)
 }
 
@@ -108,9 +98,7 @@ impl Mapping {
         {
             // Orders earlier CPU stores first.
             self.fence();
-            stream
-                .write(memory, start + offset, bytes)
-                .map_err(failed)?;
+            stream.write(memory, start + offset, bytes).map_err(failed)?;
             return Ok(Copied::ByEngine);
         }
         self.write(offset, bytes).map(|()| Copied::ByCpu)
@@ -145,20 +133,13 @@ impl Mapping {
         let available = self.len();
         match offset.checked_add(length) {
             Some(end) if end <= available => Ok(()),
-            _ => Err(Error::Range {
-                offset,
-                length,
-                available,
-            }),
+            _ => Err(Error::Range { offset, length, available }),
         }
     }
 }
 
 fn failed(source: gpu::Error) -> Error {
-    Error::Cuda {
-        operation: "copy with the GPU's engine",
-        source,
-    }
+    Error::Cuda { operation: "copy with the GPU's engine", source }
 }
 
 #[cfg(test)]
@@ -171,23 +152,13 @@ mod tests {
             let measured: Vec<Measured> = pairs
                 .iter()
                 .map(|&(size, cpu, engine)| {
-                    (
-                        size,
-                        Duration::from_micros(cpu),
-                        Duration::from_micros(engine),
-                    )
+                    (size, Duration::from_micros(cpu), Duration::from_micros(engine))
                 })
                 .collect();
             crossing(&measured)
         };
         assert_eq!(
-            of(&[
-                (1024, 1, 9),
-                (2048, 9, 8),
-                (4096, 8, 9),
-                (8192, 20, 10),
-                (16384, 40, 11)
-            ]),
+            of(&[(1024, 1, 9), (2048, 9, 8), (4096, 8, 9), (8192, 20, 10), (16384, 40, 11)]),
             8192
         );
         assert_eq!(of(&[(1024, 1, 9), (2048, 2, 9)]), usize::MAX);

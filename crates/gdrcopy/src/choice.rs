@@ -46,9 +46,7 @@ pub(crate) fn explain() -> Vec<Explanation> {
 }
 
 pub(crate) fn explain_with(memory: &DeviceMemory) -> Vec<Explanation> {
-    explained(named(std::env::var_os(VARIABLE)), |found| {
-        try_on(found, memory).err()
-    })
+    explained(named(std::env::var_os(VARIABLE)), |found| try_on(found, memory).err())
 }
 
 /// Backend named by the variable; `None` if it is unset or empty.
@@ -57,9 +55,7 @@ fn named(value: Option<std::ffi::OsString>) -> Result<Option<BackendKind>, Error
         return Ok(None);
     };
     let name = value.to_string_lossy().into_owned();
-    BackendKind::named(&name)
-        .map(Some)
-        .ok_or(Error::BackendName { name })
+    BackendKind::named(&name).map(Some).ok_or(Error::BackendName { name })
 }
 
 fn find(kind: BackendKind) -> Result<Found, Error> {
@@ -86,17 +82,8 @@ fn explained(
         let explanation =
             match find(kind).and_then(|found| objection(&found).map_or(Ok(found), Err)) {
                 Ok(found) => {
-                    let outcome = if allowed && !taken {
-                        Outcome::Chosen
-                    } else {
-                        Outcome::Usable
-                    };
-                    Explanation {
-                        backend: kind,
-                        outcome,
-                        why: found.why,
-                        denied: false,
-                    }
+                    let outcome = if allowed && !taken { Outcome::Chosen } else { Outcome::Usable };
+                    Explanation { backend: kind, outcome, why: found.why, denied: false }
                 }
                 Err(error) => unusable(kind, &error),
             };
@@ -117,12 +104,7 @@ fn unusable(backend: BackendKind, error: &Error) -> Explanation {
         Error::Refused { why, .. } => why.clone(),
         other => gpu::sentence(other),
     };
-    Explanation {
-        backend,
-        outcome: Outcome::Refused,
-        why,
-        denied: error.kind() == Kind::Denied,
-    }
+    Explanation { backend, outcome: Outcome::Refused, why, denied: error.kind() == Kind::Denied }
 }
 
 #[cfg(test)]
@@ -134,10 +116,7 @@ mod tests {
         assert_eq!(named(None).unwrap(), None);
         assert_eq!(named(Some("".into())).unwrap(), None);
         assert_eq!(named(Some("rm".into())).unwrap(), Some(BackendKind::Rm));
-        assert_eq!(
-            named(Some("dmabuf".into())).unwrap(),
-            Some(BackendKind::DmaBuf)
-        );
+        assert_eq!(named(Some("dmabuf".into())).unwrap(), Some(BackendKind::DmaBuf));
         let error = named(Some("RM".into())).unwrap_err();
         assert_eq!(
             error.to_string(),

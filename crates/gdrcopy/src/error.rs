@@ -220,19 +220,13 @@ impl Error {
 }
 
 fn listed(explanations: &[Explanation]) -> String {
-    explanations
-        .iter()
-        .fold(String::new(), |text, explanation| {
-            text + &format!("\n  {}: {}", explanation.backend, explanation.why)
-        })
+    explanations.iter().fold(String::new(), |text, explanation| {
+        text + &format!("\n  {}: {}", explanation.backend, explanation.why)
+    })
 }
 
 fn meaning(advice: &str) -> String {
-    if advice.is_empty() {
-        String::new()
-    } else {
-        format!(" ({advice})")
-    }
+    if advice.is_empty() { String::new() } else { format!(" ({advice})") }
 }
 
 /// Denied if any backend exists but is forbidden, because the user can fix that.

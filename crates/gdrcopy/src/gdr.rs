@@ -167,12 +167,7 @@ impl Gdr {
         };
         let address = memory.address().offset(range.start as u64);
         let pinned = self.0.pin(address, length, flags)?;
-        Ok(Pin::new(
-            pinned,
-            length,
-            Some((memory.clone(), range.start)),
-            Arc::clone(&self.0),
-        ))
+        Ok(Pin::new(pinned, length, Some((memory.clone(), range.start)), Arc::clone(&self.0)))
     }
 
     /// Pins device memory by address.

@@ -68,10 +68,7 @@ impl MapRequest {
         if wanted == offered {
             Ok(())
         } else {
-            Err(Error::MappingType {
-                requested: self,
-                offered,
-            })
+            Err(Error::MappingType { requested: self, offered })
         }
     }
 }
@@ -153,10 +150,7 @@ impl Mapping {
     pub fn set_copier(&mut self, copier: Copier) -> Result<(), Error> {
         let offered = self.area.mapping_type;
         if offered == MappingType::Device && copier.caching() != Caching::Uncached {
-            return Err(Error::MappingType {
-                requested: MapRequest::Default,
-                offered,
-            });
+            return Err(Error::MappingType { requested: MapRequest::Default, offered });
         }
         self.copier = copier;
         Ok(())

@@ -40,20 +40,12 @@ mod tests {
         let pages = around(DevicePtr::new(0x7f00_0000_0200), 512, GPU_PAGE).unwrap();
         assert_eq!(
             pages,
-            Pages {
-                start: DevicePtr::new(0x7f00_0000_0000),
-                length: 65536,
-                lead: 512
-            }
+            Pages { start: DevicePtr::new(0x7f00_0000_0000), length: 65536, lead: 512 }
         );
         let pages = around(DevicePtr::new(0x7f00_0001_2400), 65536, GPU_PAGE).unwrap();
         assert_eq!(
             pages,
-            Pages {
-                start: DevicePtr::new(0x7f00_0001_0000),
-                length: 131_072,
-                lead: 0x2400
-            }
+            Pages { start: DevicePtr::new(0x7f00_0001_0000), length: 131_072, lead: 0x2400 }
         );
         assert_eq!(around(DevicePtr::new(0x7f00_0000_0000), 0, GPU_PAGE), None);
         assert_eq!(around(DevicePtr::new(u64::MAX - 10), 11, GPU_PAGE), None);

@@ -88,9 +88,7 @@ impl Pin {
         inner.check_process()?;
         let claim = Claim::take(inner)?;
         let area = inner.pinned.map(request)?;
-        inner
-            .mapping_type
-            .store(area.mapping_type as u32, Ordering::Release);
+        inner.mapping_type.store(area.mapping_type as u32, Ordering::Release);
         Mapping::new(area, claim)
     }
 
@@ -110,11 +108,7 @@ impl Pin {
             tm_cycles: pages.cycles.0,
             cycles_per_ms: pages.cycles.1,
             mapped,
-            mapping_type: if mapped {
-                MappingType::of(number)
-            } else {
-                MappingType::None
-            },
+            mapping_type: if mapped { MappingType::of(number) } else { MappingType::None },
         })
     }
 
@@ -146,11 +140,7 @@ impl Pin {
 
 impl Inner {
     fn check_process(&self) -> Result<(), Error> {
-        if self.owner == Process::current() {
-            Ok(())
-        } else {
-            Err(Error::Forked)
-        }
+        if self.owner == Process::current() { Ok(()) } else { Err(Error::Forked) }
     }
 }
 
@@ -172,10 +162,7 @@ impl Claim {
     }
 
     pub(crate) fn memory(&self) -> Option<(&DeviceMemory, usize)> {
-        self.0
-            .memory
-            .as_ref()
-            .map(|(memory, start)| (memory, *start))
+        self.0.memory.as_ref().map(|(memory, start)| (memory, *start))
     }
 }
 

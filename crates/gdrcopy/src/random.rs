@@ -41,9 +41,7 @@ fn seed(process: Process) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(process.number());
     hasher.write_u32(std::process::id());
-    let time = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     hasher.write_u128(time.as_nanos());
     // The sequence must not start at 0.
     hasher.finish() | 1

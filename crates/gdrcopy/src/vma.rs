@@ -40,13 +40,7 @@ impl Vma {
         }
         let base =
             NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
-        Ok(Self {
-            base,
-            length,
-            owner: Process::current(),
-            placed: 0,
-            lost: None,
-        })
+        Ok(Self { base, length, owner: Process::current(), placed: 0, lost: None })
     }
 
     /// A second mapping of `length` bytes of shared memory at a page's address.
@@ -60,13 +54,7 @@ impl Vma {
         }
         let base =
             NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
-        Ok(Self {
-            base,
-            length,
-            owner: Process::current(),
-            placed: length,
-            lost: None,
-        })
+        Ok(Self { base, length, owner: Process::current(), placed: length, lost: None })
     }
 
     /// Maps `length` bytes of `file` from `file_offset`, `at` bytes into the range. `None` if the
@@ -89,14 +77,7 @@ impl Vma {
         // SAFETY: the replaced addresses lie within this `Vma`'s reservation and are not handed
         // out.
         let got = unsafe {
-            libc::mmap(
-                address.cast(),
-                length,
-                protection,
-                flags,
-                file.as_raw_fd(),
-                file_offset,
-            )
+            libc::mmap(address.cast(), length, protection, flags, file.as_raw_fd(), file_offset)
         };
         if got == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
@@ -152,11 +133,7 @@ impl Vma {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
         let answer =
             unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
-        if answer == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -204,12 +181,8 @@ mod tests {
         vma.place(0, 4096, first.as_fd(), 4096).unwrap().unwrap();
         vma.place(4096, 4096, second.as_fd(), 0).unwrap().unwrap();
         // SAFETY: both offsets are within the two pages placed above.
-        let seen = unsafe {
-            (
-                vma.base().add(4095).read_volatile(),
-                vma.base().add(4096).read_volatile(),
-            )
-        };
+        let seen =
+            unsafe { (vma.base().add(4095).read_volatile(), vma.base().add(4096).read_volatile()) };
         assert_eq!(seen, (1, 2));
     }
 
@@ -218,15 +191,11 @@ mod tests {
         let file = file(&[0; 8192]);
         let mut vma = Vma::reserve(4096).unwrap();
         assert_eq!(
-            vma.place(4096, 4096, file.as_fd(), 0)
-                .unwrap_err()
-                .raw_os_error(),
+            vma.place(4096, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
             Some(libc::EINVAL)
         );
         assert_eq!(
-            vma.place(usize::MAX, 4096, file.as_fd(), 0)
-                .unwrap_err()
-                .raw_os_error(),
+            vma.place(usize::MAX, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
             Some(libc::EINVAL)
         );
     }

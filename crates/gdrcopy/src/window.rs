@@ -42,12 +42,7 @@ impl<'a> Window<'a> {
     /// `length` bytes at `start` are mapped device memory for `'a`; a window used for writes is the
     /// only one for these bytes.
     pub(crate) unsafe fn new(start: NonNull<u8>, length: usize, copier: Copier) -> Self {
-        Self {
-            start,
-            length,
-            copier,
-            mapping: PhantomData,
-        }
+        Self { start, length, copier, mapping: PhantomData }
     }
 
     /// Length in bytes.
@@ -84,10 +79,7 @@ impl<'a> Window<'a> {
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let device = self.place(offset, bytes.len())?;
         // SAFETY: as in `write`, with directions swapped.
-        unsafe {
-            self.copier
-                .from_device(bytes.as_mut_ptr(), device, bytes.len())
-        };
+        unsafe { self.copier.from_device(bytes.as_mut_ptr(), device, bytes.len()) };
         Ok(())
     }
 
@@ -125,10 +117,7 @@ impl<'a> Window<'a> {
         let value = self.load(flag)?;
         let device = self.place(offset, bytes.len())?;
         // SAFETY: as in `read`.
-        unsafe {
-            self.copier
-                .from_device_ordered(bytes.as_mut_ptr(), device, bytes.len())
-        };
+        unsafe { self.copier.from_device_ordered(bytes.as_mut_ptr(), device, bytes.len()) };
         Ok(value)
     }
 
@@ -162,11 +151,7 @@ impl<'a> Window<'a> {
         match offset.checked_add(length) {
             // SAFETY: within the window.
             Some(end) if end <= self.length => Ok(unsafe { self.start.as_ptr().add(offset) }),
-            _ => Err(Error::Range {
-                offset,
-                length,
-                available: self.length,
-            }),
+            _ => Err(Error::Range { offset, length, available: self.length }),
         }
     }
 
@@ -175,10 +160,7 @@ impl<'a> Window<'a> {
         if place.addr().is_multiple_of(size_of::<T>()) {
             return Ok(place);
         }
-        Err(Error::Alignment {
-            address: place.addr(),
-            size: size_of::<T>(),
-        })
+        Err(Error::Alignment { address: place.addr(), size: size_of::<T>() })
     }
 }
 

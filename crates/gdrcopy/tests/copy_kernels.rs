@@ -83,10 +83,7 @@ fn lengths() -> impl Strategy<Value = usize> {
 #[test]
 fn plan_examples() {
     let widths = |address, len, unit| {
-        plan(address, len, unit)
-            .iter()
-            .map(|access| access.width)
-            .collect::<Vec<_>>()
+        plan(address, len, unit).iter().map(|access| access.width).collect::<Vec<_>>()
     };
     assert_eq!(widths(0, 0, 64), []);
     assert_eq!(widths(0x40, 4, 64), [4]);

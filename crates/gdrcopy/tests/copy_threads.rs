@@ -27,11 +27,8 @@ fn copier() -> Copier {
 /// Copies there and back, and compares.
 fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
     let pages = (len + gap).div_ceil(4096) + 1;
-    let (mut host, mut device, mut back) = (
-        Guarded::new(pages),
-        Guarded::new(pages),
-        Guarded::new(pages),
-    );
+    let (mut host, mut device, mut back) =
+        (Guarded::new(pages), Guarded::new(pages), Guarded::new(pages));
     host.fill(seed);
     back.fill(!seed);
     let device_at = device.place(len, gap, true);
@@ -43,17 +40,11 @@ fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
             "written, {len} at {gap}"
         );
         copier.from_device(back.start(), device.start().add(device_at), len);
-        assert!(
-            back.bytes()[..len] == host.bytes()[..len],
-            "read, {len} at {gap}"
-        );
+        assert!(back.bytes()[..len] == host.bytes()[..len], "read, {len} at {gap}");
         back.fill(!seed);
         copier.from_device_ordered(back.start(), device.start().add(device_at), len);
     }
-    assert!(
-        back.bytes()[..len] == host.bytes()[..len],
-        "read in order, {len} at {gap}"
-    );
+    assert!(back.bytes()[..len] == host.bytes()[..len], "read in order, {len} at {gap}");
     let after = back.bytes()[len];
     back.fill(!seed);
     assert_eq!(after, back.bytes()[len], "nothing beyond");
@@ -77,9 +68,7 @@ fn concurrent_large_copies() {
 #[test]
 fn copies_around_thresholds() {
     for threads in [1, 2, 3, 16] {
-        let copier = copier()
-            .with_threads(threads)
-            .near(&Cpus::parse("0-3").expect("a list"));
+        let copier = copier().with_threads(threads).near(&Cpus::parse("0-3").expect("a list"));
         for size in [16 << 10, 64 << 10, 128 << 10, 256 << 10, 3 << 20] {
             for len in [size - 1, size, size + 1, size + 4097] {
                 round_trip(&copier, len, len % 97, threads as u8);
@@ -93,10 +82,7 @@ fn parts_by_callers_threads() {
     let copier = copier();
     let (mut host, mut device) = (Guarded::new(80), Guarded::new(80));
     host.fill(7);
-    let (from, to) = (
-        host.start().expose_provenance(),
-        device.start().expose_provenance(),
-    );
+    let (from, to) = (host.start().expose_provenance(), device.start().expose_provenance());
     thread::scope(|scope| {
         for part in split(to + 13, 300_000, 4) {
             scope.spawn(move || {
@@ -110,23 +96,14 @@ fn parts_by_callers_threads() {
     });
     let bytes = device.bytes();
     assert!(bytes[13..300_013] == host.bytes()[..300_000]);
-    assert!(
-        bytes[..13]
-            .iter()
-            .chain(&bytes[300_013..])
-            .all(|byte| *byte == 0)
-    );
+    assert!(bytes[..13].iter().chain(&bytes[300_013..]).all(|byte| *byte == 0));
 }
 
 #[test]
 fn split_is_complete_and_line_aligned() {
-    for (address, len, parts) in [
-        (0x1000, 1 << 20, 16),
-        (0x1001, 1000, 3),
-        (0x103f, 2, 2),
-        (0x1040, 64, 9),
-        (0x1, 0, 4),
-    ] {
+    for (address, len, parts) in
+        [(0x1000, 1 << 20, 16), (0x1001, 1000, 3), (0x103f, 2, 2), (0x1040, 64, 9), (0x1, 0, 4)]
+    {
         let mut next = 0;
         for part in split(address, len, parts) {
             assert_eq!(part.start, next);
@@ -178,10 +155,7 @@ fn helpers_have_names_and_block_signals() {
     round_trip(&copier(), LARGE, 0, 3);
     let helpers = until(|| Some(helpers()).filter(|helpers| !helpers.is_empty()));
     for status in helpers {
-        let blocked = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigBlk:"))
-            .expect("a mask");
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask");
         let blocked = u64::from_str_radix(blocked.trim(), 16).expect("a mask");
         let is_blocked = |signal: i32| blocked & (1 << (signal - 1)) != 0;
         for signal in [
@@ -287,10 +261,7 @@ fn no_helpers_on_one_cpu() {
         let first = set[word] & set[word].wrapping_neg();
         set = [0; 16];
         set[word] = first;
-        assert_eq!(
-            libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()),
-            0
-        );
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()), 0);
     }
     round_trip(&copier(), LARGE, 5, 3);
     round_trip(&copier(), LARGE, 6, 4);
@@ -302,10 +273,7 @@ fn copies_alone_without_threads() {
     if runs_alone("copies_alone_without_threads", &["--test-threads=1"]) {
         return;
     }
-    let limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: lowers this process's own limit, and drops root, which has none.
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
@@ -313,10 +281,7 @@ fn copies_alone_without_threads() {
             assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
         }
     }
-    assert!(
-        thread::Builder::new().spawn(|| ()).is_err(),
-        "the limit works"
-    );
+    assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit works");
     round_trip(&copier(), LARGE, 5, 3);
     round_trip(&copier(), LARGE, 6, 4);
     assert!(helpers().is_empty());
@@ -340,10 +305,8 @@ fn process_with_helpers_exits() {
 fn environment_variables() {
     if !is_child() {
         let of = |variable: &str, value: &str| {
-            let output = child("environment_variables", &[])
-                .env(variable, value)
-                .output()
-                .expect("a child");
+            let output =
+                child("environment_variables", &[]).env(variable, value).output().expect("a child");
             assert!(output.status.success(), "{output:?}");
             text(&output)
         };
@@ -390,15 +353,9 @@ fn environment_variables() {
 #[test]
 fn caching_selects_kernels() {
     let cached = Copier::for_caching(Caching::Cached).expect("a copier");
-    assert_eq!(
-        (cached.write_kernel(), cached.read_kernel()),
-        ("memcpy", "memcpy")
-    );
+    assert_eq!((cached.write_kernel(), cached.read_kernel()), ("memcpy", "memcpy"));
     let uncached = Copier::for_caching(Caching::Uncached).expect("a copier");
-    assert_eq!(
-        (uncached.write_kernel(), uncached.read_kernel()),
-        ("portable", "portable")
-    );
+    assert_eq!((uncached.write_kernel(), uncached.read_kernel()), ("portable", "portable"));
     for copier in [cached, uncached] {
         for len in [0, 1, 7, 100, 70_000] {
             round_trip(&copier, len, 3, 5);
@@ -415,9 +372,7 @@ fn helpers() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("tasks");
     let statuses = tasks
         .filter_map(|task| fs::read_to_string(task.expect("a task").path().join("status")).ok());
-    statuses
-        .filter(|status| status.starts_with("Name:\tgdr-copy\n"))
-        .collect()
+    statuses.filter(|status| status.starts_with("Name:\tgdr-copy\n")).collect()
 }
 
 fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
@@ -426,10 +381,7 @@ fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
         if let Some(seen) = seen() {
             return seen;
         }
-        assert!(
-            started.elapsed() < Duration::from_secs(10),
-            "not within 10 s"
-        );
+        assert!(started.elapsed() < Duration::from_secs(10), "not within 10 s");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -445,10 +397,7 @@ fn runs_alone(test: &str, arguments: &[&str]) -> bool {
 /// Runs one test of this program in its own process, where [`is_child`] is true.
 fn child(test: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
-    command
-        .args(["--exact", test, "--nocapture"])
-        .args(arguments)
-        .env(CHILD, "1");
+    command.args(["--exact", test, "--nocapture"]).args(arguments).env(CHILD, "1");
     command
 }
 

@@ -101,11 +101,7 @@ unsafe fn create_on(
     options: &PairOptions,
 ) -> Result<BackendPair, CallError> {
     let request = &options.request;
-    let optional = [
-        request.records,
-        request.completions[0],
-        request.completions[1],
-    ];
+    let optional = [request.records, request.completions[0], request.completions[1]];
     let has_optional = optional.contains(&MemoryLocation::Gpu);
     let on_gpu = has_optional || request.queues == MemoryLocation::Gpu;
     // SAFETY: the caller's promise.
@@ -131,10 +127,7 @@ unsafe fn create_on(
             unsafe { create_on(Hca::Proxy, domain, allocator, options) }
         }
         Err(error) if has_optional && request.queues == MemoryLocation::Host => {
-            warn(
-                &error,
-                "completion queues and doorbell records are in host memory",
-            );
+            warn(&error, "completion queues and doorbell records are in host memory");
             let options = PairOptions {
                 request: Request {
                     records: MemoryLocation::Host,
@@ -170,11 +163,7 @@ mod tests {
             (Hca::Proxy, true, Hca::Proxy),
             (Hca::Mlx5, false, Hca::Mlx5),
         ] {
-            assert_eq!(
-                choose(requested, is_mlx5),
-                expected,
-                "{requested:?} {is_mlx5}"
-            );
+            assert_eq!(choose(requested, is_mlx5), expected, "{requested:?} {is_mlx5}");
         }
     }
 }

@@ -18,11 +18,7 @@ pub(crate) enum CallError {
     #[error("invalid flags {flags:#x}: allowed bits are {allowed:#x}")]
     Flags { flags: c_int, allowed: c_int },
     #[error("{what} {address:#x} is not a multiple of {alignment}")]
-    Misaligned {
-        what: &'static str,
-        address: usize,
-        alignment: usize,
-    },
+    Misaligned { what: &'static str, address: usize, alignment: usize },
     #[error("invalid length {count} of a write by value: 4 to 1024 bytes, a multiple of 4")]
     Bytes { count: usize },
     #[error("{bytes} bytes at {address:#x} exceed the address space")]
@@ -30,10 +26,7 @@ pub(crate) enum CallError {
     #[error("invalid number of descriptors: {count}")]
     Count { count: usize },
     #[error("descriptor {position}")]
-    Descriptor {
-        position: usize,
-        source: Box<CallError>,
-    },
+    Descriptor { position: usize, source: Box<CallError> },
     #[error(
         "invalid request: not prepared by gds_prepare_send or gds_prepare_wait_cq, or modified since"
     )]
@@ -45,30 +38,17 @@ pub(crate) enum CallError {
     #[error("the request was already {why}")]
     Spent { why: &'static str },
     #[error("invalid {what} {value}: {bounds}")]
-    Bounds {
-        what: &'static str,
-        value: i64,
-        bounds: &'static str,
-    },
+    Bounds { what: &'static str, value: i64, bounds: &'static str },
     #[error("{what} is not supported: {why}")]
-    Unsupported {
-        what: &'static str,
-        why: &'static str,
-    },
+    Unsupported { what: &'static str, why: &'static str },
     #[error("queues in GPU memory need DEVX commands")]
     NoDevx { source: verbs::Error },
     #[error("the queue is full: {full} requests are in progress; poll completions first")]
     Full { full: u32 },
     #[error("cannot {what}")]
-    Engine {
-        what: &'static str,
-        source: Box<engine::Error>,
-    },
+    Engine { what: &'static str, source: Box<engine::Error> },
     #[error("cannot {what}")]
-    Verbs {
-        what: &'static str,
-        source: verbs::Error,
-    },
+    Verbs { what: &'static str, source: verbs::Error },
     #[error("ibv_modify_qp failed")]
     Change { source: std::io::Error },
     #[error("the stream does not support the list")]
@@ -88,10 +68,7 @@ pub(crate) enum CallError {
     #[error("cannot allocate {bytes} bytes of host memory")]
     HostMemory { bytes: usize },
     #[error("cannot {what}")]
-    Cuda {
-        what: &'static str,
-        source: gpu::Error,
-    },
+    Cuda { what: &'static str, source: gpu::Error },
     #[error("cannot map GPU memory for the CPU")]
     Map { source: gdrcopy::Error },
     #[error(
@@ -99,13 +76,7 @@ pub(crate) enum CallError {
          are done; GDS_CPU_WAIT_TIMEOUT_MS sets the timeout",
         .waited.as_millis()
     )]
-    TimedOut {
-        position: usize,
-        seen: u64,
-        compare: Compare,
-        value: u64,
-        waited: Duration,
-    },
+    TimedOut { position: usize, seen: u64, compare: Compare, value: u64, waited: Duration },
     #[error("a queue pair of the list was destroyed while the CPU waited")]
     Cancelled,
     #[error("internal error in the library: please report it")]
@@ -120,10 +91,7 @@ impl CallError {
 
     /// Wraps an engine error of the operation `what`.
     pub(crate) fn engine(what: &'static str) -> impl Fn(engine::Error) -> Self {
-        move |source| Self::Engine {
-            what,
-            source: Box::new(source),
-        }
+        move |source| Self::Engine { what, source: Box::new(source) }
     }
 
     /// Wraps a verbs error of the operation `what`.

@@ -48,15 +48,8 @@ static CHECKER: PerProcess<Mutex<Checker>> = PerProcess::new(Mutex::default);
 /// Adds marks to the waits by NOR of a batch. Call [`watch`] when it is posted. A batch that CUDA rejects may have been executed in part:
 /// its marks are not used again.
 pub(crate) fn add(ops: &mut Vec<MemOp<DevicePtr>>) -> Vec<Check> {
-    let is_checked = |op: &MemOp<DevicePtr>| {
-        matches!(
-            op,
-            MemOp::Wait32 {
-                compare: Compare::Nor,
-                ..
-            }
-        )
-    };
+    let is_checked =
+        |op: &MemOp<DevicePtr>| matches!(op, MemOp::Wait32 { compare: Compare::Nor, .. });
     let mut checks = Vec::new();
     if !ops.iter().any(is_checked) {
         return checks;
@@ -72,22 +65,14 @@ pub(crate) fn add(ops: &mut Vec<MemOp<DevicePtr>>) -> Vec<Check> {
     let mut marked = Vec::with_capacity(ops.len());
     for op in ops.drain(..) {
         let check = match op {
-            MemOp::Wait32 {
-                at,
-                value,
-                compare: Compare::Nor,
-                ..
-            } => checker.check(at, value),
+            MemOp::Wait32 { at, value, compare: Compare::Nor, .. } => checker.check(at, value),
             _ => None,
         };
         let Some(check) = check else {
             marked.push(op);
             continue;
         };
-        let mark = |value| MemOp::Write32 {
-            at: marks.offset(4 * check.slot as u64),
-            value,
-        };
+        let mark = |value| MemOp::Write32 { at: marks.offset(4 * check.slot as u64), value };
         marked.extend([mark(REACHED), op, mark(PASSED)]);
         checks.push(check);
     }
@@ -108,9 +93,7 @@ pub(crate) fn watch(checks: Vec<Check>) {
     let named = std::thread::Builder::new().name("gds-checker".to_owned());
     match named.spawn(run) {
         Ok(_) => checker.has_thread = true,
-        Err(error) => warn(format_args!(
-            "waits are not checked: no thread to read them: {error}"
-        )),
+        Err(error) => warn(format_args!("waits are not checked: no thread to read them: {error}")),
     }
 }
 
@@ -147,21 +130,13 @@ impl Checker {
     fn check(&mut self, at: DevicePtr, value: u32) -> Option<Check> {
         let slot = self.free.pop();
         if slot.is_none() {
-            warn(format_args!(
-                "a wait at {at} is not checked: {MOST} waits are open"
-            ));
+            warn(format_args!("a wait at {at} is not checked: {MOST} waits are open"));
         }
         let slot = slot?;
         // SAFETY: `slot` is a mark that no stream writes any more, in memory that is never freed.
         unsafe { bytes::store32(self.mark(slot), 0) };
         self.next += 1;
-        Some(Check {
-            number: self.next,
-            slot,
-            at,
-            value,
-            logged: None,
-        })
+        Some(Check { number: self.next, slot, at, value, logged: None })
     }
 
     fn mark(&self, slot: usize) -> *mut u8 {
@@ -189,9 +164,7 @@ impl Checker {
 
 impl Check {
     fn log(&self, mark: u32, word: Option<u32>) {
-        let Self {
-            number, at, value, ..
-        } = self;
+        let Self { number, at, value, .. } = self;
         let word_text = match word {
             Some(word) => format!("the word is {word:#010x}"),
             None => "the CPU cannot read the word".to_owned(),
@@ -221,10 +194,7 @@ fn word(at: DevicePtr) -> Option<u32> {
         return Some(word);
     }
     let mut to = [0_u8; 4];
-    let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: to.len(),
-    };
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     // Host memory has the same address on the GPU.
     let remote = libc::iovec {
         iov_base: std::ptr::without_provenance_mut(at.get() as usize),

@@ -37,12 +37,7 @@ impl Claims {
 
     fn push(&mut self, pair: Arc<Pair>, meaning: Meaning, wait: Option<Wait>) {
         let position = self.position;
-        self.claims.push(Claim {
-            position,
-            pair,
-            meaning,
-            wait,
-        });
+        self.claims.push(Claim { position, pair, meaning, wait });
     }
 
     /// True if a queue pair of a claim was destroyed.
@@ -97,9 +92,7 @@ impl Claims {
 
     /// Keeps the claims before this position and makes the others available again.
     pub(crate) fn keep_before(mut self, position: usize) -> Vec<Arc<Pair>> {
-        let kept = self
-            .claims
-            .extract_if(.., |claim| claim.position < position);
+        let kept = self.claims.extract_if(.., |claim| claim.position < position);
         let mut pairs: Vec<Arc<Pair>> = kept.map(|claim| claim.pair).collect();
         pairs.sort_unstable_by_key(|pair| pair.id);
         pairs.dedup_by_key(|pair| pair.id);
@@ -109,13 +102,7 @@ impl Claims {
 
 impl Drop for Claims {
     fn drop(&mut self) {
-        for Claim {
-            pair,
-            meaning,
-            wait,
-            ..
-        } in self.claims.drain(..)
-        {
+        for Claim { pair, meaning, wait, .. } in self.claims.drain(..) {
             match meaning {
                 Meaning::Send { entry, .. } => pair.unclaim_send(entry),
                 Meaning::Wait { side, index, .. } => pair.unclaim_wait(side, index),

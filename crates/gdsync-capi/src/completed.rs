@@ -30,11 +30,7 @@ pub(crate) fn work_completion(wr_id: u64, completion: &Completion) -> WorkComple
     };
     // The origin is undefined in other completions.
     let has_arrived = !completion.event.is_send() && completion.event.failed().is_none();
-    let origin = if has_arrived {
-        completion.origin
-    } else {
-        Origin::default()
-    };
+    let origin = if has_arrived { completion.origin } else { Origin::default() };
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
     WorkCompletion {
         wr_id,

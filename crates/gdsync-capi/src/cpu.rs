@@ -46,10 +46,7 @@ impl Word {
 
 impl Offset for Word {
     fn offset(&self, bytes: usize) -> Self {
-        Self {
-            address: self.address.wrapping_add(bytes),
-            ..*self
-        }
+        Self { address: self.address.wrapping_add(bytes), ..*self }
     }
 }
 

@@ -108,11 +108,9 @@ fn aligned<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>, CallErr
     };
     match pointer.is_aligned() {
         true => Ok(found),
-        false => Err(CallError::Misaligned {
-            what,
-            address: pointer.addr(),
-            alignment: align_of::<T>(),
-        }),
+        false => {
+            Err(CallError::Misaligned { what, address: pointer.addr(), alignment: align_of::<T>() })
+        }
     }
 }
 
@@ -174,9 +172,7 @@ pub unsafe extern "C" fn gds_modify_verbs_qp(
 ) -> c_int {
     let find = || pairs::of_verbs_pair(qp);
     // SAFETY: the caller's promise.
-    guard::call_on("gds_modify_verbs_qp", find, |pair| unsafe {
-        modify(&pair, attr, attr_mask)
-    })
+    guard::call_on("gds_modify_verbs_qp", find, |pair| unsafe { modify(&pair, attr, attr_mask) })
 }
 
 /// # Safety
@@ -188,19 +184,12 @@ unsafe fn modify(pair: &Pair, attr: *mut ibv_qp_attr, attr_mask: c_int) -> Resul
     }
     if !attr.is_aligned() {
         let (address, alignment) = (attr.addr(), align_of::<ibv_qp_attr>());
-        return Err(CallError::Misaligned {
-            what: "attr",
-            address,
-            alignment,
-        });
+        return Err(CallError::Misaligned { what: "attr", address, alignment });
     }
     let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
     // SAFETY: not NULL and aligned; the caller promises that it is readable.
     if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
-        let (what, why) = (
-            "the state RESET",
-            "destroy the queue pair and create another",
-        );
+        let (what, why) = ("the state RESET", "destroy the queue pair and create another");
         return Err(CallError::Unsupported { what, why });
     }
     // SAFETY: the queue pair is live during the call, and the attributes are readable.
@@ -255,11 +244,7 @@ fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, CallError> {
             log::write(Level::Warning, "gds_create_qp", text);
             Ok(current)
         }
-        _ => Err(CallError::Bounds {
-            what: "gpu_id",
-            value: gpu_id.into(),
-            bounds: "no such GPU",
-        }),
+        _ => Err(CallError::Bounds { what: "gpu_id", value: gpu_id.into(), bounds: "no such GPU" }),
     }
 }
 
@@ -274,10 +259,7 @@ fn pair_options(
     let verbs = verbs_options(given)?;
     let segments =
         overhead(verbs.transport) + verbs.send_pieces.max((4 + verbs.inline_bytes).div_ceil(16));
-    let blocks = verbs
-        .send_depth
-        .saturating_mul(segments.div_ceil(4))
-        .next_power_of_two();
+    let blocks = verbs.send_depth.saturating_mul(segments.div_ceil(4)).next_power_of_two();
     let request = Request {
         send_blocks: bounded(
             "max_send_wr",
@@ -323,10 +305,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
         ibv_qp_type::IBV_QPT_UD => Transport::Ud,
         other => {
             let of = "qp_type (IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD)";
-            return Err(CallError::Value {
-                of,
-                value: other.into(),
-            });
+            return Err(CallError::Value { of, value: other.into() });
         }
     };
     let (max_sges, max_inline) = match transport.is_datagram() {
@@ -350,12 +329,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
             "the maximum is 60",
         )?
         .max(1),
-        inline_bytes: bounded(
-            "max_inline_data",
-            cap.max_inline_data,
-            room * 16 - 4,
-            max_inline,
-        )?,
+        inline_bytes: bounded("max_inline_data", cap.max_inline_data, room * 16 - 4, max_inline)?,
     })
 }
 
@@ -375,10 +349,6 @@ fn bounded(
 ) -> Result<u32, CallError> {
     match value <= most {
         true => Ok(value),
-        false => Err(CallError::Bounds {
-            what,
-            value: value.into(),
-            bounds,
-        }),
+        false => Err(CallError::Bounds { what, value: value.into(), bounds }),
     }
 }

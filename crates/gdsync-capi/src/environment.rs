@@ -99,9 +99,7 @@ pub(crate) fn obsolete() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// Parses milliseconds; the default for 0 or invalid text.
 fn timeout(text: Option<&OsStr>) -> Duration {
-    let number = text
-        .and_then(OsStr::to_str)
-        .and_then(|text| text.trim().parse().ok());
+    let number = text.and_then(OsStr::to_str).and_then(|text| text.trim().parse().ok());
     // Limited, so that adding it to an `Instant` does not overflow.
     let number = number.filter(|&number| (1..=u64::from(u32::MAX)).contains(&number));
     number.map_or(CPU_WAIT_TIMEOUT, Duration::from_millis)

@@ -47,10 +47,7 @@ pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
         1 => Ok(Compare::Eq),
         2 => Ok(Compare::And),
         3 => Ok(Compare::Nor),
-        other => Err(CallError::Value {
-            of: "gds_wait_cond_flag_t",
-            value: other.into(),
-        }),
+        other => Err(CallError::Value { of: "gds_wait_cond_flag_t", value: other.into() }),
     }
 }
 
@@ -61,11 +58,7 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Call
         return Err(CallError::Null { what });
     }
     if !address.is_multiple_of(4) {
-        return Err(CallError::Misaligned {
-            what,
-            address,
-            alignment: 4,
-        });
+        return Err(CallError::Misaligned { what, address, alignment: 4 });
     }
     Ok(address)
 }

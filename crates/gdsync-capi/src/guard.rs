@@ -55,16 +55,8 @@ fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T, CallError>) -
         Err(call_error) => call_error,
     };
     // Programs post until a queue is full, then poll.
-    let level = if call_error.is_expected() {
-        Level::Debug
-    } else {
-        Level::Error
-    };
+    let level = if call_error.is_expected() { Level::Debug } else { Level::Error };
     let text = gpu::sentence(&call_error);
-    log::write(
-        level,
-        function,
-        format_args!("{text} (errno {})", call_error.errno()),
-    );
+    log::write(level, function, format_args!("{text} (errno {})", call_error.errno()));
     Err(call_error.errno())
 }

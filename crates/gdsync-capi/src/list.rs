@@ -71,18 +71,13 @@ pub(crate) unsafe fn read<A: Offset>(
     claims: &mut Claims,
     resolver: &mut impl Resolve<A>,
 ) -> Result<List<A>, CallError> {
-    let mut list = List {
-        ops: Vec::with_capacity(given.len()),
-        positions: Vec::with_capacity(given.len()),
-    };
+    let mut list =
+        List { ops: Vec::with_capacity(given.len()), positions: Vec::with_capacity(given.len()) };
     for (position, given) in given.iter().enumerate() {
         claims.at(position);
         // SAFETY: the caller's promise.
         let read = unsafe { one(given, claims, resolver, &mut list.ops) };
-        read.map_err(|source| CallError::Descriptor {
-            position,
-            source: Box::new(source),
-        })?;
+        read.map_err(|source| CallError::Descriptor { position, source: Box::new(source) })?;
         list.positions.resize(list.ops.len(), position);
     }
     Ok(list)
@@ -150,20 +145,14 @@ unsafe fn one<A: Offset>(
             // SAFETY: as above.
             let (wait, appended) = unsafe { claims.wait(given.what.request) }?;
             // With a flush, to make the NIC's earlier writes visible.
-            ops.extend(
-                wait.ops(true)
-                    .map(|op| op.map(|place| resolver.place(&place))),
-            );
+            ops.extend(wait.ops(true).map(|op| op.map(|place| resolver.place(&place))));
             for (word, value) in appended {
                 let at = resolver.word(word, 4, MemoryType::Gpu)?;
                 ops.push(MemOp::Write32 { at, value });
             }
         }
         other => {
-            return Err(CallError::Value {
-                of: "gds_tag_t",
-                value: other.into(),
-            });
+            return Err(CallError::Value { of: "gds_tag_t", value: other.into() });
         }
     }
     Ok(())

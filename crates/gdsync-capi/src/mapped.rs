@@ -34,12 +34,7 @@ struct GpuMemory {
 
 /// Per process: CUDA does not survive a fork.
 static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
-    Mutex::new(Table {
-        gdr: None,
-        gpu: BTreeMap::new(),
-        host: BTreeMap::new(),
-        next: 1,
-    })
+    Mutex::new(Table { gdr: None, gpu: BTreeMap::new(), host: BTreeMap::new(), next: 1 })
 });
 
 /// True with a simulated CUDA.
@@ -82,11 +77,7 @@ fn map_gpu(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
     // SAFETY: this library owns the memory and frees it after its mapping.
     let pin = unsafe { gdr.pin_raw(device, bytes, PinFlags::default()) }.map_err(failed)?;
     let mapping = pin.map(MapRequest::Default).map_err(failed)?;
-    Ok(GpuMemory {
-        bytes,
-        start: mapping.as_ptr().expose_provenance().get(),
-        mapping,
-    })
+    Ok(GpuMemory { bytes, start: mapping.as_ptr().expose_provenance().get(), mapping })
 }
 
 /// What maps GPU memory for the CPU.
@@ -134,11 +125,7 @@ pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Ca
 pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), CallError> {
     let is_usable = foreign::current_device();
     let mut table = table();
-    if table
-        .gpu
-        .get(&device)
-        .is_none_or(|memory| memory.start != host.addr())
-    {
+    if table.gpu.get(&device).is_none_or(|memory| memory.start != host.addr()) {
         return Err(CallError::NotOurs);
     }
     is_usable.map_err(CallError::cuda("free GPU memory"))?;

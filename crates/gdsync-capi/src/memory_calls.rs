@@ -30,11 +30,7 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(
     const NAME: &str = "gds_alloc_mapped_memory";
     guard::call(NAME, || {
         if size == 0 {
-            log::write(
-                Level::Warning,
-                NAME,
-                format_args!("size is 0: nothing allocated"),
-            );
+            log::write(Level::Warning, NAME, format_args!("size is 0: nothing allocated"));
             return Ok(());
         }
         if desc.is_null() {

@@ -126,9 +126,7 @@ impl RequestState {
         match self {
             Self::Prepared => Ok(()),
             Self::Posted => Err(CallError::Spent { why: "posted" }),
-            Self::Abandoned => Err(CallError::Spent {
-                why: "abandoned by gds_post_wait_cq",
-            }),
+            Self::Abandoned => Err(CallError::Spent { why: "abandoned by gds_post_wait_cq" }),
         }
     }
 }

@@ -75,16 +75,12 @@ pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
     }
     let table = table();
     let of = |side: Side| {
-        let pair = table
-            .by_address
-            .get(&cq.addr().wrapping_sub(side.offset()))?;
+        let pair = table.by_address.get(&cq.addr().wrapping_sub(side.offset()))?;
         Some((Arc::clone(pair), side))
     };
     of(Side::Sent)
         .or_else(|| of(Side::Received))
-        .ok_or(CallError::Gone {
-            what: "completion queue",
-        })
+        .ok_or(CallError::Gone { what: "completion queue" })
 }
 
 /// The queue pair and side of a verbs completion queue, if a queue pair has it.

@@ -112,21 +112,9 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
             let position = list.descriptor(step);
             (claims.keep_before(position), Err(CallError::Cancelled))
         }
-        Err(Stopped::TimedOut {
-            step,
-            seen,
-            compare,
-            value,
-            waited,
-        }) => {
+        Err(Stopped::TimedOut { step, seen, compare, value, waited }) => {
             let position = list.descriptor(step);
-            let timed_out = CallError::TimedOut {
-                position,
-                seen,
-                compare,
-                value,
-                waited,
-            };
+            let timed_out = CallError::TimedOut { position, seen, compare, value, waited };
             (claims.keep_before(position), Err(timed_out))
         }
     };

@@ -26,12 +26,7 @@ pub unsafe extern "C" fn gds_prepare_wait_value32(
         list::wait_memory(flags)?;
         flags::compare(cond_flags)?;
         flags::word("ptr", ptr.cast())?;
-        let prepared = WaitValue32 {
-            ptr,
-            value,
-            cond_flags,
-            flags,
-        };
+        let prepared = WaitValue32 { ptr, value, cond_flags, flags };
         // SAFETY: the caller's promise.
         unsafe { put(desc, prepared) }
     })
@@ -83,12 +78,7 @@ pub unsafe extern "C" fn gds_prepare_write_memory(
         if src.is_null() {
             return Err(CallError::Null { what: "src" });
         }
-        let prepared = WriteMemory {
-            dest,
-            src,
-            count,
-            flags,
-        };
+        let prepared = WriteMemory { dest, src, count, flags };
         // SAFETY: the caller's promise.
         unsafe { put(desc, prepared) }
     })

@@ -17,10 +17,7 @@ pub unsafe extern "C" fn gds_query_param(param: u32, value: *mut c_int) -> c_int
             return Err(CallError::Null { what: "value" });
         }
         if param != abi::PARAM_VERSION {
-            return Err(CallError::Value {
-                of: "gds_param_t",
-                value: param.into(),
-            });
+            return Err(CallError::Value { of: "gds_param_t", value: param.into() });
         }
         // SAFETY: not NULL; the caller promises that it is writable.
         unsafe { value.write(abi::API_VERSION) };

@@ -72,21 +72,16 @@ unsafe fn write_infos<T>(
     }
     if !to.is_aligned() {
         let (what, alignment) = ("mlx5_infos", align_of::<T>());
-        return Err(CallError::Misaligned {
-            what,
-            address: to.addr(),
-            alignment,
-        });
+        return Err(CallError::Misaligned { what, address: to.addr(), alignment });
     }
     let mut infos = Vec::new();
     for position in 0..count {
         // SAFETY: an element of the array, by the caller's promise.
         let read = unsafe { request::read(from.wrapping_add(position)) };
         let info = read.and_then(&convert);
-        infos.push(info.map_err(|source| CallError::Descriptor {
-            position,
-            source: Box::new(source),
-        })?);
+        infos.push(
+            info.map_err(|source| CallError::Descriptor { position, source: Box::new(source) })?,
+        );
     }
     for (position, info) in infos.into_iter().enumerate() {
         // SAFETY: an element of the array, by the caller's promise.

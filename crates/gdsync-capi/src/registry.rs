@@ -54,10 +54,7 @@ impl Lookup {
         // SAFETY: the caller's promise; a page with mapped bytes is mapped.
         let found = unsafe { registered(&pages, address, bytes, how) }?;
         if pages.len() == page() {
-            self.last = Some((
-                pages.start,
-                DevicePtr::new(found.get().wrapping_sub(offset)),
-            ));
+            self.last = Some((pages.start, DevicePtr::new(found.get().wrapping_sub(offset))));
         }
         Ok(found)
     }
@@ -185,11 +182,7 @@ fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
         Owner::Others => "already registered",
     };
     let (start, bytes) = (range.start, range.len());
-    log::write(
-        Level::Debug,
-        "register",
-        format_args!("{bytes} bytes at {start:#x}: {text}"),
-    );
+    log::write(Level::Debug, "register", format_args!("{bytes} bytes at {start:#x}: {text}"));
     ranges.insert(range, owner);
 }
 

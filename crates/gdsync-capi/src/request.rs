@@ -53,16 +53,8 @@ pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), Cal
 pub(crate) fn of(meaning: Meaning) -> Request {
     let (kind, pair, number) = match meaning {
         Meaning::Send { pair, entry } => (SEND, pair, entry),
-        Meaning::Wait {
-            pair,
-            side: Side::Sent,
-            index,
-        } => (WAIT_SENT, pair, index.into()),
-        Meaning::Wait {
-            pair,
-            side: Side::Received,
-            index,
-        } => (WAIT_RECEIVED, pair, index.into()),
+        Meaning::Wait { pair, side: Side::Sent, index } => (WAIT_SENT, pair, index.into()),
+        Meaning::Wait { pair, side: Side::Received, index } => (WAIT_RECEIVED, pair, index.into()),
     };
     let mut words = [0; REQUEST_WORDS];
     words[..4].copy_from_slice(&[kind, pair, number, mark(meaning)]);
@@ -83,17 +75,12 @@ pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, CallError> {
         Some(Meaning::Wait { pair, side, index })
     };
     let meaning = match kind {
-        SEND => Some(Meaning::Send {
-            pair,
-            entry: number,
-        }),
+        SEND => Some(Meaning::Send { pair, entry: number }),
         WAIT_SENT => wait(Side::Sent),
         WAIT_RECEIVED => wait(Side::Received),
         _ => None,
     };
-    meaning
-        .filter(|&meaning| mark(meaning) == marked)
-        .ok_or(CallError::Request)
+    meaning.filter(|&meaning| mark(meaning) == marked).ok_or(CallError::Request)
 }
 
 fn mark(meaning: Meaning) -> u64 {
@@ -121,28 +108,15 @@ mod tests {
 
     #[test]
     fn round_trips_and_detects_changes() {
-        let mut request = Request {
-            words: [0xcccc_cccc_cccc_cccc; REQUEST_WORDS],
-        };
+        let mut request = Request { words: [0xcccc_cccc_cccc_cccc; REQUEST_WORDS] };
         // SAFETY: the reference is valid.
         let read = |request: &Request| unsafe { read(request) };
         assert!(read(&request).is_err());
         let meanings = [
             Meaning::Send { pair: 1, entry: 0 },
-            Meaning::Send {
-                pair: 9,
-                entry: u64::MAX,
-            },
-            Meaning::Wait {
-                pair: 1,
-                side: Side::Sent,
-                index: 0,
-            },
-            Meaning::Wait {
-                pair: 1,
-                side: Side::Received,
-                index: u32::MAX,
-            },
+            Meaning::Send { pair: 9, entry: u64::MAX },
+            Meaning::Wait { pair: 1, side: Side::Sent, index: 0 },
+            Meaning::Wait { pair: 1, side: Side::Received, index: u32::MAX },
         ];
         for meaning in meanings {
             // SAFETY: the pointer to the local variable is valid.

@@ -50,9 +50,7 @@ pub unsafe extern "C" fn gds_prepare_send(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut Request) -> c_int {
     // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_send", || unsafe {
-        post_all(stream, TAG_SEND, 1, request)
-    })
+    guard::call("gds_stream_post_send", || unsafe { post_all(stream, TAG_SEND, 1, request) })
 }
 
 /// Posts the doorbells of `count` requests to a stream, in order, as one list.
@@ -126,15 +124,9 @@ pub unsafe extern "C" fn gds_post_send(
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
-        let mut encoded = request::of(Meaning::Send {
-            pair: pair.id,
-            entry,
-        });
+        let mut encoded = request::of(Meaning::Send { pair: pair.id, entry });
         let request = &raw mut encoded;
-        let list = [Descriptor {
-            tag: TAG_SEND,
-            what: What { request },
-        }];
+        let list = [Descriptor { tag: TAG_SEND, what: What { request } }];
         // SAFETY: as above.
         let posted = unsafe { post_calls::by_cpu(&list) };
         posted.inspect_err(|_| pair.cancel(entry))
@@ -176,9 +168,7 @@ pub unsafe extern "C" fn gds_post_verbs_recv(
 ) -> c_int {
     let find = || pairs::of_verbs_pair(qp);
     // SAFETY: the caller's promise.
-    guard::call_on("gds_post_verbs_recv", find, |pair| unsafe {
-        receive(&pair, wr, bad_wr)
-    })
+    guard::call_on("gds_post_verbs_recv", find, |pair| unsafe { receive(&pair, wr, bad_wr) })
 }
 
 /// # Safety
@@ -269,10 +259,7 @@ pub(crate) unsafe fn post_all(
     let list: Vec<Descriptor> = (0..count)
         .map(|position| {
             let request = first.wrapping_add(position);
-            Descriptor {
-                tag,
-                what: What { request },
-            }
+            Descriptor { tag, what: What { request } }
         })
         .collect();
     // SAFETY: the caller's promise.
@@ -281,9 +268,7 @@ pub(crate) unsafe fn post_all(
 
 /// Checks the length of an array of requests. The limit exceeds the queues' depths.
 pub(crate) fn requests(count: c_int) -> Result<usize, CallError> {
-    let length = usize::try_from(count)
-        .ok()
-        .filter(|&count| count <= 1 << 20);
+    let length = usize::try_from(count).ok().filter(|&count| count <= 1 << 20);
     length.ok_or(CallError::Bounds {
         what: "count",
         value: count.into(),

@@ -27,11 +27,7 @@ pub(crate) fn capabilities() -> Result<StreamCapabilities, CallError> {
         None => {
             let has = foreign::stream_capabilities(device)
                 .map_err(CallError::cuda("query the GPU's stream capabilities"))?;
-            log::write(
-                Level::Debug,
-                "capabilities",
-                format_args!("device {device}: {has:?}"),
-            );
+            log::write(Level::Debug, "capabilities", format_args!("device {device}: {has:?}"));
             if known.is_empty() {
                 log_settings();
             }
@@ -52,10 +48,7 @@ fn log_settings() {
     let line = |level, message: std::fmt::Arguments<'_>| log::write(level, "capabilities", message);
     line(Level::Debug, format_args!("{:?}", environment()));
     for (name, why) in obsolete() {
-        line(
-            Level::Warning,
-            format_args!("{name} no longer applies, because {why}"),
-        );
+        line(Level::Warning, format_args!("{name} no longer applies, because {why}"));
     }
 }
 
@@ -107,25 +100,11 @@ fn dump(ops: &[MemOp<DevicePtr>]) {
             MemOp::Write64 { at, value } => {
                 line(format_args!("{number}: write64 {at} value {value:#018x}"))
             }
-            MemOp::Wait32 {
-                at,
-                value,
-                compare,
-                flush,
-            } => {
-                line(format_args!(
-                    "{number}: wait32 {at} {compare:?} {value:#010x} flush {flush}"
-                ));
+            MemOp::Wait32 { at, value, compare, flush } => {
+                line(format_args!("{number}: wait32 {at} {compare:?} {value:#010x} flush {flush}"));
             }
-            MemOp::Wait64 {
-                at,
-                value,
-                compare,
-                flush,
-            } => {
-                line(format_args!(
-                    "{number}: wait64 {at} {compare:?} {value:#018x} flush {flush}"
-                ));
+            MemOp::Wait64 { at, value, compare, flush } => {
+                line(format_args!("{number}: wait64 {at} {compare:?} {value:#018x} flush {flush}"));
             }
             MemOp::Barrier => line(format_args!("{number}: barrier")),
             MemOp::FlushRemoteWrites => line(format_args!("{number}: flush of remote writes")),

@@ -71,9 +71,7 @@ pub unsafe extern "C" fn gds_stream_post_wait_cq(
     request: *mut Request,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_wait_cq", || unsafe {
-        post_all(stream, TAG_WAIT, 1, request)
-    })
+    guard::call("gds_stream_post_wait_cq", || unsafe { post_all(stream, TAG_WAIT, 1, request) })
 }
 
 /// Posts `count` waits to a stream, in order, as one list.
@@ -113,10 +111,7 @@ pub unsafe extern "C" fn gds_stream_wait_cq(
         let meaning = take(cq)?;
         let mut encoded = request::of(meaning);
         let request = &raw mut encoded;
-        let list = [Descriptor {
-            tag: TAG_WAIT,
-            what: What { request },
-        }];
+        let list = [Descriptor { tag: TAG_WAIT, what: What { request } }];
         // SAFETY: the caller's promise.
         let posted = unsafe { post_calls::on_stream(stream, &list) };
         posted.inspect_err(|_| {
@@ -145,9 +140,9 @@ pub unsafe extern "C" fn gds_post_wait_cq(
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         match meaning {
-            Meaning::Wait {
-                pair: id, side: of, ..
-            } if (id, of) == (pair.id, side) => abandon(meaning),
+            Meaning::Wait { pair: id, side: of, .. } if (id, of) == (pair.id, side) => {
+                abandon(meaning)
+            }
             _ => Err(CallError::Request),
         }
     })
@@ -221,11 +216,7 @@ unsafe fn poll(
     }
     if !wc.is_aligned() {
         let (what, alignment) = ("wc", align_of::<WorkCompletion>());
-        return Err(CallError::Misaligned {
-            what,
-            address: wc.addr(),
-            alignment,
-        });
+        return Err(CallError::Misaligned { what, address: wc.addr(), alignment });
     }
     let mut taken = 0;
     let mut is_served = false;

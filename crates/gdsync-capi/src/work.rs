@@ -24,10 +24,7 @@ pub(crate) struct WorkList<T, W> {
 impl<T, W> WorkList<T, W> {
     /// The work request at a position, for `bad_wr`; NULL after the end.
     pub(crate) fn at(&self, position: usize) -> *mut W {
-        self.requests
-            .get(position)
-            .copied()
-            .unwrap_or(std::ptr::null_mut())
+        self.requests.get(position).copied().unwrap_or(std::ptr::null_mut())
     }
 }
 
@@ -38,14 +35,7 @@ impl<T, W> WorkList<T, W> {
 /// `first` is NULL or a valid list for `ibv_post_send`; inline data is readable, and address handles are live.
 pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> WorkList<Wqe, ibv_send_wr> {
     // SAFETY: the caller's promise.
-    unsafe {
-        list(
-            first,
-            pair.limits.sends,
-            |wr| (wr.wr_id, wr.next),
-            |wr| send(wr, pair),
-        )
-    }
+    unsafe { list(first, pair.limits.sends, |wr| (wr.wr_id, wr.next), |wr| send(wr, pair)) }
 }
 
 /// Reads a list of receives, at most one more than the queue's depth.
@@ -75,11 +65,7 @@ unsafe fn list<T, W>(
     next: impl Fn(&W) -> (u64, *mut W),
     one: impl Fn(&W) -> Result<T, CallError>,
 ) -> WorkList<T, W> {
-    let mut read = WorkList {
-        entries: Vec::new(),
-        requests: Vec::new(),
-        error: None,
-    };
+    let mut read = WorkList { entries: Vec::new(), requests: Vec::new(), error: None };
     if first.is_null() {
         read.error = Some(CallError::Null { what: "wr" });
     }
@@ -88,11 +74,7 @@ unsafe fn list<T, W>(
         read.requests.push(at);
         if !at.is_aligned() {
             let (what, alignment) = ("wr", align_of::<W>());
-            read.error = Some(CallError::Misaligned {
-                what,
-                address: at.addr(),
-                alignment,
-            });
+            read.error = Some(CallError::Misaligned { what, address: at.addr(), alignment });
             break;
         }
         // SAFETY: not NULL and aligned; the caller promises that it is readable.
@@ -170,11 +152,7 @@ fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
     let handle = NonNull::new(to.ah).ok_or(CallError::Null { what })?;
     if !handle.is_aligned() {
         let (address, alignment) = (to.ah.addr(), align_of::<ibv_ah>());
-        return Err(CallError::Misaligned {
-            what,
-            address,
-            alignment,
-        });
+        return Err(CallError::Misaligned { what, address, alignment });
     }
     Ok(Datagram {
         qpn: to.remote_qpn,
@@ -189,41 +167,25 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
     let remote = || {
         // SAFETY: any bytes are valid integers, and the opcode selects this member.
         let rdma = unsafe { wr.wr.rdma };
-        RemoteAddress {
-            address: rdma.remote_addr,
-            key: rdma.rkey,
-        }
+        RemoteAddress { address: rdma.remote_addr, key: rdma.rkey }
     };
     let atomic = || {
         // SAFETY: as above.
         let atomic = unsafe { wr.wr.atomic };
-        let remote = RemoteAddress {
-            address: atomic.remote_addr,
-            key: atomic.rkey,
-        };
+        let remote = RemoteAddress { address: atomic.remote_addr, key: atomic.rkey };
         (remote, atomic.compare_add, atomic.swap)
     };
     Ok(match wr.opcode {
         opcode::IBV_WR_SEND => Operation::Send { immediate: None },
-        opcode::IBV_WR_SEND_WITH_IMM => Operation::Send {
-            immediate: immediate(),
-        },
-        opcode::IBV_WR_RDMA_WRITE => Operation::Write {
-            remote: remote(),
-            immediate: None,
-        },
-        opcode::IBV_WR_RDMA_WRITE_WITH_IMM => Operation::Write {
-            remote: remote(),
-            immediate: immediate(),
-        },
+        opcode::IBV_WR_SEND_WITH_IMM => Operation::Send { immediate: immediate() },
+        opcode::IBV_WR_RDMA_WRITE => Operation::Write { remote: remote(), immediate: None },
+        opcode::IBV_WR_RDMA_WRITE_WITH_IMM => {
+            Operation::Write { remote: remote(), immediate: immediate() }
+        }
         opcode::IBV_WR_RDMA_READ => Operation::Read { remote: remote() },
         opcode::IBV_WR_ATOMIC_CMP_AND_SWP => {
             let (remote, compare, swap) = atomic();
-            Operation::CompareSwap {
-                remote,
-                compare,
-                swap,
-            }
+            Operation::CompareSwap { remote, compare, swap }
         }
         opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => {
             let (remote, add, _) = atomic();
@@ -234,18 +196,12 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
         | opcode::IBV_WR_SEND_WITH_INV
         | opcode::IBV_WR_TSO
         | opcode::IBV_WR_DRIVER1 => {
-            let (what, why) = (
-                "this opcode",
-                "sends, writes, reads and atomics are supported",
-            );
+            let (what, why) = ("this opcode", "sends, writes, reads and atomics are supported");
             return Err(CallError::Unsupported { what, why });
         }
         other => {
             let of = "enum ibv_wr_opcode";
-            return Err(CallError::Value {
-                of,
-                value: other.into(),
-            });
+            return Err(CallError::Value { of, value: other.into() });
         }
     })
 }
@@ -284,11 +240,7 @@ unsafe fn sges<'a>(
 }
 
 fn segment(sge: &ibv_sge) -> DataSegment {
-    DataSegment {
-        length: sge.length,
-        key: sge.lkey,
-        address: sge.addr,
-    }
+    DataSegment { length: sge.length, key: sge.lkey, address: sge.addr }
 }
 
 /// Copies inline data.
@@ -305,9 +257,7 @@ fn inline(sges: &[ibv_sge], most: u32) -> Result<Vec<u8>, CallError> {
     for sge in sges.iter().filter(|sge| sge.length != 0) {
         let address = sge.addr as usize;
         if address == 0 {
-            return Err(CallError::Null {
-                what: "addr of inline data",
-            });
+            return Err(CallError::Null { what: "addr of inline data" });
         }
         let is_device = pointer::describe(DevicePtr::new(sge.addr))
             .is_ok_and(|known| known.kind == MemoryKind::Device);

@@ -42,12 +42,8 @@ impl Bare {
             (
                 *get(b"cuStreamWaitValue32_v2\0"),
                 *get(b"cuStreamWriteValue32_v2\0"),
-                *library
-                    .get(b"cuDevicePrimaryCtxRetain\0")
-                    .expect("a function of CUDA"),
-                *library
-                    .get(b"cuCtxSetCurrent\0")
-                    .expect("a function of CUDA"),
+                *library.get(b"cuDevicePrimaryCtxRetain\0").expect("a function of CUDA"),
+                *library.get(b"cuCtxSetCurrent\0").expect("a function of CUDA"),
             )
         };
         let mut context = std::ptr::null_mut();
@@ -55,11 +51,7 @@ impl Bare {
         assert_eq!(unsafe { retain(&mut context, 0) }, 0, "the primary context");
         // SAFETY: as above.
         assert_eq!(unsafe { set(context) }, 0, "the context");
-        Self {
-            wait,
-            write,
-            _library: library,
-        }
+        Self { wait, write, _library: library }
     }
 
     fn post(&self, stream: &Stream, words: &Place, value: u32) {
@@ -78,9 +70,7 @@ impl Bare {
 }
 
 fn main() {
-    let argument = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .next();
+    let argument = std::env::args().filter_map(|argument| argument.parse().ok()).next();
     let samples: usize = argument.unwrap_or(SAMPLES);
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
@@ -103,9 +93,7 @@ fn main() {
         let start = Instant::now();
         if which == 0 {
             let mut program = Program::new();
-            program
-                .wait32(&words, FLAG, value, Compare::Geq)
-                .write32(&words, REPLY, value);
+            program.wait32(&words, FLAG, value, Compare::Geq).write32(&words, REPLY, value);
             program.post_to(&stream, can).expect("posted");
         } else {
             bare.post(&stream, &words, value);
@@ -129,11 +117,8 @@ fn main() {
     for (what, [ours, bare]) in [("post", posted), ("answer", answered)] {
         let (ours, bare) = (median(ours), median(bare));
         let ratio = ours / bare;
-        writeln!(
-            out,
-            "{what:>8}  ours {ours:7.3}  bare {bare:7.3}  ratio {ratio:.3}"
-        )
-        .expect("standard output");
+        writeln!(out, "{what:>8}  ours {ours:7.3}  bare {bare:7.3}  ratio {ratio:.3}")
+            .expect("standard output");
     }
 }
 

@@ -28,10 +28,7 @@ fn main() -> Outcome<ExitCode> {
         Ok(_) => locations.push(("GPU memory", MemoryLocation::Gpu)),
         Err(error) => print(&format!("no    queues in GPU memory: {error}"))?,
     }
-    let bench = Bench {
-        stream: gpu.stream()?,
-        allocator: Allocator::new(gpu, gdr.ok()),
-    };
+    let bench = Bench { stream: gpu.stream()?, allocator: Allocator::new(gpu, gdr.ok()) };
     let mut failed = 0;
     for (name, location) in locations {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
@@ -43,11 +40,7 @@ fn main() -> Outcome<ExitCode> {
             }
         }
     }
-    Ok(if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 struct Bench {
@@ -83,24 +76,14 @@ fn failures(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcom
         }
         let (hca, mut pair) = bench.pair(location, waiting)?;
         let syndrome = Syndrome::RemoteAccess;
-        hca.inject(
-            pair.send.qpn(),
-            before,
-            Effect::Fail {
-                syndrome,
-                vendor: 0x88,
-            },
-        );
+        hca.inject(pair.send.qpn(), before, Effect::Fail { syndrome, vendor: 0x88 });
         for position in 0..=before {
             let prepared = pair.send.prepare(&Wqe::nop().signalled())?;
             let wait = pair.send_completions.take_wait()?;
             bench.stream.batch(&prepared.operations()?)?;
             bench.stream.batch(&wait.operations(false)?)?;
             bench.stream.synchronize_within(TIMEOUT)?;
-            let completion = pair
-                .send_completions
-                .poll()?
-                .ok_or("no completion after the wait")?;
+            let completion = pair.send_completions.poll()?.ok_or("no completion after the wait")?;
             pair.send.complete(&completion)?;
             let failed = completion.event.failed().map(|failed| failed.syndrome);
             let expected = (position == before).then_some(syndrome);

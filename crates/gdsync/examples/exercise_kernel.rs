@@ -31,10 +31,7 @@ fn main() -> Outcome<ExitCode> {
         "sim" => (Gpu::sim(), Gdr::open_with(BackendKind::Sim)),
         ordinal => (Gpu::open(ordinal.parse()?)?, Gdr::open()),
     };
-    let bench = Bench {
-        stream: gpu.stream()?,
-        allocator: Allocator::new(gpu, gdr.ok()),
-    };
+    let bench = Bench { stream: gpu.stream()?, allocator: Allocator::new(gpu, gdr.ok()) };
     let checks: [(&str, Check); 6] = [
         ("WQEs", wqes),
         ("completion error", completion_error),
@@ -81,14 +78,7 @@ impl Bench {
 }
 
 fn batches(batch: u32, threads: u32) -> Batches {
-    Batches {
-        rounds: 1,
-        batch,
-        ahead: 0,
-        words: 0,
-        threads,
-        timeout: LIMIT,
-    }
+    Batches { rounds: 1, batch, ahead: 0, words: 0, threads, timeout: LIMIT }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -111,25 +101,15 @@ impl Random {
     }
 
     fn operation(&mut self) -> Operation {
-        let remote = RemoteAddress {
-            address: self.bits(),
-            key: self.word(),
-        };
+        let remote = RemoteAddress { address: self.bits(), key: self.word() };
         let immediate = (self.below(2) == 0).then(|| self.word());
         match self.below(6) {
             0 => Operation::Nop,
             1 => Operation::Send { immediate },
             2 => Operation::Write { remote, immediate },
             3 => Operation::Read { remote },
-            4 => Operation::CompareSwap {
-                remote,
-                compare: self.bits(),
-                swap: self.bits(),
-            },
-            _ => Operation::FetchAdd {
-                remote,
-                add: self.bits(),
-            },
+            4 => Operation::CompareSwap { remote, compare: self.bits(), swap: self.bits() },
+            _ => Operation::FetchAdd { remote, add: self.bits() },
         }
     }
 
@@ -177,11 +157,7 @@ impl Random {
     }
 
     fn segment(&mut self, length: u32) -> DataSegment {
-        DataSegment {
-            length,
-            key: self.word(),
-            address: self.bits(),
-        }
+        DataSegment { length, key: self.word(), address: self.bits() }
     }
 }
 
@@ -241,10 +217,7 @@ fn wqes(bench: &Bench) -> Outcome {
             polled: 0,
             requests,
         };
-        let once = Batches {
-            timeout: Duration::ZERO,
-            ..batches(batch, threads)
-        };
+        let once = Batches { timeout: Duration::ZERO, ..batches(batch, threads) };
         let end = bench.post(queue, once)?;
         ensure(end == PostEnd::Late, format!("it ended with {end:?}"))?;
         let mut found = vec![0; RING * BLOCK];
@@ -303,10 +276,7 @@ fn completion_error(bench: &Bench) -> Outcome {
     let (syndrome, vendor) = (Syndrome::RemoteAccess, 0x88);
     hca.inject(qpn, 9, Effect::Fail { syndrome, vendor });
     let end = bench.post(queue, many(batches(1, 1)))?;
-    let expected = PostEnd::Failed {
-        syndrome: syndrome.code(),
-        vendor,
-    };
+    let expected = PostEnd::Failed { syndrome: syndrome.code(), vendor };
     ensure(end == expected, format!("it ended with {end:?}"))?;
     usable(bench)
 }
@@ -361,10 +331,7 @@ fn usable(bench: &Bench) -> Outcome {
     let write = gpu::MemOp::Write32 { at, value: 25 };
     bench.stream.batch(&[write])?;
     bench.stream.synchronize_within(TIMEOUT)?;
-    ensure(
-        place.load_u32(0)? == 25,
-        "the stream wrote nothing".to_owned(),
-    )?;
+    ensure(place.load_u32(0)? == 25, "the stream wrote nothing".to_owned())?;
     Ok("it ended, and the stream still works".to_owned())
 }
 

@@ -27,10 +27,7 @@ impl Bounds<'static> {
     #[must_use]
     pub fn of(timeout: Duration) -> Self {
         let is_cancelled = &|| false;
-        Self {
-            timeout,
-            is_cancelled,
-        }
+        Self { timeout, is_cancelled }
     }
 }
 
@@ -39,10 +36,7 @@ impl<'a> Bounds<'a> {
     /// millisecond.
     #[must_use]
     pub fn cancelled_by(self, is_cancelled: &'a dyn Fn() -> bool) -> Self {
-        Self {
-            is_cancelled,
-            ..self
-        }
+        Self { is_cancelled, ..self }
     }
 }
 
@@ -114,18 +108,17 @@ pub fn run<W: CpuWord>(ops: &[MemOp<W>], bounds: Bounds<'_>) -> Result<(), W::Er
         match op {
             MemOp::Write32 { at, value } => at.store32(*value)?,
             MemOp::Write64 { at, value } => at.store64(*value)?,
-            MemOp::Wait32 {
-                at, value, compare, ..
-            } => wait(step, (*compare, u64::from(*value)), bounds, || {
-                let holds = |seen| (u64::from(seen), compare.holds32(seen, *value));
-                at.load32().map(holds)
-            })?,
-            MemOp::Wait64 {
-                at, value, compare, ..
-            } => wait(step, (*compare, *value), bounds, || {
-                at.load64()
-                    .map(|seen| (seen, compare.holds64(seen, *value)))
-            })?,
+            MemOp::Wait32 { at, value, compare, .. } => {
+                wait(step, (*compare, u64::from(*value)), bounds, || {
+                    let holds = |seen| (u64::from(seen), compare.holds32(seen, *value));
+                    at.load32().map(holds)
+                })?
+            }
+            MemOp::Wait64 { at, value, compare, .. } => {
+                wait(step, (*compare, *value), bounds, || {
+                    at.load64().map(|seen| (seen, compare.holds64(seen, *value)))
+                })?
+            }
             // Nothing to do: PCIe writes are ordered, so data written before the polled word is visible.
             MemOp::FlushRemoteWrites => {}
             MemOp::Barrier => W::barrier(),
@@ -158,13 +151,7 @@ fn wait<E: From<Stopped>>(
             return Err(Stopped::Cancelled { step }.into());
         }
         if waited >= bounds.timeout {
-            let timed_out = Stopped::TimedOut {
-                step,
-                seen,
-                compare,
-                value,
-                waited,
-            };
+            let timed_out = Stopped::TimedOut { step, seen, compare, value, waited };
             return Err(timed_out.into());
         }
         is_quick = waited <= SPIN;
@@ -209,30 +196,17 @@ mod tests {
     }
 
     fn wait_for(at: &AtomicU64, value: u32) -> Op<'_> {
-        MemOp::Wait32 {
-            at,
-            value,
-            compare: Compare::Eq,
-            flush: true,
-        }
+        MemOp::Wait32 { at, value, compare: Compare::Eq, flush: true }
     }
 
     #[test]
     fn two_lists_synchronize() {
         let (one, two) = (AtomicU64::new(0), AtomicU64::new(0));
-        let wait64 = MemOp::Wait64 {
-            at: &two,
-            value: 1 << 40,
-            compare: Compare::Geq,
-            flush: false,
-        };
+        let wait64 =
+            MemOp::Wait64 { at: &two, value: 1 << 40, compare: Compare::Geq, flush: false };
         let write32 = MemOp::Write32 { at: &one, value: 3 };
         let first = [write32, wait64, MemOp::Barrier, write(&one, 4)];
-        let second = [
-            wait_for(&one, 3),
-            MemOp::FlushRemoteWrites,
-            write(&two, 1 << 40),
-        ];
+        let second = [wait_for(&one, 3), MemOp::FlushRemoteWrites, write(&two, 1 << 40)];
         std::thread::scope(|scope| {
             let bounds = || Bounds::of(Duration::from_secs(60));
             scope.spawn(move || run(&second, bounds()).expect("done"));
@@ -246,13 +220,7 @@ mod tests {
         let (word, other) = (AtomicU64::new(5), AtomicU64::new(0));
         let list = [write(&other, 1), wait_for(&word, 6), write(&other, 2)];
         let stopped = run(&list, Bounds::of(Duration::from_millis(5)));
-        let Err(Stopped::TimedOut {
-            step: 1,
-            seen: 5,
-            value: 6,
-            ..
-        }) = stopped
-        else {
+        let Err(Stopped::TimedOut { step: 1, seen: 5, value: 6, .. }) = stopped else {
             panic!("{stopped:?}");
         };
         assert_eq!(other.into_inner(), 1);

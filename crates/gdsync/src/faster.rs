@@ -48,9 +48,7 @@ impl Allocator {
         let mut times = Vec::new();
         for round in 1..=ROUNDS {
             let mut program = Program::new();
-            program
-                .wait32(words, FLAG, round, Compare::Geq)
-                .write32(replies, REPLY, round);
+            program.wait32(words, FLAG, round, Compare::Geq).write32(replies, REPLY, round);
             program.post_to(&stream, can)?;
             let posted = Instant::now();
             while posted.elapsed() < SETTLE {
@@ -89,9 +87,6 @@ mod tests {
             assert!(time > Duration::ZERO, "{location:?}");
         }
         // Its GPU memory is host memory, so the times would decide nothing.
-        assert_eq!(
-            allocator.faster_for_waits().expect("a location"),
-            MemoryLocation::Host
-        );
+        assert_eq!(allocator.faster_for_waits().expect("a location"), MemoryLocation::Host);
     }
 }

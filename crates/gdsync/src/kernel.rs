@@ -74,12 +74,7 @@ pub fn queue(
 ///
 /// As [`queue`].
 pub fn request(request: &KernelRequest) -> Result<DeviceRequest, Error> {
-    let KernelRequest {
-        wqe,
-        inline,
-        source,
-        destination,
-    } = request;
+    let KernelRequest { wqe, inline, source, destination } = request;
     let payload = match (inline, &wqe.payload) {
         (Some(place), _) => DevicePayload::Inline(range(place)?),
         (None, Payload::Inline(bytes)) if !bytes.is_empty() => {
@@ -101,10 +96,7 @@ pub fn request(request: &KernelRequest) -> Result<DeviceRequest, Error> {
         opcode: wqe.operation.opcode() as u8,
         flags: wqe.flags.bits(),
         immediate: wqe.operation.immediate().unwrap_or(0),
-        remote: wqe
-            .operation
-            .remote()
-            .map(|remote| (remote.address, remote.key)),
+        remote: wqe.operation.remote().map(|remote| (remote.address, remote.key)),
         atomic: wqe.operation.atomic(),
         datagram: datagram(wqe)?,
         payload,
@@ -118,16 +110,10 @@ fn datagram(wqe: &Wqe) -> Result<Option<[u8; 48]>, Error> {
     if wqe.datagram.is_none() {
         return Ok(None);
     }
-    let bare = Wqe {
-        payload: Payload::none(),
-        ..wqe.clone()
-    };
+    let bare = Wqe { payload: Payload::none(), ..wqe.clone() };
     let mut bytes = [0; MOST_BLOCKS * BLOCK];
     bare.encode(0, 0, &mut bytes)?;
-    Ok(bytes
-        .get(SEGMENT..)
-        .and_then(|bytes| bytes.first_chunk())
-        .copied())
+    Ok(bytes.get(SEGMENT..).and_then(|bytes| bytes.first_chunk()).copied())
 }
 
 /// All of a place for a kernel.
@@ -141,8 +127,5 @@ pub fn range(place: &Place) -> Result<DeviceRange, Error> {
         MemoryRef::Host(memory) => DeviceRange::new(memory, start, place.len()),
         MemoryRef::Device(memory) => DeviceRange::new(memory, start, place.len()),
     };
-    range.map_err(|source| Error::Gpu {
-        operation: "pass a queue to a kernel",
-        source,
-    })
+    range.map_err(|source| Error::Gpu { operation: "pass a queue to a kernel", source })
 }

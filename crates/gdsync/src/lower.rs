@@ -120,10 +120,7 @@ fn is_lowered<A>(op: &MemOp<A>, following: Option<&MemOp<A>>, can: StreamCapabil
 fn halves<A: Offset>(op: MemOp<A>, can: StreamCapabilities) -> impl Iterator<Item = MemOp<A>> {
     let (low, high) = match op {
         MemOp::Write64 { at, value } if !can.words_of_64_bits => {
-            let high = MemOp::Write32 {
-                at: at.offset(4),
-                value: (value >> 32) as u32,
-            };
+            let high = MemOp::Write32 { at: at.offset(4), value: (value >> 32) as u32 };
             let value = value as u32;
             (MemOp::Write32 { at, value }, Some(high))
         }
@@ -157,11 +154,8 @@ mod tests {
 
     use super::*;
 
-    const ALL: StreamCapabilities = StreamCapabilities {
-        words_of_64_bits: true,
-        nor: true,
-        flush: true,
-    };
+    const ALL: StreamCapabilities =
+        StreamCapabilities { words_of_64_bits: true, nor: true, flush: true };
 
     type Op = MemOp<DevicePtr>;
 
@@ -170,19 +164,11 @@ mod tests {
     }
 
     fn wait(offset: u64, flush: bool) -> Op {
-        MemOp::Wait32 {
-            at: at(offset),
-            value: 7,
-            compare: Compare::Geq,
-            flush,
-        }
+        MemOp::Wait32 { at: at(offset), value: 7, compare: Compare::Geq, flush }
     }
 
     fn write(offset: u64, value: u32) -> Op {
-        MemOp::Write32 {
-            at: at(offset),
-            value,
-        }
+        MemOp::Write32 { at: at(offset), value }
     }
 
     fn lowered(ops: &[Op], can: StreamCapabilities) -> Result<Vec<Op>, Unsupported> {
@@ -196,10 +182,7 @@ mod tests {
         let row = [wait(0, false), wait(4, true)];
         let expected = [&row[..], &[write(8, 1)], &row].concat();
         assert_eq!(lowered(&ops, ALL), Ok(expected));
-        let no_flush = StreamCapabilities {
-            flush: false,
-            ..ALL
-        };
+        let no_flush = StreamCapabilities { flush: false, ..ALL };
         let row = [wait(0, false), wait(4, false)];
         let expected = [&row[..], &[write(8, 1)], &row].concat();
         assert_eq!(lowered(&ops, no_flush), Ok(expected));
@@ -230,34 +213,17 @@ mod tests {
 
     #[test]
     fn replaces_or_rejects_unsupported_operations() {
-        let little = StreamCapabilities {
-            words_of_64_bits: false,
-            nor: false,
-            flush: false,
-        };
+        let little = StreamCapabilities { words_of_64_bits: false, nor: false, flush: false };
         let (at, value) = (at(0), 0x1122_3344_5566_7788);
         let halves = vec![write(0, 0x5566_7788), write(4, 0x1122_3344)];
         assert_eq!(lowered(&[MemOp::Write64 { at, value }], little), Ok(halves));
         let (value, flush) = (1, false);
         let compare = Compare::Eq;
-        let wait = MemOp::Wait64 {
-            at,
-            value,
-            compare,
-            flush,
-        };
+        let wait = MemOp::Wait64 { at, value, compare, flush };
         assert_eq!(lowered(&[wait], ALL), Ok(vec![wait]));
         assert_eq!(lowered(&[wait], little), Err(Unsupported::Words(0)));
         let (value, compare) = (1, Compare::Nor);
-        let nor = MemOp::Wait32 {
-            at,
-            value,
-            compare,
-            flush,
-        };
-        assert_eq!(
-            lowered(&[MemOp::Barrier, nor], little),
-            Err(Unsupported::Nor(1))
-        );
+        let nor = MemOp::Wait32 { at, value, compare, flush };
+        assert_eq!(lowered(&[MemOp::Barrier, nor], little), Err(Unsupported::Nor(1)));
     }
 }

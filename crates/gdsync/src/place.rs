@@ -71,20 +71,15 @@ impl Pages {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Drop pages whose registration ended with its CUDA context.
         kept.retain(|memory| memory.is_shared() || is_registered(memory));
-        if let Some(memory) = kept
-            .iter()
-            .find(|memory| memory.len() == bytes && !memory.is_shared())
+        if let Some(memory) =
+            kept.iter().find(|memory| memory.len() == bytes && !memory.is_shared())
         {
             let memory = memory.clone();
             let zeros = vec![0; bytes];
-            memory
-                .write(0, &zeros)
-                .map_err(gpu_failed("write host memory"))?;
+            memory.write(0, &zeros).map_err(gpu_failed("write host memory"))?;
             return Ok(memory);
         }
-        let memory = gpu
-            .registered(bytes)
-            .map_err(gpu_failed("register host memory"))?;
+        let memory = gpu.registered(bytes).map_err(gpu_failed("register host memory"))?;
         kept.push(memory.clone());
         Ok(memory)
     }
@@ -136,10 +131,7 @@ impl Allocator {
             MemoryLocation::Host => {
                 let memory = match &self.pages {
                     Some(pages) => pages.take(&self.gpu, bytes)?,
-                    None => self
-                        .gpu
-                        .pinned(bytes)
-                        .map_err(gpu_failed("pin host memory"))?,
+                    None => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
                 };
                 Ok(Place::host(memory))
             }
@@ -158,11 +150,7 @@ impl Place {
     /// A place that covers all of `memory`. Only the CPU can access pageable memory.
     #[must_use]
     pub fn host(memory: HostMemory) -> Self {
-        Self {
-            start: 0,
-            bytes: memory.len(),
-            memory: Backing::Host(memory),
-        }
+        Self { start: 0, bytes: memory.len(), memory: Backing::Host(memory) }
     }
 
     /// A place that covers all of `memory`, mapped for the CPU.
@@ -197,11 +185,7 @@ impl Place {
     ///
     /// [`Error::Range`].
     pub fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
-        Ok(Self {
-            start: self.at(offset, bytes)?,
-            bytes,
-            memory: self.memory.clone(),
-        })
+        Ok(Self { start: self.at(offset, bytes)?, bytes, memory: self.memory.clone() })
     }
 
     /// Length in bytes.
@@ -269,10 +253,9 @@ impl Place {
         let at = self.at(offset, to.len())?;
         match &self.memory {
             Backing::Host(memory) => memory.read(at, to).map_err(gpu_failed("read host memory")),
-            Backing::Device(mapped) => mapped
-                .shared()?
-                .read(at, to)
-                .map_err(mapping_failed("read GPU memory")),
+            Backing::Device(mapped) => {
+                mapped.shared()?.read(at, to).map_err(mapping_failed("read GPU memory"))
+            }
         }
     }
 
@@ -284,13 +267,12 @@ impl Place {
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let at = self.at(offset, from.len())?;
         match &self.memory {
-            Backing::Host(memory) => memory
-                .write(at, from)
-                .map_err(gpu_failed("write host memory")),
-            Backing::Device(mapped) => mapped
-                .exclusive()?
-                .write(at, from)
-                .map_err(mapping_failed("write GPU memory")),
+            Backing::Host(memory) => {
+                memory.write(at, from).map_err(gpu_failed("write host memory"))
+            }
+            Backing::Device(mapped) => {
+                mapped.exclusive()?.write(at, from).map_err(mapping_failed("write GPU memory"))
+            }
         }
     }
 
@@ -302,9 +284,9 @@ impl Place {
     pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
         let at = self.at(offset, 4)?;
         match &self.memory {
-            Backing::Host(memory) => memory
-                .load_u32(at)
-                .map_err(gpu_failed("load a word of host memory")),
+            Backing::Host(memory) => {
+                memory.load_u32(at).map_err(gpu_failed("load a word of host memory"))
+            }
             Backing::Device(mapped) => mapped.load(at),
         }
     }
@@ -317,9 +299,9 @@ impl Place {
     pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
         let at = self.at(offset, 8)?;
         match &self.memory {
-            Backing::Host(memory) => memory
-                .load_u64(at)
-                .map_err(gpu_failed("load a word of host memory")),
+            Backing::Host(memory) => {
+                memory.load_u64(at).map_err(gpu_failed("load a word of host memory"))
+            }
             Backing::Device(mapped) => mapped.load(at),
         }
     }
@@ -332,9 +314,9 @@ impl Place {
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Error> {
         let at = self.at(offset, 4)?;
         match &self.memory {
-            Backing::Host(memory) => memory
-                .store_u32(at, value)
-                .map_err(gpu_failed("store a word of host memory")),
+            Backing::Host(memory) => {
+                memory.store_u32(at, value).map_err(gpu_failed("store a word of host memory"))
+            }
             Backing::Device(mapped) => mapped.store(at, value),
         }
     }
@@ -347,9 +329,9 @@ impl Place {
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), Error> {
         let at = self.at(offset, 8)?;
         match &self.memory {
-            Backing::Host(memory) => memory
-                .store_u64(at, value)
-                .map_err(gpu_failed("store a word of host memory")),
+            Backing::Host(memory) => {
+                memory.store_u64(at, value).map_err(gpu_failed("store a word of host memory"))
+            }
             Backing::Device(mapped) => mapped.store(at, value),
         }
     }
@@ -379,11 +361,7 @@ impl Place {
     fn at(&self, offset: usize, bytes: usize) -> Result<usize, Error> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(self.start + offset),
-            _ => Err(Error::Range {
-                offset,
-                bytes,
-                available: self.bytes,
-            }),
+            _ => Err(Error::Range { offset, bytes, available: self.bytes }),
         }
     }
 }
@@ -391,22 +369,14 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_device() { "GPU" } else { "host" };
-        write!(
-            f,
-            "{} bytes of {kind} memory at {:#x}",
-            self.bytes,
-            self.address()
-        )
+        write!(f, "{} bytes of {kind} memory at {:#x}", self.bytes, self.address())
     }
 }
 
 impl Mapped {
     /// Loads with acquire ordering.
     fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
-        let value = self
-            .shared()?
-            .load(at)
-            .map_err(mapping_failed("load a word of GPU memory"))?;
+        let value = self.shared()?.load(at).map_err(mapping_failed("load a word of GPU memory"))?;
         fence(Ordering::Acquire);
         Ok(value)
     }

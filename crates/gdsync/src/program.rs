@@ -96,12 +96,7 @@ impl Program {
         value: u32,
         compare: Compare,
     ) -> &mut Self {
-        self.push(MemOp::Wait32 {
-            at: at(place, offset),
-            value,
-            compare,
-            flush: false,
-        })
+        self.push(MemOp::Wait32 { at: at(place, offset), value, compare, flush: false })
     }
 
     /// Makes earlier writes visible to the whole system before later ones.
@@ -172,12 +167,10 @@ impl Program {
     ///
     /// As [`Self::post`].
     pub fn post_to(&self, stream: &Stream, can: StreamCapabilities) -> Result<(), Error> {
-        stream
-            .batch(&self.lowered(can)?)
-            .map_err(|source| Error::Gpu {
-                operation: "enqueue memory operations on a stream",
-                source,
-            })
+        stream.batch(&self.lowered(can)?).map_err(|source| Error::Gpu {
+            operation: "enqueue memory operations on a stream",
+            source,
+        })
     }
 
     /// The operations for streams with these capabilities.
@@ -187,8 +180,7 @@ impl Program {
     /// [`Error::Unsupported`], [`Error::Range`]; [`Error::Gpu`] for places that the GPU cannot access.
     pub fn lowered(&self, can: StreamCapabilities) -> Result<Vec<MemOp>, Error> {
         let ops = lower::lower(&self.ops, can)?.into_owned().into_iter();
-        ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)))
-            .collect()
+        ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes))).collect()
     }
 
     /// Executes all operations on the CPU, in the calling thread. `timeout` limits each wait.
@@ -216,8 +208,7 @@ impl Program {
 
     fn extend(&mut self, ops: impl IntoIterator<Item = MemOp<Place>>) -> &mut Self {
         let ops = ops.into_iter();
-        self.ops
-            .extend(ops.map(|op| op.map(|place| At { place, offset: 0 })));
+        self.ops.extend(ops.map(|op| op.map(|place| At { place, offset: 0 })));
         self
     }
 }

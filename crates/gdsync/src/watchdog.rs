@@ -160,10 +160,7 @@ impl Watchdog {
             .name("watchdog of streams".to_owned())
             .spawn(move || served.serve())
             .map_err(Error::Thread)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Watches these words. After `timeout` it writes each word whose condition does not hold, in
@@ -182,10 +179,7 @@ impl Watchdog {
         });
         drop(state);
         self.shared.changed.notify_all();
-        Guard {
-            shared: Arc::clone(&self.shared),
-            number,
-        }
+        Guard { shared: Arc::clone(&self.shared), number }
     }
 }
 
@@ -214,9 +208,7 @@ impl Guard {
         let state = self.shared.lock();
         let mut watches = state.watches.iter();
         let watch = watches.find(|watch| watch.number == self.number);
-        watch
-            .map(|watch| watch.released.clone())
-            .unwrap_or_default()
+        watch.map(|watch| watch.released.clone()).unwrap_or_default()
     }
 }
 
@@ -233,10 +225,7 @@ impl Shared {
 
     fn take(&self, number: u64) -> Option<Watch> {
         let mut state = self.lock();
-        let position = state
-            .watches
-            .iter()
-            .position(|watch| watch.number == number)?;
+        let position = state.watches.iter().position(|watch| watch.number == number)?;
         Some(state.watches.swap_remove(position))
     }
 
@@ -252,10 +241,7 @@ impl Shared {
             }
             let next = state.watches.iter().map(|watch| watch.due).min();
             state = match next {
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(due) => {
                     let time = due.saturating_duration_since(Instant::now());
                     let waited = self.changed.wait_timeout(state, time);
@@ -342,11 +328,7 @@ mod tests {
             .collect();
         assert_eq!(reported, expected);
         assert_eq!(words.load_u32(32).unwrap(), 1);
-        assert!(
-            released[0]
-                .to_string()
-                .starts_with("word 0 did not come within ")
-        );
+        assert!(released[0].to_string().starts_with("word 0 did not come within "));
     }
 
     #[test]
@@ -354,10 +336,7 @@ mod tests {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
             let allocator = Allocator::new(Gpu::sim(), None);
             let hca = SimHca::new(allocator.clone()).unwrap();
-            let request = Request {
-                waiting,
-                ..Request::default()
-            };
+            let request = Request { waiting, ..Request::default() };
             let mut pair = hca.create(&request).unwrap();
             let wait = pair.send_completions.take_wait().unwrap();
             let mut program = Program::new();

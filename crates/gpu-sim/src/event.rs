@@ -41,10 +41,7 @@ impl Record {
     pub fn wait(&self) -> State {
         let pending = |state: &mut State| matches!(state, State::Pending);
         let state = self.lock();
-        self.changed
-            .wait_while(state, pending)
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.changed.wait_while(state, pending).unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set(&self, state: State) {

@@ -50,10 +50,7 @@ impl FaultInjector {
     /// Faults for the copies of one GPU.
     #[must_use]
     pub fn new(faults: Faults) -> Self {
-        Self {
-            faults,
-            copies: AtomicU64::new(0),
-        }
+        Self { faults, copies: AtomicU64::new(0) }
     }
 
     /// Fault of the next copy. `keeper` keeps its destination.
@@ -74,11 +71,9 @@ impl FaultInjector {
         Some(match (self.faults.kind, keeper) {
             (Fault::Zero, _) => Flaw::Zero(piece),
             (Fault::Swap, _) => swapped(bytes, size, random)?,
-            (Fault::Delay, Some(keeper)) => Flaw::Delay {
-                piece,
-                after: 1 + mix(random) % LATEST,
-                keeper,
-            },
+            (Fault::Delay, Some(keeper)) => {
+                Flaw::Delay { piece, after: 1 + mix(random) % LATEST, keeper }
+            }
             (Fault::Drop, _) | (Fault::Delay, None) => Flaw::Drop(piece),
         })
     }
@@ -95,11 +90,7 @@ fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
         (0, bytes - bytes / 2, bytes / 2)
     };
     let (first, second) = (one.min(other), one.max(other));
-    (size > 0).then_some(Flaw::Swap {
-        first,
-        second,
-        size,
-    })
+    (size > 0).then_some(Flaw::Swap { first, second, size })
 }
 
 /// Fault of one copy; ranges and offsets are in bytes of the copy.
@@ -113,17 +104,9 @@ pub enum Flaw {
     /// One bit of the byte at this offset is flipped.
     Flip(usize),
     /// Swaps `size` bytes at `first` with those at `second`, at least `size` later.
-    Swap {
-        first: usize,
-        second: usize,
-        size: usize,
-    },
+    Swap { first: usize, second: usize, size: usize },
     /// Written after this many more work items.
-    Delay {
-        piece: Range<usize>,
-        after: u64,
-        keeper: Keeper,
-    },
+    Delay { piece: Range<usize>, after: u64, keeper: Keeper },
 }
 
 impl Flaw {
@@ -136,13 +119,7 @@ impl Flaw {
         let part = |target: usize, range: Range<usize>| {
             // SAFETY: guaranteed by the caller; the flaw was made for a copy of `count` bytes, so
             // all its parts are within both sides.
-            unsafe {
-                bytes::copy(
-                    to.start.add(target),
-                    from.start.add(range.start),
-                    range.len(),
-                )
-            };
+            unsafe { bytes::copy(to.start.add(target), from.start.add(range.start), range.len()) };
         };
         let around = |piece: &Range<usize>| {
             part(0, 0..piece.start);
@@ -163,22 +140,14 @@ impl Flaw {
                     bytes::store8(byte, bytes::load8(byte) ^ 0x10);
                 }
             }
-            Self::Swap {
-                first,
-                second,
-                size,
-            } => {
+            Self::Swap { first, second, size } => {
                 part(0, 0..first);
                 part(first, second..second + size);
                 part(first + size, first + size..second);
                 part(second, first..first + size);
                 part(second + size, second + size..count);
             }
-            Self::Delay {
-                piece,
-                after,
-                keeper,
-            } => {
+            Self::Delay { piece, after, keeper } => {
                 let mut data = vec![0; piece.len()];
                 // SAFETY: as above, into our own buffer.
                 unsafe { bytes::copy(data.as_mut_ptr(), from.start.add(piece.start), piece.len()) };
@@ -210,13 +179,7 @@ struct Write {
 
 impl Late {
     fn put(&mut self, to: Span, offset: usize, data: Vec<u8>, after: u64, keeper: Keeper) {
-        self.writes.push(Write {
-            to,
-            offset,
-            data,
-            after: self.items + after,
-            _keeper: keeper,
-        });
+        self.writes.push(Write { to, offset, data, after: self.items + after, _keeper: keeper });
     }
 
     /// Counts a work item and performs the writes due after it.
@@ -240,13 +203,7 @@ impl Write {
     fn perform(&self) {
         // SAFETY: the range is within the copy's destination, which the keeper has kept alive
         // since.
-        unsafe {
-            bytes::copy(
-                self.to.start.add(self.offset),
-                self.data.as_ptr(),
-                self.data.len(),
-            )
-        };
+        unsafe { bytes::copy(self.to.start.add(self.offset), self.data.as_ptr(), self.data.len()) };
     }
 }
 
@@ -264,9 +221,7 @@ mod tests {
 
     fn flaws(kind: Fault, seed: u64, bytes: usize) -> Vec<String> {
         let injector = FaultInjector::new(Faults { kind, seed });
-        (0..20)
-            .map(|_| format!("{:?}", injector.next(bytes, None)))
-            .collect()
+        (0..20).map(|_| format!("{:?}", injector.next(bytes, None))).collect()
     }
 
     #[test]
@@ -279,18 +234,9 @@ mod tests {
 
     #[test]
     fn unit_size_depends_on_copy_size() {
-        for (bytes, size) in [
-            (1, 1),
-            (4, 4),
-            (1023, 1023),
-            (1024, 512),
-            (8191, 512),
-            (8192, 4096),
-        ] {
-            let injector = FaultInjector::new(Faults {
-                kind: Fault::Drop,
-                seed: 3,
-            });
+        for (bytes, size) in [(1, 1), (4, 4), (1023, 1023), (1024, 512), (8191, 512), (8192, 4096)]
+        {
+            let injector = FaultInjector::new(Faults { kind: Fault::Drop, seed: 3 });
             for _ in 0..50 {
                 let Some(Flaw::Drop(piece)) = injector.next(bytes, None) else {
                     panic!("{bytes}");
@@ -299,26 +245,15 @@ mod tests {
                 assert!(piece.end <= bytes && (piece.len() == size || piece.end == bytes));
             }
         }
-        let injector = FaultInjector::new(Faults {
-            kind: Fault::Drop,
-            seed: 3,
-        });
+        let injector = FaultInjector::new(Faults { kind: Fault::Drop, seed: 3 });
         assert!(injector.next(0, None).is_none());
     }
 
     #[test]
     fn swapped_units_are_whole_and_distinct() {
-        let injector = FaultInjector::new(Faults {
-            kind: Fault::Swap,
-            seed: 5,
-        });
+        let injector = FaultInjector::new(Faults { kind: Fault::Swap, seed: 5 });
         for bytes in 2..20_000 {
-            let Some(Flaw::Swap {
-                first,
-                second,
-                size,
-            }) = injector.next(bytes, None)
-            else {
+            let Some(Flaw::Swap { first, second, size }) = injector.next(bytes, None) else {
                 panic!("{bytes}");
             };
             assert!(first + size <= second && second + size <= bytes, "{bytes}");

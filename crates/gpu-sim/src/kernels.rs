@@ -15,22 +15,12 @@ use crate::span::Span;
 #[expect(missing_docs, reason = "the fields are the parameters in kernels.ptx")]
 pub enum Kernel {
     /// Replies in `reply` to each round at `flag`.
-    PingPong {
-        flag: Span,
-        reply: Span,
-        rounds: u32,
-        limit: Duration,
-    },
+    PingPong { flag: Span, reply: Span, rounds: u32, limit: Duration },
     /// As `PingPong`, for a flag and a reply of each block, with data that each round changes. The
     /// blocks compare the data before they reply, or write it (`ping_data`).
     PingPongData(PingPongData),
     /// Writes pattern words.
-    FillPattern {
-        to: Span,
-        words: usize,
-        key: u64,
-        first: u64,
-    },
+    FillPattern { to: Span, words: usize, key: u64, first: u64 },
     /// Counts words that differ from a pattern.
     CheckPattern {
         from: Span,
@@ -43,28 +33,13 @@ pub enum Kernel {
         start: Option<(u64, u64)>,
     },
     /// Follows a list of offsets.
-    Chase {
-        list: Span,
-        start: u32,
-        hops: u32,
-        result: Span,
-        mask: u32,
-    },
+    Chase { list: Span, start: u32, hops: u32, result: Span, mask: u32 },
     /// Waits until a word is nonzero or the timeout expires.
     Hold { gate: Span, limit: Duration },
     /// Starts each round in `theirs` and waits for it in `ours`.
-    Ping {
-        ours: Span,
-        theirs: Span,
-        rounds: u32,
-        limit: Duration,
-    },
+    Ping { ours: Span, theirs: Span, rounds: u32, limit: Duration },
     /// Performs memory operations in order.
-    Perform {
-        operations: Vec<Operation>,
-        result: Span,
-        limit: Duration,
-    },
+    Perform { operations: Vec<Operation>, result: Span, limit: Duration },
     /// Drives mlx5 queues.
     Post(Post),
 }
@@ -114,42 +89,21 @@ impl PingPongData {
 impl Kernel {
     pub(crate) fn run(&self, queue: &Queue) -> Result<(), String> {
         match self {
-            Self::PingPong {
-                flag,
-                reply,
-                rounds,
-                limit,
-            } => ping_pong(queue, flag, reply, *rounds, *limit),
+            Self::PingPong { flag, reply, rounds, limit } => {
+                ping_pong(queue, flag, reply, *rounds, *limit)
+            }
             Self::PingPongData(exchange) => exchange.run(queue),
-            Self::FillPattern {
-                to,
-                words,
-                key,
-                first,
-            } => {
+            Self::FillPattern { to, words, key, first } => {
                 for position in 0..*words {
                     word32(to, position).fill(pattern(*key, first.wrapping_add(position as u64)));
                 }
                 Ok(())
             }
-            Self::CheckPattern {
-                from,
-                words,
-                key,
-                first,
-                result,
-                start,
-            } => {
+            Self::CheckPattern { from, words, key, first, result, start } => {
                 check_pattern((from, *words), (*key, *first), result, *start);
                 Ok(())
             }
-            Self::Chase {
-                list,
-                start,
-                hops,
-                result,
-                mask,
-            } => {
+            Self::Chase { list, start, hops, result, mask } => {
                 let last = chase(list, *start, *hops, *mask);
                 word64(result, 0).store(last);
                 Ok(())
@@ -161,17 +115,12 @@ impl Kernel {
                     || gate.load() != 0 || start.elapsed() >= *limit,
                 )
             }
-            Self::Ping {
-                ours,
-                theirs,
-                rounds,
-                limit,
-            } => ping(queue, ours, theirs, *rounds, *limit),
-            Self::Perform {
-                operations,
-                result,
-                limit,
-            } => perform(queue, operations, result, *limit),
+            Self::Ping { ours, theirs, rounds, limit } => {
+                ping(queue, ours, theirs, *rounds, *limit)
+            }
+            Self::Perform { operations, result, limit } => {
+                perform(queue, operations, result, *limit)
+            }
             Self::Post(post) => post.run(queue),
         }
     }
@@ -256,11 +205,7 @@ const WRONG_DATA: u32 = u32::MAX - 1;
 
 /// Every word of the data of a round.
 fn data_word(round: u32) -> u32 {
-    if round % 2 == 1 {
-        0x5a5a_5a5a
-    } else {
-        0xa5a5_a5a5
-    }
+    if round % 2 == 1 { 0x5a5a_5a5a } else { 0xa5a5_a5a5 }
 }
 
 /// Waits until a word equals `round`; false if it becomes `u32::MAX` or the timeout expires.

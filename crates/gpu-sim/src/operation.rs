@@ -52,17 +52,9 @@ pub enum Operation {
     /// Writes a 64-bit word after all earlier writes are visible.
     Write64 { to: Span, value: u64 },
     /// Waits until a 32-bit word satisfies the condition.
-    Wait32 {
-        on: Span,
-        value: u32,
-        compare: Compare,
-    },
+    Wait32 { on: Span, value: u32, compare: Compare },
     /// Waits until a 64-bit word satisfies the condition.
-    Wait64 {
-        on: Span,
-        value: u64,
-        compare: Compare,
-    },
+    Wait64 { on: Span, value: u64, compare: Compare },
     /// Orders earlier and later accesses.
     Fence,
 }

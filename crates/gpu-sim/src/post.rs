@@ -164,10 +164,7 @@ impl Request {
 
 impl<'a> Block<'a> {
     fn new(post: &'a Post, block: usize) -> Result<Self, String> {
-        let state = State {
-            span: post.queues.clone(),
-            start: block * QUEUE,
-        };
+        let state = State { span: post.queues.clone(), start: block * QUEUE };
         let find = |what, index, bytes| post.memory.find(what, state.load(index), bytes);
         let optional = |what, index| match state.load(index) {
             0 => Ok(None),
@@ -370,9 +367,7 @@ impl<'a> Block<'a> {
         let is_written = |seen: u32| seen >> 28 != 15 && seen >> 24 & 1 == owner;
         let start = Instant::now();
         let what = || format!("completion {} of a kernel's queue", self.consumer);
-        queue.wait_until(what, || {
-            is_written(word.load()) || start.elapsed() >= self.post.limit
-        })?;
+        queue.wait_until(what, || is_written(word.load()) || start.elapsed() >= self.post.limit)?;
         let seen = word.load();
         if !is_written(seen) {
             return Ok((LATE, 0));

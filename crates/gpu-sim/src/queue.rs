@@ -125,10 +125,8 @@ impl Queue {
         let state = self.lock();
         let target = state.put_in;
         let unfinished = |state: &mut State| state.done < target && state.abandoned.is_none();
-        let state = self
-            .changed
-            .wait_while(state, unfinished)
-            .unwrap_or_else(PoisonError::into_inner);
+        let state =
+            self.changed.wait_while(state, unfinished).unwrap_or_else(PoisonError::into_inner);
         match &state.abandoned {
             Some(why) if state.done < target => Err(Arc::clone(why)),
             _ => Ok(()),
@@ -202,10 +200,7 @@ impl Queue {
             if self.closing.load(Ordering::Relaxed) {
                 let since = *closing_since.get_or_insert_with(Instant::now);
                 if self.grace.is_some_and(|grace| since.elapsed() >= grace) {
-                    return Err(format!(
-                        "the stream was dropped while it waited for {}",
-                        what()
-                    ));
+                    return Err(format!("the stream was dropped while it waited for {}", what()));
                 }
             }
             if start.elapsed() < SPIN {
@@ -226,10 +221,8 @@ impl Queue {
         let state = self.lock();
         let starved =
             |state: &mut State| state.items.is_empty() && !self.closing.load(Ordering::Relaxed);
-        let mut state = self
-            .changed
-            .wait_while(state, starved)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state =
+            self.changed.wait_while(state, starved).unwrap_or_else(PoisonError::into_inner);
         state.items.pop_front()
     }
 
@@ -268,22 +261,10 @@ mod tests {
         let record = Arc::new(Record::default());
         let (on, to) = (span(0), span(1));
         let compare = Compare::Eq;
-        let batch = vec![
-            Operation::Wait32 {
-                on,
-                value: 1,
-                compare,
-            },
-            Operation::Write32 { to, value: 1 },
-        ];
+        let batch =
+            vec![Operation::Wait32 { on, value: 1, compare }, Operation::Write32 { to, value: 1 }];
         queue.push(Item::Operations(batch)).unwrap();
-        queue
-            .push(Item::FillWords {
-                to: span(1),
-                value: 2,
-                words: 1,
-            })
-            .unwrap();
+        queue.push(Item::FillWords { to: span(1), value: 2, words: 1 }).unwrap();
         queue.push(Item::Signal(Arc::clone(&record))).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| queue.serve());

@@ -27,10 +27,7 @@ impl Span {
     /// while the work is done.
     #[must_use]
     pub unsafe fn new(start: *mut u8, keeper: Option<Keeper>) -> Self {
-        Self {
-            start,
-            _keeper: keeper,
-        }
+        Self { start, _keeper: keeper }
     }
 
     /// Its start.

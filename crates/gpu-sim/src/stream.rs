@@ -11,12 +11,7 @@ impl Item {
     /// Runs the item, or returns why it never will run; late writes of faults go to `late`.
     pub(crate) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
         match self {
-            Self::Copy {
-                to,
-                from,
-                bytes,
-                flaw,
-            } => {
+            Self::Copy { to, from, bytes, flaw } => {
                 // SAFETY: both span lengths were checked when the work was enqueued, and the spans
                 // are kept alive.
                 unsafe {

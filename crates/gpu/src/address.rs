@@ -56,12 +56,7 @@ pub struct PciAddress {
 impl fmt::Display for PciAddress {
     /// As in sysfs: `0000:3b:00.0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            domain,
-            bus,
-            device,
-            function,
-        } = self;
+        let Self { domain, bus, device, function } = self;
         write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function}")
     }
 }
@@ -87,12 +82,8 @@ fn parse(text: &str) -> Option<PciAddress> {
     let address = PciAddress {
         domain: u32::from_str_radix(parts.next()?, 16).ok()?,
         bus: u8::from_str_radix(parts.next()?, 16).ok()?,
-        device: u8::from_str_radix(parts.next()?, 16)
-            .ok()
-            .filter(|&device| device < 32)?,
-        function: u8::from_str_radix(function, 16)
-            .ok()
-            .filter(|&function| function < 8)?,
+        device: u8::from_str_radix(parts.next()?, 16).ok().filter(|&device| device < 32)?,
+        function: u8::from_str_radix(function, 16).ok().filter(|&function| function < 8)?,
     };
     parts.next().is_none().then_some(address)
 }
@@ -106,32 +97,20 @@ mod tests {
         let address: PciAddress = "0000:3B:00.0".parse().unwrap();
         assert_eq!(address.to_string(), "0000:3b:00.0");
         let long: PciAddress = "10000:00:1f.7".parse().unwrap();
-        assert_eq!(
-            (long.domain, long.bus, long.device, long.function),
-            (0x10000, 0, 31, 7)
-        );
+        assert_eq!((long.domain, long.bus, long.device, long.function), (0x10000, 0, 31, 7));
     }
 
     #[test]
     fn rejects_other_text() {
-        for text in [
-            "",
-            "0000:3b:00",
-            "0000:3b:20.0",
-            "0000:3b:00.8",
-            "0:0:0:0.0",
-            "3b:00.0",
-            "zz:00:00.0",
-        ] {
+        for text in
+            ["", "0000:3b:00", "0000:3b:20.0", "0000:3b:00.8", "0:0:0:0.0", "3b:00.0", "zz:00:00.0"]
+        {
             assert!(text.parse::<PciAddress>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn device_pointer_is_hexadecimal() {
-        assert_eq!(
-            DevicePtr::new(0x7f00_0000_0200).offset(0x200).to_string(),
-            "0x7f0000000400"
-        );
+        assert_eq!(DevicePtr::new(0x7f00_0000_0200).offset(0x200).to_string(), "0x7f0000000400");
     }
 }

@@ -43,11 +43,7 @@ impl BorrowedMemory {
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, keep: Arc<dyn Any + Send + Sync>) -> Self {
         // A simulated GPU accesses the memory by its exposed address.
         let _ = start.as_ptr().expose_provenance();
-        Self {
-            start,
-            bytes,
-            _keep: keep,
-        }
+        Self { start, bytes, _keep: keep }
     }
 
     /// Host address.
@@ -74,11 +70,7 @@ impl BorrowedMemory {
     ///
     /// [`Error::Empty`].
     pub fn for_cpu(&self, gpu: &Gpu) -> Result<HostMemory, Error> {
-        let share = Share {
-            registered: None,
-            registers: false,
-            _memory: self.clone(),
-        };
+        let share = Share { registered: None, registers: false, _memory: self.clone() };
         self.memory(gpu, DevicePtr::new(0), share)
     }
 
@@ -110,13 +102,7 @@ impl BorrowedMemory {
         if self.bytes == 0 {
             return Err(Error::Empty);
         }
-        Ok(HostMemory::borrowed(
-            gpu.clone(),
-            self.start,
-            self.bytes,
-            device,
-            share,
-        ))
+        Ok(HostMemory::borrowed(gpu.clone(), self.start, self.bytes, device, share))
     }
 }
 
@@ -168,10 +154,7 @@ static REGISTERED: PerProcess<Mutex<PageRanges<Holders>>> = PerProcess::new(Mute
 
 /// Each update is atomic, so a poisoned lock still holds valid data.
 fn registered() -> MutexGuard<'static, PageRanges<Holders>> {
-    REGISTERED
-        .get()
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    REGISTERED.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Registered {
@@ -188,11 +171,7 @@ impl Registered {
     ) -> Result<(Self, DevicePtr), Error> {
         let address = start.as_ptr().addr();
         let pages = pages(address, bytes).ok_or(Error::Empty)?;
-        let hold = Self {
-            gpu: gpu.clone(),
-            start,
-            pages,
-        };
+        let hold = Self { gpu: gpu.clone(), start, pages };
         let mut all = registered();
         // SAFETY: the caller guarantees validity; a page that holds some valid bytes is mapped
         // memory.
@@ -229,13 +208,7 @@ impl Registered {
         for gap in all.gaps(&self.pages) {
             // SAFETY: guaranteed by the caller.
             if unsafe { self.register(&gap, how) }? {
-                all.insert(
-                    gap,
-                    Holders {
-                        count: 0,
-                        ours: true,
-                    },
-                );
+                all.insert(gap, Holders { count: 0, ours: true });
                 continue;
             }
             // Some pages are already registered elsewhere: register the others one by one.
@@ -257,11 +230,8 @@ impl Registered {
     /// As [`Self::fill_gaps`].
     unsafe fn register(&self, pages: &Range<usize>, how: Registration) -> Result<bool, Error> {
         // SAFETY: guaranteed by the caller.
-        let register = |how| unsafe {
-            self.gpu
-                .backend()
-                .register(self.at(pages.start), pages.len(), how)
-        };
+        let register =
+            |how| unsafe { self.gpu.backend().register(self.at(pages.start), pages.len(), how) };
         let made = match register(how) {
             Err(error)
                 if how == Registration::Registers
@@ -317,10 +287,7 @@ impl Drop for Registered {
 
 /// True if the pages were already registered.
 pub(crate) fn is_registered_already(error: &Error) -> bool {
-    let results = [
-        CuResult::HOST_MEMORY_ALREADY_REGISTERED,
-        CuResult::ALREADY_MAPPED,
-    ];
+    let results = [CuResult::HOST_MEMORY_ALREADY_REGISTERED, CuResult::ALREADY_MAPPED];
     returned(error, &results)
 }
 

@@ -39,9 +39,7 @@ pub struct Device {
 pub fn devices() -> Result<Vec<Device>, Error> {
     let driver = Driver::open()?;
     let count = driver.device_count().map_err(Error::Count)?;
-    (0..count)
-        .map(|ordinal| Device::read(driver, ordinal))
-        .collect()
+    (0..count).map(|ordinal| Device::read(driver, ordinal)).collect()
 }
 
 /// CUDA version the driver supports, as 1000 × major + 10 × minor (13000 for 13.0).
@@ -63,11 +61,8 @@ impl Device {
         if self.simulated {
             return Ok(crate::sim::attribute(attribute));
         }
-        let failed = |source| Error::Attribute {
-            ordinal: self.ordinal,
-            attribute: attribute.0,
-            source,
-        };
+        let failed =
+            |source| Error::Attribute { ordinal: self.ordinal, attribute: attribute.0, source };
         let driver = Driver::open()?;
         let device = driver.device(self.ordinal).map_err(failed)?;
         known(driver.attribute(device, attribute.0)).map_err(failed)
@@ -89,11 +84,8 @@ impl Device {
         if self.simulated || to.simulated {
             return Err(Error::Foreign("simulated GPU"));
         }
-        let failed = |source| Error::Attribute {
-            ordinal: self.ordinal,
-            attribute: attribute.0,
-            source,
-        };
+        let failed =
+            |source| Error::Attribute { ordinal: self.ordinal, attribute: attribute.0, source };
         let driver = Driver::open()?;
         let from = driver.device(self.ordinal).map_err(failed)?;
         let to = driver.device(to.ordinal).map_err(failed)?;
@@ -123,10 +115,7 @@ pub(crate) fn pci_of(driver: Driver, device: sys::Device) -> Option<PciAddress> 
 pub(crate) fn known(answer: Result<i32, Failure>) -> Result<Option<i32>, Failure> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(Failure::Returned {
-            result: sys::CuResult::INVALID_VALUE,
-            ..
-        }) => Ok(None),
+        Err(Failure::Returned { result: sys::CuResult::INVALID_VALUE, .. }) => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -146,12 +135,8 @@ fn uuid_text(bytes: [u8; 16]) -> String {
 mod tests {
     #[test]
     fn uuid_format() {
-        let bytes = [
-            0x2f, 0x2c, 0, 1, 0xab, 0xcd, 0xef, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
-        ];
-        assert_eq!(
-            super::uuid_text(bytes),
-            "GPU-2f2c0001-abcd-ef00-1122-334455667788"
-        );
+        let bytes =
+            [0x2f, 0x2c, 0, 1, 0xab, 0xcd, 0xef, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88];
+        assert_eq!(super::uuid_text(bytes), "GPU-2f2c0001-abcd-ef00-1122-334455667788");
     }
 }

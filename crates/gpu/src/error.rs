@@ -446,10 +446,7 @@ mod tests {
     use super::*;
 
     fn returned(code: u32) -> Failure {
-        Failure::Returned {
-            function: "cuX",
-            result: CuResult(code),
-        }
+        Failure::Returned { function: "cuX", result: CuResult(code) }
     }
 
     #[test]
@@ -474,19 +471,10 @@ mod tests {
 
     #[test]
     fn message_and_source() {
-        let error = Error::DmaBuf {
-            address: DevicePtr::new(0x1000),
-            bytes: 4096,
-            source: returned(801),
-        };
-        assert_eq!(
-            error.to_string(),
-            "cannot export 4096 bytes at 0x1000 as a dma-buf"
-        );
-        assert_eq!(
-            error.source().unwrap().to_string(),
-            "cuX: CUDA_ERROR_NOT_SUPPORTED (801)"
-        );
+        let error =
+            Error::DmaBuf { address: DevicePtr::new(0x1000), bytes: 4096, source: returned(801) };
+        assert_eq!(error.to_string(), "cannot export 4096 bytes at 0x1000 as a dma-buf");
+        assert_eq!(error.source().unwrap().to_string(), "cuX: CUDA_ERROR_NOT_SUPPORTED (801)");
         assert_eq!(error.kind(), Kind::Unsupported);
     }
 
@@ -497,11 +485,7 @@ mod tests {
 
     #[test]
     fn range_shows_end() {
-        let error = Error::Range {
-            offset: u64::MAX,
-            bytes: 2,
-            size: 8,
-        };
+        let error = Error::Range { offset: u64::MAX, bytes: 2, size: 8 };
         assert_eq!(
             error.to_string(),
             "invalid range: bytes 18446744073709551615..18446744073709551617 of 8 bytes"

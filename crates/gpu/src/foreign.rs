@@ -23,9 +23,7 @@ use crate::{Allocation, DevicePtr, Error, MemOp, Registration, StreamCapabilitie
 /// [`Error::NoCurrentContext`]; [`Error::Library`], [`Error::Initialise`] without CUDA.
 pub fn current_device() -> Result<i32, Error> {
     let device = Driver::open()?.current_device();
-    device
-        .map(|device| device.0)
-        .map_err(Error::NoCurrentContext)
+    device.map(|device| device.0).map_err(Error::NoCurrentContext)
 }
 
 /// Stream capabilities of a device ([`current_device`]), from the v2 attributes if the driver has
@@ -48,9 +46,7 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
         ),
     };
     let has = |attribute: DeviceAttribute| {
-        driver
-            .attribute(sys::Device(device), attribute.0)
-            .is_ok_and(|value| value != 0)
+        driver.attribute(sys::Device(device), attribute.0).is_ok_and(|value| value != 0)
     };
     Ok(StreamCapabilities {
         words_of_64_bits: has(words),
@@ -76,10 +72,7 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
 pub unsafe fn batch(stream: *mut c_void, ops: &[MemOp<DevicePtr>]) -> Result<(), Error> {
     let driver = Driver::open()?;
     let put = driver.batch(sys::Stream(stream), ops);
-    put.map_err(|source| Error::MemoryOperations {
-        count: ops.len(),
-        source,
-    })
+    put.map_err(|source| Error::MemoryOperations { count: ops.len(), source })
 }
 
 /// Enqueues a copy from device memory to host memory into the program's stream, as [`batch`] does.
@@ -126,11 +119,7 @@ pub unsafe fn upload(
 }
 
 fn copy_failed(address: DevicePtr, bytes: usize) -> impl FnOnce(Failure) -> Error {
-    move |source| Error::Copy {
-        address,
-        bytes,
-        source,
-    }
+    move |source| Error::Copy { address, bytes, source }
 }
 
 /// Owner of a registration.
@@ -161,20 +150,13 @@ pub unsafe fn register(
 ) -> Result<Owner, Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
-    match call!(
-        driver,
-        cuMemHostRegister(start.as_ptr(), bytes, registration_flags(how))
-    ) {
+    match call!(driver, cuMemHostRegister(start.as_ptr(), bytes, registration_flags(how))) {
         Ok(()) => Ok(Owner::Us),
         Err(Failure::Returned {
             result: CuResult::HOST_MEMORY_ALREADY_REGISTERED | CuResult::ALREADY_MAPPED,
             ..
         }) => Ok(Owner::Others),
-        Err(source) => Err(Error::Register {
-            address: start.as_ptr().addr(),
-            bytes,
-            source,
-        }),
+        Err(source) => Err(Error::Register { address: start.as_ptr().addr(), bytes, source }),
     }
 }
 
@@ -200,10 +182,9 @@ pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
                 | CuResult::DEINITIALIZED,
             ..
         }) => Ok(()),
-        ended => ended.map_err(|source| Error::Unregister {
-            address: start.as_ptr().addr(),
-            source,
-        }),
+        ended => {
+            ended.map_err(|source| Error::Unregister { address: start.as_ptr().addr(), source })
+        }
     }
 }
 
@@ -221,10 +202,7 @@ pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
     let found = call!(driver, cuMemHostGetDevicePointer(&mut out, place, 0));
     found
         .map(|()| DevicePtr::new(out))
-        .map_err(|source| Error::HostAddress {
-            address: host,
-            source,
-        })
+        .map_err(|source| Error::HostAddress { address: host, source })
 }
 
 /// True if [`device_address`] failed because the memory is neither pinned nor registered.
@@ -254,12 +232,11 @@ pub fn allocate(bytes: usize) -> Result<DevicePtr, Error> {
     let _relaxed = Relaxed::enter(driver);
     let mut address = 0;
     let made = call!(driver, cuMemAlloc(&mut address, bytes));
-    made.map(|()| DevicePtr::new(address))
-        .map_err(|source| Error::Allocate {
-            kind: Allocation::Malloc,
-            bytes,
-            source,
-        })
+    made.map(|()| DevicePtr::new(address)).map_err(|source| Error::Allocate {
+        kind: Allocation::Malloc,
+        bytes,
+        source,
+    })
 }
 
 /// Frees memory from [`allocate`]; like `cuMemFree`, may wait for GPU work.

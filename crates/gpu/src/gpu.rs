@@ -142,10 +142,7 @@ impl Gpu {
     pub fn multiprocessors(&self) -> Result<u32, Error> {
         let count = self.attribute(Attribute::MULTIPROCESSOR_COUNT)?;
         // At least one, even if the driver returns a missing or invalid count.
-        Ok(count
-            .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or(1)
-            .max(1))
+        Ok(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1).max(1))
     }
 
     /// True if this GPU can access `other`'s memory directly (`cuDeviceCanAccessPeer`); false for
@@ -277,18 +274,10 @@ impl Gpu {
     }
 
     pub(crate) fn peer(&self) -> Peer {
-        Peer {
-            ordinal: self.device().ordinal,
-            context: self.context(),
-            simulated: self.is_sim(),
-        }
+        Peer { ordinal: self.device().ordinal, context: self.context(), simulated: self.is_sim() }
     }
 }
 
 fn nonempty(bytes: usize) -> Result<(), Error> {
-    if bytes == 0 {
-        Err(Error::Empty)
-    } else {
-        Ok(())
-    }
+    if bytes == 0 { Err(Error::Empty) } else { Ok(()) }
 }

@@ -57,11 +57,7 @@ impl HostMemory {
     pub(crate) fn pageable(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
         let start = map(bytes).map_err(pages_failed(bytes))?;
         let device = DevicePtr::new(0);
-        let block = HostBlock {
-            start,
-            device,
-            bytes,
-        };
+        let block = HostBlock { start, device, bytes };
         Ok(Self::new(gpu, block, Origin::Pageable))
     }
 
@@ -81,11 +77,7 @@ impl HostMemory {
         let Some((start, device)) = mapped else {
             return Err(stale.unwrap_or(Error::Empty));
         };
-        let block = HostBlock {
-            start,
-            device,
-            bytes,
-        };
+        let block = HostBlock { start, device, bytes };
         Ok(Self::new(gpu, block, Origin::Registered))
     }
 
@@ -97,11 +89,7 @@ impl HostMemory {
         device: DevicePtr,
         share: Share,
     ) -> Self {
-        let block = HostBlock {
-            start,
-            device,
-            bytes,
-        };
+        let block = HostBlock { start, device, bytes };
         Self::new(gpu, block, Origin::Borrowed(share))
     }
 
@@ -169,11 +157,7 @@ impl HostMemory {
         // SAFETY: the block is initialised (mmap and the driver return zeroed memory) and has this
         // size; the caller is the only holder, because streams that use it hold a clone until they
         // are done.
-        Ok(
-            unsafe {
-                std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes)
-            },
-        )
+        Ok(unsafe { std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes) })
     }
 
     /// Copies from this memory.
@@ -325,10 +309,7 @@ mod tests {
             });
             for _ in 0..rounds {
                 let first = memory.load_u64(0).expect("in range");
-                assert!(
-                    is_word((first >> 32) as u32) && first as u32 == 0,
-                    "{first:#x}"
-                );
+                assert!(is_word((first >> 32) as u32) && first as u32 == 0, "{first:#x}");
                 assert!(is_word(memory.load_u32(12).expect("in range")));
                 let mut aligned = Aligned([0; 16]);
                 let bytes = &mut aligned.0;

@@ -32,12 +32,8 @@ impl fmt::Display for Allocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malloc => "cuMemAlloc",
-            Self::Create {
-                exportable: false, ..
-            } => "cuMemCreate",
-            Self::Create {
-                exportable: true, ..
-            } => "cuMemCreate, exportable",
+            Self::Create { exportable: false, .. } => "cuMemCreate",
+            Self::Create { exportable: true, .. } => "cuMemCreate, exportable",
             Self::Pool { exportable: false } => "cuMemAllocAsync",
             Self::Pool { exportable: true } => "cuMemAllocAsync, exportable pool",
             Self::Managed => "cuMemAllocManaged",
@@ -60,11 +56,7 @@ struct Owned {
 
 impl DeviceMemory {
     pub(crate) fn new(gpu: Gpu, block: Block) -> Self {
-        Self(Arc::new(Owned {
-            gpu,
-            block,
-            freed: false,
-        }))
+        Self(Arc::new(Owned { gpu, block, freed: false }))
     }
 
     /// Wraps `bytes` bytes of GPU memory that other code allocated and frees.
@@ -84,12 +76,7 @@ impl DeviceMemory {
         let (reserved, kind) = (bytes, Allocation::Malloc);
         Ok(Self(Arc::new(Owned {
             gpu: gpu.clone(),
-            block: Block {
-                address,
-                bytes,
-                reserved,
-                kind,
-            },
+            block: Block { address, bytes, reserved, kind },
             // Its owner frees it.
             freed: true,
         })))
@@ -144,10 +131,9 @@ impl DeviceMemory {
                 owned.freed = true;
                 owned.gpu.backend().free(owned.block)
             }
-            Err(held) => Err(Error::Held {
-                address,
-                holders: Arc::strong_count(&held).saturating_sub(1),
-            }),
+            Err(held) => {
+                Err(Error::Held { address, holders: Arc::strong_count(&held).saturating_sub(1) })
+            }
         }
     }
 }
@@ -260,11 +246,7 @@ impl Held {
 pub(crate) fn check_range(offset: usize, bytes: usize, size: usize) -> Result<(), Error> {
     match offset.checked_add(bytes) {
         Some(end) if end <= size => Ok(()),
-        _ => Err(Error::Range {
-            offset: offset as u64,
-            bytes,
-            size,
-        }),
+        _ => Err(Error::Range { offset: offset as u64, bytes, size }),
     }
 }
 

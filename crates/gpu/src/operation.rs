@@ -101,11 +101,7 @@ impl Word {
     ///
     /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`].
     pub fn new(memory: &impl Memory, offset: usize, bytes: usize) -> Result<Self, Error> {
-        Ok(Self {
-            address: memory.word(offset, bytes)?,
-            bytes,
-            held: Some(memory.held()),
-        })
+        Ok(Self { address: memory.word(offset, bytes)?, bytes, held: Some(memory.held()) })
     }
 
     /// Its device address.
@@ -132,11 +128,7 @@ impl Word {
     /// 4.
     #[must_use]
     pub unsafe fn at(address: DevicePtr) -> Self {
-        Self {
-            address,
-            bytes: 8,
-            held: None,
-        }
+        Self { address, bytes: 8, held: None }
     }
 }
 
@@ -148,36 +140,14 @@ impl<A> MemOp<A> {
     /// Errors of `find`.
     pub fn try_map<B, E>(self, find: impl FnOnce(A, usize) -> Result<B, E>) -> Result<MemOp<B>, E> {
         Ok(match self {
-            Self::Write32 { at, value } => MemOp::Write32 {
-                at: find(at, 4)?,
-                value,
-            },
-            Self::Write64 { at, value } => MemOp::Write64 {
-                at: find(at, 8)?,
-                value,
-            },
-            Self::Wait32 {
-                at,
-                value,
-                compare,
-                flush,
-            } => MemOp::Wait32 {
-                at: find(at, 4)?,
-                value,
-                compare,
-                flush,
-            },
-            Self::Wait64 {
-                at,
-                value,
-                compare,
-                flush,
-            } => MemOp::Wait64 {
-                at: find(at, 8)?,
-                value,
-                compare,
-                flush,
-            },
+            Self::Write32 { at, value } => MemOp::Write32 { at: find(at, 4)?, value },
+            Self::Write64 { at, value } => MemOp::Write64 { at: find(at, 8)?, value },
+            Self::Wait32 { at, value, compare, flush } => {
+                MemOp::Wait32 { at: find(at, 4)?, value, compare, flush }
+            }
+            Self::Wait64 { at, value, compare, flush } => {
+                MemOp::Wait64 { at: find(at, 8)?, value, compare, flush }
+            }
             Self::Barrier => MemOp::Barrier,
             Self::FlushRemoteWrites => MemOp::FlushRemoteWrites,
         })
@@ -233,12 +203,7 @@ impl MemOp<Word> {
         value: u32,
         compare: Compare,
     ) -> Result<Self, Error> {
-        Ok(Self::Wait32 {
-            at: Word::new(memory, offset, 4)?,
-            value,
-            compare,
-            flush: false,
-        })
+        Ok(Self::Wait32 { at: Word::new(memory, offset, 4)?, value, compare, flush: false })
     }
 
     /// Waits until a 64-bit word satisfies the comparison.
@@ -252,12 +217,7 @@ impl MemOp<Word> {
         value: u64,
         compare: Compare,
     ) -> Result<Self, Error> {
-        Ok(Self::Wait64 {
-            at: Word::new(memory, offset, 8)?,
-            value,
-            compare,
-            flush: false,
-        })
+        Ok(Self::Wait64 { at: Word::new(memory, offset, 8)?, value, compare, flush: false })
     }
 
     /// Converts to driver arguments; the memory's owners are added to `held`.

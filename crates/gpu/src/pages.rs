@@ -29,13 +29,7 @@ impl<T> PageRanges<T> {
 
     /// Inserts a range that overlaps no existing one ([`Self::gaps`]).
     pub fn insert(&mut self, range: Range<usize>, value: T) {
-        self.0.insert(
-            range.start,
-            Known {
-                end: range.end,
-                value,
-            },
-        );
+        self.0.insert(range.start, Known { end: range.end, value });
     }
 
     /// Value of the range that starts at `start`.
@@ -175,10 +169,7 @@ mod tests {
         }
         let parts_of = |start, end| -> Vec<(usize, usize)> {
             let parts = ranges.gaps(&(start..end));
-            parts
-                .into_iter()
-                .map(|part| (part.start, part.end))
-                .collect()
+            parts.into_iter().map(|part| (part.start, part.end)).collect()
         };
         assert_eq!(parts_of(0, 5), [(0, 5)]);
         assert_eq!(parts_of(0, 10), [(0, 10)]);

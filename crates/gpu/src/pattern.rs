@@ -67,11 +67,7 @@ impl Pattern {
         let words = (first..).zip(bytes.chunks(4)).enumerate();
         for (position, (index, chunk)) in words {
             let expected = self.word(index).to_le_bytes();
-            if let Some(byte) = chunk
-                .iter()
-                .zip(expected)
-                .position(|(&seen, byte)| seen != byte)
-            {
+            if let Some(byte) = chunk.iter().zip(expected).position(|(&seen, byte)| seen != byte) {
                 return Some(position * 4 + byte);
             }
         }

@@ -81,10 +81,7 @@ impl PeerAccess {
     /// Adds a holder if access is already held.
     pub(crate) fn held(from: &Gpu, to: &Gpu) -> Option<Self> {
         lock().get_mut(&(from.context(), to.context()))?.count += 1;
-        Some(Self {
-            from: from.clone(),
-            to: to.clone(),
-        })
+        Some(Self { from: from.clone(), to: to.clone() })
     }
 
     pub(crate) fn key(&self) -> (u64, u64) {
@@ -97,10 +94,7 @@ impl Clone for PeerAccess {
         if let Some(holders) = lock().get_mut(&(self.from.context(), self.to.context())) {
             holders.count += 1;
         }
-        Self {
-            from: self.from.clone(),
-            to: self.to.clone(),
-        }
+        Self { from: self.from.clone(), to: self.to.clone() }
     }
 }
 
@@ -134,10 +128,7 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
     let peer_error = |result| Error::Peer {
         from: gpu.device().ordinal,
         to: owner.device().ordinal,
-        source: Failure::Returned {
-            function: "cuLaunchKernel",
-            result,
-        },
+        source: Failure::Returned { function: "cuLaunchKernel", result },
     };
     if memory.kind() != Allocation::Malloc {
         return Err(peer_error(CuResult::PEER_ACCESS_UNSUPPORTED));

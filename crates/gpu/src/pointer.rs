@@ -135,10 +135,7 @@ pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
 /// [`describe`].
 pub fn ipc_handle(address: DevicePtr) -> Result<[u8; 64], Error> {
     let place = Place::enter(address)?;
-    place
-        .driver
-        .ipc_handle(address.get())
-        .map_err(|source| Error::IpcHandle { address, source })
+    place.driver.ipc_handle(address.get()).map_err(|source| Error::IpcHandle { address, source })
 }
 
 /// Reference to the physical allocation (`CUmemGenericAllocationHandle`) mapped at an address,
@@ -189,14 +186,10 @@ pub fn retain_handle(address: DevicePtr) -> Result<AllocationHandle, Error> {
 pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
     let driver = Driver::open()?;
     let failed = |source| Error::ExportFd { address, source };
-    let pool = driver
-        .pointer_attribute(Ask::MEMPOOL_HANDLE, address.get())
-        .unwrap_or(0);
+    let pool = driver.pointer_attribute(Ask::MEMPOOL_HANDLE, address.get()).unwrap_or(0);
     if pool != 0 {
         let _relaxed = Relaxed::enter(driver);
-        return driver
-            .export_pool(sys::MemoryPool(pool as usize as *mut _))
-            .map_err(failed);
+        return driver.export_pool(sys::MemoryPool(pool as usize as *mut _)).map_err(failed);
     }
     let allocation = retain_handle(address)?;
     let _relaxed = Relaxed::enter(driver);
@@ -229,14 +222,11 @@ pub fn dmabuf(address: DevicePtr, bytes: usize, mapping: DmaBufMapping) -> Resul
         DmaBufMapping::Default => 0,
         DmaBufMapping::Pcie => sys::MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE,
     };
-    place
-        .driver
-        .dma_buf(address.get(), bytes, flags)
-        .map_err(|source| Error::DmaBuf {
-            address,
-            bytes,
-            source,
-        })
+    place.driver.dma_buf(address.get(), bytes, flags).map_err(|source| Error::DmaBuf {
+        address,
+        bytes,
+        source,
+    })
 }
 
 /// Makes synchronous operations on the allocation always synchronise
@@ -283,11 +273,7 @@ impl Reader {
         let entered = place.enter(address)?;
         let stream = entered.driver.create_stream().map_err(Error::Stream)?;
         drop(entered);
-        Ok(Self {
-            place,
-            stream,
-            near: address,
-        })
+        Ok(Self { place, stream, near: address })
     }
 
     /// Copies `to.len()` bytes at `address` and waits. Takes 8 µs for 64 bytes (H200, driver 580).
@@ -298,18 +284,12 @@ impl Reader {
     pub fn read(&self, address: DevicePtr, to: &mut [u8]) -> Result<(), Error> {
         let entered = self.place.enter(address)?;
         let bytes = to.len();
-        let failed = |source| Error::Copy {
-            address,
-            bytes,
-            source,
-        };
+        let failed = |source| Error::Copy { address, bytes, source };
         let started = {
             // SAFETY: `to` is exclusively borrowed until this returns, after the stream finished
             // with it.
             unsafe {
-                entered
-                    .driver
-                    .copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
+                entered.driver.copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
             }
         };
         // Waits even after an error: a started copy must end before `to` is returned.
@@ -344,48 +324,30 @@ impl Context {
         let attribute_value = |attribute| driver.pointer_attribute(attribute, address.get());
         let ordinal = attribute_value(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
         if let Ok(context @ 1..) = attribute_value(Ask::CONTEXT) {
-            return Ok(Self::borrowed(
-                driver,
-                sys::Context(context as usize as *mut _),
-            ));
+            return Ok(Self::borrowed(driver, sys::Context(context as usize as *mut _)));
         }
         let device = driver.device(ordinal).map_err(failed)?;
         if driver.current_device() == Ok(device) {
-            let context = driver
-                .current()
-                .map_err(|source| Error::Context { ordinal, source })?;
+            let context = driver.current().map_err(|source| Error::Context { ordinal, source })?;
             return Ok(Self::borrowed(driver, context));
         }
         if !driver.primary_is_active(device).map_err(failed)? {
             return Err(Error::NoContext { address, ordinal });
         }
-        let context = driver
-            .retain_primary(device)
-            .map_err(|source| Error::Context { ordinal, source })?;
-        Ok(Self {
-            driver,
-            context,
-            retained: Some(device),
-        })
+        let context =
+            driver.retain_primary(device).map_err(|source| Error::Context { ordinal, source })?;
+        Ok(Self { driver, context, retained: Some(device) })
     }
 
     fn borrowed(driver: Driver, context: sys::Context) -> Self {
-        Self {
-            driver,
-            context,
-            retained: None,
-        }
+        Self { driver, context, retained: None }
     }
 
     fn enter(&self, address: DevicePtr) -> Result<Current, Error> {
         let relaxed = Relaxed::enter(self.driver);
         let entered = Entered::push(self.driver, self.context)
             .map_err(|source| Error::Describe { address, source })?;
-        Ok(Current {
-            driver: self.driver,
-            _entered: entered,
-            _relaxed: relaxed,
-        })
+        Ok(Current { driver: self.driver, _entered: entered, _relaxed: relaxed })
     }
 }
 
@@ -400,9 +362,7 @@ impl Drop for Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
-            .field("context", &self.context)
-            .finish()
+        f.debug_struct("Context").field("context", &self.context).finish()
     }
 }
 
@@ -425,11 +385,7 @@ impl Place {
     fn enter(address: DevicePtr) -> Result<Self, Error> {
         let context = Context::of(address)?;
         let current = context.enter(address)?;
-        Ok(Self {
-            driver: context.driver,
-            _current: current,
-            _context: context,
-        })
+        Ok(Self { driver: context.driver, _current: current, _context: context })
     }
 }
 
@@ -439,10 +395,7 @@ pub fn is_unknown(error: &Error) -> bool {
     matches!(
         error,
         Error::Describe {
-            source: Failure::Returned {
-                result: sys::CuResult::INVALID_VALUE,
-                ..
-            },
+            source: Failure::Returned { result: sys::CuResult::INVALID_VALUE, .. },
             ..
         }
     )

@@ -26,14 +26,9 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
 /// Message of one error. System errors are worded here: the C library's `strerror` takes locale
 /// locks, which may be held in a forked child.
 fn words(error: &(dyn Error + 'static)) -> String {
-    let io = error
-        .downcast_ref::<std::io::Error>()
-        .and_then(std::io::Error::raw_os_error);
-    let errno = io.or_else(|| {
-        error
-            .downcast_ref::<rustix::io::Errno>()
-            .map(|errno| errno.raw_os_error())
-    });
+    let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+    let errno =
+        io.or_else(|| error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.raw_os_error()));
     match errno {
         Some(errno) => format!("{} (os error {errno})", process::os_text(errno)),
         None => error.to_string(),
@@ -58,16 +53,10 @@ mod tests {
         for errno in [2, 13, 22, 110, 525] {
             let error = std::io::Error::from_raw_os_error(errno);
             assert_eq!(sentence(&error), error.to_string());
-            assert_eq!(
-                sentence(&rustix::io::Errno::from_raw_os_error(errno)),
-                error.to_string()
-            );
+            assert_eq!(sentence(&rustix::io::Errno::from_raw_os_error(errno)), error.to_string());
         }
         let through = Failure::Open(std::io::Error::from_raw_os_error(13));
-        assert_eq!(
-            sentence(&through),
-            "cannot open the library: Permission denied (os error 13)"
-        );
+        assert_eq!(sentence(&through), "cannot open the library: Permission denied (os error 13)");
     }
 
     #[test]

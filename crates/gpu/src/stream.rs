@@ -37,12 +37,7 @@ type Holding = BTreeMap<(u64, u64), Held>;
 impl Stream {
     pub(crate) fn new(gpu: Gpu) -> Result<Self, Error> {
         let handle = gpu.backend().create_stream()?;
-        Ok(Self {
-            gpu,
-            handle,
-            held: Mutex::new(BTreeMap::new()),
-            closed: false,
-        })
+        Ok(Self { gpu, handle, held: Mutex::new(BTreeMap::new()), closed: false })
     }
 
     /// GPU of this stream.
@@ -160,18 +155,11 @@ impl Stream {
         let mut held = vec![to.held(), from.held()];
         let keeper = to.held();
         let work = if to_context == from_context {
-            Work::DeviceToDevice {
-                to: to_address,
-                from: from_address,
-                bytes,
-                keeper: &keeper,
-            }
+            Work::DeviceToDevice { to: to_address, from: from_address, bytes, keeper: &keeper }
         } else {
             // Keeps peer access enabled until the copy is done.
-            let ways = [
-                PeerAccess::held(to.gpu(), from.gpu()),
-                PeerAccess::held(from.gpu(), to.gpu()),
-            ];
+            let ways =
+                [PeerAccess::held(to.gpu(), from.gpu()), PeerAccess::held(from.gpu(), to.gpu())];
             held.extend(ways.into_iter().flatten().map(Held::Peer));
             Work::PeerToPeer {
                 to: to_address,
@@ -357,10 +345,7 @@ impl Stream {
 
     /// Rejects mixing simulated and real objects.
     fn check_world(&self, held: &[Held]) -> Result<(), Error> {
-        if held
-            .iter()
-            .any(|held| held.gpu().is_sim() != self.gpu.is_sim())
-        {
+        if held.iter().any(|held| held.gpu().is_sim() != self.gpu.is_sim()) {
             return Err(Error::Foreign("memory"));
         }
         Ok(())

@@ -60,31 +60,17 @@ pub struct PairSurvey {
 pub fn survey(attributes: &[Attribute], peer_attributes: &[P2pAttribute]) -> Result<Survey, Error> {
     let (driver, library) = Driver::found()?;
     let version = driver.version();
-    let gpus = driver
-        .initialise()
-        .and_then(|()| driver.device_count())
-        .map(|count| {
-            (0..count)
-                .map(|ordinal| gpu(driver, ordinal, attributes))
-                .collect::<Vec<_>>()
-        });
+    let gpus = driver.initialise().and_then(|()| driver.device_count()).map(|count| {
+        (0..count).map(|ordinal| gpu(driver, ordinal, attributes)).collect::<Vec<_>>()
+    });
     let pairs = gpus.as_ref().map_or(Vec::new(), |gpus| {
         let ordinals = || gpus.iter().map(|gpu| gpu.ordinal);
         ordinals()
-            .flat_map(|from| {
-                ordinals()
-                    .filter(move |to| *to != from)
-                    .map(move |to| (from, to))
-            })
+            .flat_map(|from| ordinals().filter(move |to| *to != from).map(move |to| (from, to)))
             .map(|(from, to)| pair(driver, from, to, peer_attributes))
             .collect()
     });
-    Ok(Survey {
-        library,
-        version,
-        gpus,
-        pairs,
-    })
+    Ok(Survey { library, version, gpus, pairs })
 }
 
 fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> DeviceSurvey {
@@ -104,9 +90,7 @@ fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> DeviceSurvey {
 }
 
 fn pair(driver: Driver, from: u32, to: u32, attributes: &[P2pAttribute]) -> PairSurvey {
-    let ends = driver
-        .device(from)
-        .and_then(|from| driver.device(to).map(|to| (from, to)));
+    let ends = driver.device(from).and_then(|from| driver.device(to).map(|to| (from, to)));
     PairSurvey {
         from,
         to,

@@ -69,10 +69,7 @@ fn child() {
 /// Surveys this machine in its own process.
 fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
-    let (file, answer) = (
-        directory.path().join("machine.json"),
-        directory.path().join("answer"),
-    );
+    let (file, answer) = (directory.path().join("machine.json"), directory.path().join("answer"));
     fs::write(&file, machine.to_string())?;
     let status = Command::new(std::env::current_exe()?)
         .args(["--exact", "child"])
@@ -85,9 +82,7 @@ fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::erro
 }
 
 fn machine(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
-    Ok(serde_json::from_str(&fs::read_to_string(cuda::machine(
-        name,
-    ))?)?)
+    Ok(serde_json::from_str(&fs::read_to_string(cuda::machine(name))?)?)
 }
 
 #[test]
@@ -113,10 +108,7 @@ fn two_gpus_and_both_directions() -> Outcome {
     assert_eq!(found["pairs"], json!([[0, 1, true, 1], [1, 0, false, 1]]));
     let log = fs::read_to_string(&log)?;
     assert!(log.contains("cuDeviceGetAttribute"), "{log}");
-    assert!(
-        !log.contains("Ctx") && !log.contains("cuMem"),
-        "a context was touched: {log}"
-    );
+    assert!(!log.contains("Ctx") && !log.contains("cuMem"), "a context was touched: {log}");
     Ok(())
 }
 
@@ -128,10 +120,7 @@ fn old_driver_has_fewer_attributes() -> Outcome {
     let found = survey_of(Driver::Old, &old)?;
     assert_eq!(found["version"], 9010);
     let gpu = &found["gpus"][0];
-    assert_eq!(
-        gpu["attributes"],
-        json!([[75, 6], [116, null], [118, null], [124, null]])
-    );
+    assert_eq!(gpu["attributes"], json!([[75, 6], [116, null], [118, null], [124, null]]));
     assert_eq!(found["gpus"][1]["pci"], Value::Null, "no PCI device");
     assert_eq!(
         found["pairs"][0],
@@ -150,17 +139,11 @@ fn failed_initialisation_keeps_code_and_version() -> Outcome {
     ] {
         let refuses = json!({"driver_version": 12_040, "gpus": [{}], "errors": {"cuInit": code}});
         let found = survey_of(Driver::Current, &refuses)?;
-        assert_eq!(
-            (&found["version"], &found["gpus"]),
-            (&json!(12_040), &json!(words))
-        );
+        assert_eq!((&found["version"], &found["gpus"]), (&json!(12_040), &json!(words)));
     }
     let lost = json!({"gpus": [{"bdf": "0000:03:00.0"}], "errors": {"cuDeviceGetAttribute": 999}});
     let found = survey_of(Driver::Current, &lost)?;
-    assert_eq!(
-        found["gpus"][0]["pci"], "0000:03:00.0",
-        "the rest is complete"
-    );
+    assert_eq!(found["gpus"][0]["pci"], "0000:03:00.0", "the rest is complete");
     assert_eq!(
         found["gpus"][0]["attributes"][1],
         json!([116, "cuDeviceGetAttribute: CUDA_ERROR_UNKNOWN (999)"])
@@ -183,9 +166,6 @@ fn missing_library_is_an_error() -> Outcome {
     assert!(status.success());
     let found: Value = serde_json::from_str(&fs::read_to_string(&answer)?)?;
     let words = found["no_library"].as_str().unwrap_or_default();
-    assert!(
-        words.starts_with("no libcuda.so.1 on this machine"),
-        "{found}"
-    );
+    assert!(words.starts_with("no libcuda.so.1 on this machine"), "{found}");
     Ok(())
 }

@@ -166,20 +166,14 @@ mod tests {
     fn default_completion_is_failure() {
         let completion = ibv_wc::default();
         assert!(!completion.is_valid());
-        assert_eq!(
-            completion.error(),
-            Some((ibv_wc_status::IBV_WC_GENERAL_ERR, 0))
-        );
+        assert_eq!(completion.error(), Some((ibv_wc_status::IBV_WC_GENERAL_ERR, 0)));
         assert_eq!(completion.imm_data(), None);
     }
 
     #[test]
     fn immediate_data_requires_success_and_flag() {
-        let mut completion = ibv_wc {
-            status: ibv_wc_status::IBV_WC_SUCCESS,
-            imm_data: 7,
-            ..ibv_wc::default()
-        };
+        let mut completion =
+            ibv_wc { status: ibv_wc_status::IBV_WC_SUCCESS, imm_data: 7, ..ibv_wc::default() };
         assert_eq!(completion.imm_data(), None);
         completion.wc_flags |= ibv_wc_flags::IBV_WC_WITH_IMM;
         assert_eq!(completion.imm_data(), Some(7));

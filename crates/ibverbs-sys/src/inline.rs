@@ -287,16 +287,7 @@ pub unsafe fn ibv_query_gid_ex(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's guarantee covers this call.
-    unsafe {
-        _ibv_query_gid_ex(
-            context,
-            port,
-            index,
-            entry,
-            flags,
-            size_of::<ibv_gid_entry>(),
-        )
-    }
+    unsafe { _ibv_query_gid_ex(context, port, index, entry, flags, size_of::<ibv_gid_entry>()) }
 }
 
 /// The nonempty GID entries of all ports: their number, or a negative error number.
@@ -330,11 +321,8 @@ mod tests {
     }
 
     fn extended(size: usize) -> verbs_context {
-        let mut whole = verbs_context {
-            query_port: Some(answers),
-            sz: size,
-            ..verbs_context::default()
-        };
+        let mut whole =
+            verbs_context { query_port: Some(answers), sz: size, ..verbs_context::default() };
         whole.context.abi_compat = usize::MAX as *mut c_void;
         whole
     }
@@ -343,9 +331,7 @@ mod tests {
     fn large_extended_context() {
         let mut whole = extended(size_of::<verbs_context>());
         let base: *mut verbs_context = &raw mut whole;
-        let context = base
-            .wrapping_byte_add(offset_of!(verbs_context, context))
-            .cast();
+        let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
         let mut port = ibv_port_attr::default();
         // SAFETY: the context is part of an extended one.
         assert_eq!(unsafe { ibv_query_port(context, 3, &mut port) }, 0);
@@ -354,16 +340,13 @@ mod tests {
 
     #[test]
     fn small_extended_context() {
-        for (size, mark) in [
-            (size_of::<verbs_context>() - 8, usize::MAX),
-            (size_of::<verbs_context>(), 0),
-        ] {
+        for (size, mark) in
+            [(size_of::<verbs_context>() - 8, usize::MAX), (size_of::<verbs_context>(), 0)]
+        {
             let mut whole = extended(size);
             whole.context.abi_compat = mark as *mut c_void;
             let base: *mut verbs_context = &raw mut whole;
-            let context = base
-                .wrapping_byte_add(offset_of!(verbs_context, context))
-                .cast();
+            let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
             // SAFETY: the context is part of an extended one.
             assert!(unsafe { extended_query_port(context) }.is_none());
         }
@@ -388,9 +371,7 @@ mod tests {
         let mut whole = extended(size_of::<verbs_context>());
         whole.query_device_ex = Some(describes);
         let base: *mut verbs_context = &raw mut whole;
-        let context = base
-            .wrapping_byte_add(offset_of!(verbs_context, context))
-            .cast();
+        let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
         let mut attributes = ibv_device_attr_ex::default();
         // What an earlier call left is no answer.
         attributes.odp_caps.general_caps = u64::MAX;
@@ -411,22 +392,10 @@ mod tests {
             assert_eq!(ibv_poll_cq(null.cast(), 1, null.cast()), -1);
             assert_eq!(ibv_poll_cq(&raw mut queue, 0, null.cast()), -1);
             assert_eq!(ibv_req_notify_cq(&raw mut queue, 0), libc::ENOSYS);
-            assert_eq!(
-                ibv_post_send(null.cast(), null.cast(), null.cast()),
-                libc::ENOSYS
-            );
-            assert_eq!(
-                ibv_post_recv(null.cast(), null.cast(), null.cast()),
-                libc::ENOSYS
-            );
-            assert_eq!(
-                ibv_post_srq_recv(null.cast(), null.cast(), null.cast()),
-                libc::ENOSYS
-            );
+            assert_eq!(ibv_post_send(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+            assert_eq!(ibv_post_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+            assert_eq!(ibv_post_srq_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
         }
-        assert_eq!(
-            std::io::Error::last_os_error().raw_os_error(),
-            Some(libc::ENOSYS)
-        );
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
     }
 }

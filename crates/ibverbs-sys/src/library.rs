@@ -82,9 +82,7 @@ impl Library {
         // SAFETY: `symbol` returns exports of this library under the requested names. That libibverbs.so.1 exports verbs under these names
         // cannot be checked by a caller of dlopen. The library stays open (or the functions are dropped unused), so the addresses stay valid.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
-        let path = opened
-            .file_of("ibv_get_device_list")
-            .unwrap_or_else(|| path.to_owned());
+        let path = opened.file_of("ibv_get_device_list").unwrap_or_else(|| path.to_owned());
         if functions.ibv_get_device_list.is_none() {
             return Err(OpenError::NotVerbs(path));
         }
@@ -141,9 +139,6 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn library_without_device_list() {
         let outcome = Library::open(Path::new("libc.so.6"));
-        assert!(
-            matches!(outcome, Err(OpenError::NotVerbs(_))),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Err(OpenError::NotVerbs(_))), "{outcome:?}");
     }
 }

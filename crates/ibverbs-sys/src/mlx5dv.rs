@@ -209,9 +209,7 @@ fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
     // SAFETY: the constructor of libmlx5 registers a provider with libibverbs and has no preconditions.
     let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
         .map_err(|error| OpenError::of(NAME, error))?;
-    let path = opened
-        .file_of("mlx5dv_init_obj")
-        .unwrap_or_else(|| path.to_owned());
+    let path = opened.file_of("mlx5dv_init_obj").unwrap_or_else(|| path.to_owned());
     let library = Mlx5dv {
         mlx5dv_is_supported: symbol!(opened, mlx5dv_is_supported),
         mlx5dv_init_obj: symbol!(opened, mlx5dv_init_obj),

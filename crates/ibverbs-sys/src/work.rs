@@ -131,9 +131,7 @@ pub union ibv_send_wr_extra {
 
 impl Default for ibv_send_wr_target {
     fn default() -> Self {
-        Self {
-            atomic: ibv_send_wr_atomic::default(),
-        }
+        Self { atomic: ibv_send_wr_atomic::default() }
     }
 }
 

@@ -9,29 +9,14 @@ use ibverbs_sys::{constants, ibv_send_wr, records};
 
 /// Request members in unions: their C and Rust paths.
 const NESTED: [(&str, usize); 9] = [
-    (
-        "wr.rdma.remote_addr",
-        offset_of!(ibv_send_wr, wr.rdma.remote_addr),
-    ),
+    ("wr.rdma.remote_addr", offset_of!(ibv_send_wr, wr.rdma.remote_addr)),
     ("wr.rdma.rkey", offset_of!(ibv_send_wr, wr.rdma.rkey)),
-    (
-        "wr.atomic.compare_add",
-        offset_of!(ibv_send_wr, wr.atomic.compare_add),
-    ),
+    ("wr.atomic.compare_add", offset_of!(ibv_send_wr, wr.atomic.compare_add)),
     ("wr.atomic.swap", offset_of!(ibv_send_wr, wr.atomic.swap)),
     ("wr.atomic.rkey", offset_of!(ibv_send_wr, wr.atomic.rkey)),
-    (
-        "wr.ud.remote_qkey",
-        offset_of!(ibv_send_wr, wr.ud.remote_qkey),
-    ),
-    (
-        "qp_type.xrc.remote_srqn",
-        offset_of!(ibv_send_wr, qp_type.remote_srqn),
-    ),
-    (
-        "bind_mw.bind_info.addr",
-        offset_of!(ibv_send_wr, __bindgen_anon_2.bind_mw.bind_info.addr),
-    ),
+    ("wr.ud.remote_qkey", offset_of!(ibv_send_wr, wr.ud.remote_qkey)),
+    ("qp_type.xrc.remote_srqn", offset_of!(ibv_send_wr, qp_type.remote_srqn)),
+    ("bind_mw.bind_info.addr", offset_of!(ibv_send_wr, __bindgen_anon_2.bind_mw.bind_info.addr)),
     ("tso.mss", offset_of!(ibv_send_wr, __bindgen_anon_2.tso.mss)),
 ];
 
@@ -43,17 +28,11 @@ fn declared() -> BTreeMap<String, u64> {
         for field in record.fields {
             let (record, name) = (record.name, field.name);
             values.insert(format!("offsetof({record}, {name})"), field.offset as u64);
-            values.insert(
-                format!("sizeof((({record} *)0)->{name})"),
-                field.size as u64,
-            );
+            values.insert(format!("sizeof((({record} *)0)->{name})"), field.size as u64);
         }
     }
     for (name, offset) in NESTED {
-        values.insert(
-            format!("offsetof(struct ibv_send_wr, {name})"),
-            offset as u64,
-        );
+        values.insert(format!("offsetof(struct ibv_send_wr, {name})"), offset as u64);
     }
     for constant in constants() {
         values.insert(constant.name.to_owned(), u64::from(constant.value));
@@ -84,11 +63,7 @@ fn header_values(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
         .arg(&text)
         .output()
         .expect("a C compiler");
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let output = Command::new(&program).output().expect("the program runs");
     std::fs::remove_dir_all(&directory).expect("removed");
     String::from_utf8(output.stdout)
@@ -111,10 +86,7 @@ fn declarations_match_headers() {
         .iter()
         .filter(|(name, value)| header_values.get(*name) != Some(value))
         .map(|(name, value)| {
-            format!(
-                "{name}: declared {value}, header {:?}",
-                header_values.get(name)
-            )
+            format!("{name}: declared {value}, header {:?}", header_values.get(name))
         })
         .collect();
     assert!(differ.is_empty(), "{}", differ.join("\n"));

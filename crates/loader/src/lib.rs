@@ -78,17 +78,13 @@ impl Opened {
 
 /// The loader's message, because libloading's text is only "dlopen failed".
 fn words(error: &dyn std::error::Error) -> String {
-    error
-        .source()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The loader reports "No such file" for the library or for a dependency; only the former means
 /// absent.
 fn is_absent(name: &str, words: &str) -> bool {
-    words.contains(&format!(
-        "{name}: cannot open shared object file: No such file or directory"
-    ))
+    words.contains(&format!("{name}: cannot open shared object file: No such file or directory"))
 }
 
 #[cfg(test)]
@@ -118,10 +114,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let outcome = open(path.to_str().unwrap());
         std::fs::remove_file(&path).unwrap();
-        assert!(
-            matches!(outcome, Err(LoadError::Unusable(_))),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Err(LoadError::Unusable(_))), "{outcome:?}");
     }
 
     #[test]

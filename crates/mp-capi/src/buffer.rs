@@ -26,15 +26,8 @@ pub(crate) unsafe fn register(
 ) -> Result<Registered, CallError> {
     let start = NonNull::new(address.cast::<u8>()).ok_or(CallError::Null { what: "addr" })?;
     let at = address.addr();
-    if length == 0
-        || at
-            .checked_add(length)
-            .is_none_or(|end| end > isize::MAX as usize)
-    {
-        return Err(CallError::Range {
-            address: at,
-            bytes: length,
-        });
+    if length == 0 || at.checked_add(length).is_none_or(|end| end > isize::MAX as usize) {
+        return Err(CallError::Range { address: at, bytes: length });
     }
     let known = pointer::describe(DevicePtr::new(at as u64));
     let region = match known.as_ref().map(|known| known.kind) {
@@ -73,9 +66,7 @@ unsafe fn device(library: &Library, at: usize, length: usize) -> Result<Region, 
     let memory = unsafe { DeviceMemory::foreign(&library.gpu, address, end - start) };
     let memory = memory.map_err(CallError::cuda("use the program's GPU memory"))?;
     let offset = at - start;
-    Ok(library
-        .ranks
-        .register_gpu(&memory, offset..offset + length)?)
+    Ok(library.ranks.register_gpu(&memory, offset..offset + length)?)
 }
 
 impl Registered {
@@ -89,28 +80,17 @@ impl Registered {
         });
         match inside {
             Some(offset) => Ok(offset..offset + bytes),
-            None => Err(CallError::Outside {
-                address,
-                bytes,
-                start: self.start,
-                length,
-            }),
+            None => Err(CallError::Outside { address, bytes, start: self.start, length }),
         }
     }
 }
 
 /// A size that C passes as a signed number.
 pub(crate) fn size(value: i32) -> Result<usize, CallError> {
-    usize::try_from(value).map_err(|_| CallError::Value {
-        what: "size",
-        value: value.into(),
-    })
+    usize::try_from(value).map_err(|_| CallError::Value { what: "size", value: value.into() })
 }
 
 /// A rank that C passes as a signed number.
 pub(crate) fn rank(value: i32) -> Result<u32, CallError> {
-    u32::try_from(value).map_err(|_| CallError::Value {
-        what: "rank",
-        value: value.into(),
-    })
+    u32::try_from(value).map_err(|_| CallError::Value { what: "rank", value: value.into() })
 }

@@ -11,11 +11,7 @@ pub(crate) enum CallError {
     #[error("{what} is NULL")]
     Null { what: &'static str },
     #[error("{what} {address:#x} is not a multiple of {alignment}")]
-    Misaligned {
-        what: &'static str,
-        address: usize,
-        alignment: usize,
-    },
+    Misaligned { what: &'static str, address: usize, alignment: usize },
     #[error("invalid {what}: {value}")]
     Value { what: &'static str, value: i64 },
     #[error("mp_init was not called, or mp_finalize was")]
@@ -29,12 +25,7 @@ pub(crate) enum CallError {
     #[error(
         "{bytes} bytes at {address:#x} are not in the registered memory of {length} bytes at {start:#x}"
     )]
-    Outside {
-        address: usize,
-        bytes: usize,
-        start: usize,
-        length: usize,
-    },
+    Outside { address: usize, bytes: usize, start: usize, length: usize },
     #[error("{bytes} bytes at {address:#x} exceed the address space")]
     Range { address: usize, bytes: usize },
     #[error(
@@ -49,10 +40,7 @@ pub(crate) enum CallError {
     )]
     DescsFull,
     #[error("cannot {operation}: {source}")]
-    Cuda {
-        operation: &'static str,
-        source: gpu::Error,
-    },
+    Cuda { operation: &'static str, source: gpu::Error },
     #[error("queues in GPU memory need a CPU mapping")]
     Queues(#[source] gdrcopy::Error),
     #[error(transparent)]

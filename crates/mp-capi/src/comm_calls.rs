@@ -42,11 +42,7 @@ impl Descriptors {
     fn new(ranks: &Communicator) -> Result<Self, CallError> {
         let bytes = SLOTS * size_of::<DevDescs>();
         let ring = ranks.allocator().place(MemoryLocation::Host, bytes);
-        Ok(Self {
-            ring: ring.map_err(engine::Error::from)?,
-            slot: 0,
-            collected: Box::default(),
-        })
+        Ok(Self { ring: ring.map_err(engine::Error::from)?, slot: 0, collected: Box::default() })
     }
 }
 
@@ -152,9 +148,7 @@ impl Comm {
     }
 
     pub fn descriptors(&self) -> MutexGuard<'_, Descriptors> {
-        self.descriptors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.descriptors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,10 +162,7 @@ pub unsafe extern "C" fn comm_send_ready(rank: c_int, req: *mut Handle) -> c_int
     with("comm_send_ready", |library, comm| {
         handles::check("req", req)?;
         let request = comm.credits.give(&library.ranks, buffer::rank(rank)?)?;
-        let handle = library.requests.add(OpenRequest {
-            request,
-            has_completion: false,
-        });
+        let handle = library.requests.add(OpenRequest { request, has_completion: false });
         let _ = library.requests.remove(handle);
         // SAFETY: checked; the caller promises that it is writable.
         unsafe { handles::put(req, handle) };
@@ -196,10 +187,7 @@ pub unsafe extern "C" fn comm_send_ready_on_stream(
         let stream = unsafe { ForeignStream::new(stream) };
         let rank = buffer::rank(rank)?;
         let request = comm.credits.give_on(&library.ranks, &stream, rank)?;
-        let handle = library.requests.add(OpenRequest {
-            request,
-            has_completion: true,
-        });
+        let handle = library.requests.add(OpenRequest { request, has_completion: true });
         comm.track(handle);
         // SAFETY: checked; the caller promises that it is writable.
         unsafe { handles::put(req, handle) };
@@ -267,13 +255,8 @@ pub(crate) unsafe fn message(
         handles::check("req", req)?;
         // SAFETY: the caller's promise.
         let element = unsafe { Mpi::find()?.type_size(kind) }?;
-        let bytes = size
-            .checked_mul(element)
-            .and_then(|bytes| c_int::try_from(bytes).ok());
-        let bytes = bytes.ok_or(CallError::Range {
-            address: buf.addr(),
-            bytes: size,
-        })?;
+        let bytes = size.checked_mul(element).and_then(|bytes| c_int::try_from(bytes).ok());
+        let bytes = bytes.ok_or(CallError::Range { address: buf.addr(), bytes: size })?;
         // SAFETY: as above.
         unsafe { register(library, buf, bytes as usize, reg) }?;
         // SAFETY: as above.
@@ -344,24 +327,10 @@ pub unsafe extern "C" fn comm_isend_on_stream(
         // SAFETY: the caller's promise.
         let stream = unsafe { ForeignStream::new(stream) };
         let request = message.library.ranks.start_on(&stream, &message.send())?;
-        Ok(OpenRequest {
-            request,
-            has_completion: true,
-        })
+        Ok(OpenRequest { request, has_completion: true })
     };
     // SAFETY: as above.
-    unsafe {
-        message(
-            "comm_isend_on_stream",
-            buf,
-            size,
-            kind,
-            reg,
-            rank,
-            req,
-            send,
-        )
-    }
+    unsafe { message("comm_isend_on_stream", buf, size, kind, reg, rank, req, send) }
 }
 
 /// Waits for requests, frees them, and sets them to NULL.
@@ -436,10 +405,7 @@ pub extern "C" fn comm_flush() -> c_int {
     with("comm_flush", |library, comm| {
         let open = std::mem::take(&mut *comm.requests());
         let open = open.into_iter().map(std::ptr::without_provenance_mut);
-        wait_all(
-            library,
-            open.filter(|handle| library.requests.get(*handle).is_ok()),
-        )
+        wait_all(library, open.filter(|handle| library.requests.get(*handle).is_ok()))
     })
 }
 
@@ -450,12 +416,8 @@ pub extern "C" fn comm_progress() -> c_int {
         let library = library()?;
         let comm = library.comm.get().ok_or(CallError::NotInitialized)?;
         let requests = comm.requests();
-        let handles = requests
-            .iter()
-            .map(|number| std::ptr::without_provenance_mut(*number));
-        let ended = handles
-            .filter(|handle| has_ended(&library, *handle))
-            .count();
+        let handles = requests.iter().map(|number| std::ptr::without_provenance_mut(*number));
+        let ended = handles.filter(|handle| has_ended(&library, *handle)).count();
         Ok(c_int::try_from(ended).unwrap_or(c_int::MAX))
     })
 }

@@ -59,18 +59,7 @@ pub unsafe extern "C" fn comm_prepare_isend(
         prepared.ok_or(CallError::DescsFull)
     };
     // SAFETY: the caller's promise.
-    unsafe {
-        message(
-            "comm_prepare_isend",
-            buf,
-            size,
-            kind,
-            reg,
-            rank,
-            req,
-            prepare,
-        )
-    }
+    unsafe { message("comm_prepare_isend", buf, size, kind, reg, rank, req, prepare) }
 }
 
 /// Collects waits for requests. They stay as they are: `comm_flush` frees them.
@@ -109,10 +98,7 @@ pub extern "C" fn comm_prepared_requests() -> *mut DevDescs {
         let start: *const u8 = std::ptr::from_ref(&*collected).cast();
         // SAFETY: a whole structure without hidden padding, so every byte is initialized.
         let copied = unsafe { std::slice::from_raw_parts(start, bytes) };
-        let slot = descriptors
-            .ring
-            .part(at, bytes)
-            .map_err(engine::Error::from)?;
+        let slot = descriptors.ring.part(at, bytes).map_err(engine::Error::from)?;
         slot.write(0, copied).map_err(engine::Error::from)?;
         found = std::ptr::with_exposed_provenance_mut(slot.address() as usize);
         Ok(())

@@ -72,10 +72,7 @@ pub(crate) fn send(library: &Library, open: &OpenRequest) -> Result<SendDesc, Ca
     let found = library.ranks.send_descriptor(&open.request)?;
     Ok(SendDesc {
         dbrec: sem32(found.record),
-        db: Sem64 {
-            address: found.doorbell.0.get(),
-            value: found.doorbell.1,
-        },
+        db: Sem64 { address: found.doorbell.0.get(), value: found.doorbell.1 },
     })
 }
 
@@ -100,9 +97,5 @@ pub(crate) fn word_of(word: &Place, value: u32) -> Sem32 {
 }
 
 fn sem32((address, value): (DevicePtr, u32)) -> Sem32 {
-    Sem32 {
-        address: address.get(),
-        value,
-        padding: 0,
-    }
+    Sem32 { address: address.get(), value, padding: 0 }
 }

@@ -53,10 +53,7 @@ const OBSOLETE: [(&str, &str); 3] = [
         "MP_ENABLE_IPC",
         "ranks of one machine use the NIC's or the software HCA's queues like all others",
     ),
-    (
-        "MP_CQ_POLL_COUNT",
-        "a poll takes all completions that are there",
-    ),
+    ("MP_CQ_POLL_COUNT", "a poll takes all completions that are there"),
 ];
 
 /// Names and reasons of such variables.
@@ -125,9 +122,7 @@ fn number(text: &str) -> i64 {
     };
     let digits = digits.bytes().take_while(u8::is_ascii_digit);
     let number = digits.fold(0_i64, |number, digit| {
-        number
-            .saturating_mul(10)
-            .saturating_add(i64::from(digit - b'0'))
+        number.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
     });
     sign * number
 }
@@ -145,14 +140,8 @@ mod tests {
 
     #[test]
     fn parses_numbers_like_atoi() {
-        for (text, expected) in [
-            ("1", 1),
-            (" 10x", 10),
-            ("-2", -2),
-            ("+3", 3),
-            ("", 0),
-            ("yes", 0),
-        ] {
+        for (text, expected) in [("1", 1), (" 10x", 10), ("-2", -2), ("+3", 3), ("", 0), ("yes", 0)]
+        {
             assert_eq!(number(text), expected, "{text:?}");
         }
         assert_eq!(number("99999999999999999999"), i64::MAX);
@@ -162,10 +151,7 @@ mod tests {
     fn reads_variables() {
         let none = of(&[]);
         assert!(none.warn && !none.debug && !none.stages && none.device.is_none());
-        assert_eq!(
-            (none.hca, none.depth, none.most_blocks),
-            (HcaKind::Auto, 512, 30)
-        );
+        assert_eq!((none.hca, none.depth, none.most_blocks), (HcaKind::Auto, 512, 30));
         assert_eq!((none.timeout, none.completions_on_gpu), (TIMEOUT, None));
         let some = of(&[
             ("MP_ENABLE_WARN", "0"),
@@ -179,23 +165,10 @@ mod tests {
         ]);
         assert!(!some.warn);
         assert_eq!(some.device.as_deref(), Some("mlx5_3"));
-        assert_eq!(
-            (some.hca, some.depth, some.most_blocks),
-            (HcaKind::Proxy, 64, 30)
-        );
-        assert_eq!(
-            (some.completions_on_gpu, some.records_on_gpu),
-            (Some(true), Some(false))
-        );
+        assert_eq!((some.hca, some.depth, some.most_blocks), (HcaKind::Proxy, 64, 30));
+        assert_eq!((some.completions_on_gpu, some.records_on_gpu), (Some(true), Some(false)));
         assert_eq!(some.timeout, Duration::from_millis(1500));
-        let newer = of(&[
-            ("USE_IB_HCA", "a"),
-            ("MP_USE_IB_HCA", "b"),
-            ("MP_HCA", "sim"),
-        ]);
-        assert_eq!(
-            (newer.device.as_deref(), newer.hca),
-            (Some("b"), HcaKind::Software)
-        );
+        let newer = of(&[("USE_IB_HCA", "a"), ("MP_USE_IB_HCA", "b"), ("MP_HCA", "sim")]);
+        assert_eq!((newer.device.as_deref(), newer.hca), (Some("b"), HcaKind::Software));
     }
 }

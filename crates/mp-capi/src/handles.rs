@@ -27,11 +27,7 @@ impl<T> Handles<T> {
     /// `kind` is 1 to 15, different for each kind.
     pub fn new(what: &'static str, kind: usize) -> Self {
         let objects = HashMap::new();
-        Self {
-            what,
-            kind,
-            table: Mutex::new(Table { objects, last: 0 }),
-        }
+        Self { what, kind, table: Mutex::new(Table { objects, last: 0 }) }
     }
 
     pub fn add(&self, object: T) -> Handle {
@@ -93,11 +89,9 @@ pub(crate) fn check<P>(what: &'static str, pointer: *mut P) -> Result<(), CallEr
     }
     match pointer.is_aligned() {
         true => Ok(()),
-        false => Err(CallError::Misaligned {
-            what,
-            address: pointer.addr(),
-            alignment: align_of::<P>(),
-        }),
+        false => {
+            Err(CallError::Misaligned { what, address: pointer.addr(), alignment: align_of::<P>() })
+        }
     }
 }
 

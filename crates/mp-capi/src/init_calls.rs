@@ -81,12 +81,7 @@ pub(crate) unsafe fn init(
 ) -> Result<(), CallError> {
     // SAFETY: the caller's promise.
     let communicator = unsafe { Mpi::find()?.communicator(comm) }?;
-    connect(
-        Box::new(bootstrap::Mpi::new(communicator)),
-        peers,
-        flags,
-        gpu_id,
-    )
+    connect(Box::new(bootstrap::Mpi::new(communicator)), peers, flags, gpu_id)
 }
 
 /// [`mp_init`] with another bootstrap, for fuzzing.
@@ -115,11 +110,7 @@ pub(crate) fn connect(
         Ok(prepared) => prepared,
         Err(error) => {
             // The other ranks fail too, instead of waiting for this one.
-            let _ = give_up(
-                &mut *bootstrap,
-                &gpu::sentence(&error),
-                environment().timeout,
-            );
+            let _ = give_up(&mut *bootstrap, &gpu::sentence(&error), environment().timeout);
             return Err(error);
         }
     };
@@ -144,10 +135,8 @@ pub(crate) fn connect(
 
 /// The GPU of the current context, else the named one.
 fn open(gpu_id: c_int, options: &Options) -> Result<(Gpu, Allocator), CallError> {
-    let ordinal = u32::try_from(gpu_id).map_err(|_| CallError::Value {
-        what: "gpu_id",
-        value: gpu_id.into(),
-    })?;
+    let ordinal = u32::try_from(gpu_id)
+        .map_err(|_| CallError::Value { what: "gpu_id", value: gpu_id.into() })?;
     let gpu = match Gpu::current() {
         Ok(gpu) => gpu,
         Err(_) => Gpu::open(ordinal).map_err(CallError::cuda("open the GPU"))?,

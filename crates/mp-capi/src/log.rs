@@ -40,11 +40,7 @@ pub(crate) fn write(level: Level, function: &str, message: Arguments<'_>) {
         Level::Warning => ("WARN", environment().warn),
         Level::Error => ("ERR ", true),
     };
-    let (mut line, pid, rank) = (
-        String::new(),
-        std::process::id(),
-        RANK.load(Ordering::Relaxed),
-    );
+    let (mut line, pid, rank) = (String::new(), std::process::id(), RANK.load(Ordering::Relaxed));
     if is_on && writeln!(line, "[{pid}] [{rank}] MP {name} {function}() {message}").is_ok() {
         process::write_error(line.as_bytes());
     }

@@ -51,10 +51,8 @@ impl Message {
         let mut message = unsafe { Self::start(peer, reg) }?;
         let most = environment().most_blocks;
         let known = usize::try_from(count).ok().filter(|count| *count <= most);
-        let known = known.ok_or(CallError::Value {
-            what: "number of blocks",
-            value: count.into(),
-        })?;
+        let known =
+            known.ok_or(CallError::Value { what: "number of blocks", value: count.into() })?;
         if known > 0 {
             handles::check("v", v.cast_mut())?;
             // SAFETY: not NULL and aligned; the caller promises `count` blocks.
@@ -73,12 +71,7 @@ impl Message {
         let library = library()?;
         // SAFETY: the caller's promise.
         let registered = library.regions.get(unsafe { handles::at("reg", reg) }?)?;
-        Ok(Self {
-            library,
-            peer: buffer::rank(peer)?,
-            registered,
-            blocks: Vec::new(),
-        })
+        Ok(Self { library, peer: buffer::rank(peer)?, registered, blocks: Vec::new() })
     }
 
     /// The send.
@@ -89,10 +82,7 @@ impl Message {
     pub fn receive(&self) -> Result<OpenRequest, CallError> {
         let ranks = &self.library.ranks;
         let request = ranks.receive(self.peer, &self.registered.region, &self.blocks)?;
-        Ok(OpenRequest {
-            request,
-            has_completion: true,
-        })
+        Ok(OpenRequest { request, has_completion: true })
     }
 }
 
@@ -119,10 +109,7 @@ pub(crate) unsafe fn start(
 
 /// Sends by the CPU.
 pub(crate) fn send(message: &Message) -> Result<OpenRequest, CallError> {
-    Ok(OpenRequest {
-        request: message.library.ranks.start(&message.send())?,
-        has_completion: true,
-    })
+    Ok(OpenRequest { request: message.library.ranks.start(&message.send())?, has_completion: true })
 }
 
 /// Posts a receive.

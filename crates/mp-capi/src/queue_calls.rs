@@ -20,10 +20,7 @@ pub unsafe extern "C" fn mp_desc_queue_alloc(dq: *mut Handle) -> c_int {
     guard::call("mp_desc_queue_alloc", || {
         handles::check("dq", dq)?;
         let library = library()?;
-        let queue = Queue {
-            queue: library.ranks.descriptor_queue(),
-            unwaited: Vec::new(),
-        };
+        let queue = Queue { queue: library.ranks.descriptor_queue(), unwaited: Vec::new() };
         // SAFETY: checked; the caller promises that it is writable.
         unsafe { handles::put(dq, library.queues.add(Mutex::new(queue))) };
         Ok(())
@@ -209,9 +206,7 @@ pub unsafe extern "C" fn mp_desc_queue_post_on_stream(
         let stream = unsafe { ForeignStream::new(stream) };
         let posted = queue.queue.post(&library.ranks, &stream);
         for handle in queue.unwaited.drain(..) {
-            let _ = library
-                .requests
-                .remove(std::ptr::without_provenance_mut(handle));
+            let _ = library.requests.remove(std::ptr::without_provenance_mut(handle));
         }
         Ok(posted?)
     };

@@ -21,10 +21,8 @@ impl ForeignStream {
 
 impl Stream for ForeignStream {
     fn batch(&self, ops: &[MemOp]) -> Result<(), gpu::Error> {
-        let ops: Vec<MemOp<DevicePtr>> = ops
-            .iter()
-            .map(|op| op.clone().map(|word| word.address()))
-            .collect();
+        let ops: Vec<MemOp<DevicePtr>> =
+            ops.iter().map(|op| op.clone().map(|word| word.address())).collect();
         // SAFETY: a live stream. The words are those of queues, which stay allocated while a stream may access them (`Communicator`), or
         // the program's, which promises that.
         unsafe { foreign::batch(self.0, &ops) }

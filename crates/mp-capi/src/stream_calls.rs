@@ -29,10 +29,7 @@ unsafe fn send_on(
     if waits {
         ranks.wait_on(&stream, [&request])?;
     }
-    Ok(OpenRequest {
-        request,
-        has_completion: true,
-    })
+    Ok(OpenRequest { request, has_completion: true })
 }
 
 /// Sends when the stream reaches it, and makes the stream wait for the completion.

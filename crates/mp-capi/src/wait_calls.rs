@@ -58,10 +58,7 @@ pub(crate) fn wait_all(
 pub(crate) fn wait(library: &Library, handle: Handle) -> Result<(), CallError> {
     let open = library.requests.get(handle)?;
     let waited = library.ranks.wait_for(&open.request);
-    if !matches!(
-        waited,
-        Err(Error::NotPosted { .. } | Error::NoCompletion { .. })
-    ) {
+    if !matches!(waited, Err(Error::NotPosted { .. } | Error::NoCompletion { .. })) {
         let _ = library.requests.remove(handle);
     }
     waited?;
@@ -79,9 +76,7 @@ pub unsafe extern "C" fn mp_progress_all(count: u32, req: *mut Handle) -> c_int 
         let library = library()?;
         // SAFETY: the caller's promise.
         let handles = unsafe { handles::all("req", req, count as usize) }?;
-        let ended = handles
-            .into_iter()
-            .filter(|handle| has_ended(&library, *handle));
+        let ended = handles.into_iter().filter(|handle| has_ended(&library, *handle));
         Ok(c_int::try_from(ended.count()).unwrap_or(c_int::MAX))
     })
 }
@@ -188,10 +183,7 @@ pub(crate) fn condition(flags: c_int, value: u32, last: c_int) -> Result<Conditi
         abi::WAIT_AND => Compare::And,
         abi::WAIT_NOR if last == abi::WAIT_NOR => Compare::Nor,
         flags => {
-            return Err(CallError::Value {
-                what: "condition",
-                value: flags.into(),
-            });
+            return Err(CallError::Value { what: "condition", value: flags.into() });
         }
     };
     Ok(Condition { compare, value })

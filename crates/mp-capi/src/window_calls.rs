@@ -77,11 +77,7 @@ impl OneSided {
     ) -> Result<Self, CallError> {
         // SAFETY: the caller's promise.
         let handle = unsafe { handles::at("window", window) }?;
-        Ok(Self {
-            window: message.library.windows.get(handle)?,
-            message,
-            offset: offset as u64,
-        })
+        Ok(Self { window: message.library.windows.get(handle)?, message, offset: offset as u64 })
     }
 
     fn put(&self, flags: c_int) -> Result<Transfer<'_>, CallError> {
@@ -89,12 +85,7 @@ impl OneSided {
             let (what, value) = ("enum mp_put_flags", flags.into());
             return Err(CallError::Value { what, value });
         }
-        let Message {
-            peer,
-            registered,
-            blocks,
-            ..
-        } = &self.message;
+        let Message { peer, registered, blocks, .. } = &self.message;
         let mut put = Transfer::put(*peer, &self.window, self.offset, &registered.region, blocks);
         if flags & abi::PUT_INLINE != 0 {
             put = put.inline();
@@ -106,12 +97,7 @@ impl OneSided {
     }
 
     fn get(&self) -> Transfer<'_> {
-        let Message {
-            peer,
-            registered,
-            blocks,
-            ..
-        } = &self.message;
+        let Message { peer, registered, blocks, .. } = &self.message;
         Transfer::get(*peer, &self.window, self.offset, &registered.region, blocks)
     }
 
@@ -134,10 +120,7 @@ impl OneSided {
                 ranks.start_on(&stream, transfer)?
             }
         };
-        Ok(OpenRequest {
-            request,
-            has_completion,
-        })
+        Ok(OpenRequest { request, has_completion })
     }
 }
 
@@ -195,20 +178,7 @@ pub unsafe extern "C" fn mp_iput(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        put(
-            "mp_iput",
-            src,
-            size,
-            src_reg,
-            peer,
-            displ,
-            dst_window,
-            req,
-            flags,
-            By::Cpu,
-        )
-    }
+    unsafe { put("mp_iput", src, size, src_reg, peer, displ, dst_window, req, flags, By::Cpu) }
 }
 
 /// Starts a put when the stream reaches it.
@@ -231,20 +201,7 @@ pub unsafe extern "C" fn mp_iput_on_stream(
 ) -> c_int {
     let by = By::Stream(stream);
     // SAFETY: the caller's promise.
-    unsafe {
-        put(
-            "mp_iput_on_stream",
-            src,
-            size,
-            src_reg,
-            peer,
-            displ,
-            dst_window,
-            req,
-            flags,
-            by,
-        )
-    }
+    unsafe { put("mp_iput_on_stream", src, size, src_reg, peer, displ, dst_window, req, flags, by) }
 }
 
 /// Prepares a put.
@@ -265,20 +222,7 @@ pub unsafe extern "C" fn mp_put_prepare(
 ) -> c_int {
     let by = By::Prepared;
     // SAFETY: the caller's promise.
-    unsafe {
-        put(
-            "mp_put_prepare",
-            src,
-            size,
-            src_reg,
-            peer,
-            displ,
-            dst_window,
-            req,
-            flags,
-            by,
-        )
-    }
+    unsafe { put("mp_put_prepare", src, size, src_reg, peer, displ, dst_window, req, flags, by) }
 }
 
 /// Posts a prepared put.
@@ -356,19 +300,7 @@ pub unsafe extern "C" fn mp_iget(
     req: *mut Handle,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        get(
-            "mp_iget",
-            dst,
-            size,
-            dst_reg,
-            peer,
-            displ,
-            src_window,
-            req,
-            By::Cpu,
-        )
-    }
+    unsafe { get("mp_iget", dst, size, dst_reg, peer, displ, src_window, req, By::Cpu) }
 }
 
 /// Starts a get when the stream reaches it. libmp exports it without a declaration.
@@ -389,17 +321,5 @@ pub unsafe extern "C" fn mp_iget_on_stream(
 ) -> c_int {
     let by = By::Stream(stream);
     // SAFETY: the caller's promise.
-    unsafe {
-        get(
-            "mp_iget_on_stream",
-            dst,
-            size,
-            dst_reg,
-            peer,
-            displ,
-            src_window,
-            req,
-            by,
-        )
-    }
+    unsafe { get("mp_iget_on_stream", dst, size, dst_reg, peer, displ, src_window, req, by) }
 }

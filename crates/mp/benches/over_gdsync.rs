@@ -75,9 +75,7 @@ impl Direct {
             receive_completions: DEPTH,
             ..Request::default()
         };
-        let pairs = machine
-            .each_ref()
-            .map(|(hca, _)| hca.create(&request).expect("a queue pair"));
+        let pairs = machine.each_ref().map(|(hca, _)| hca.create(&request).expect("a queue pair"));
         let endpoints = [pairs[0].endpoint, pairs[1].endpoint];
         for (rank, (hca, _)) in machine.iter().enumerate() {
             hca.connect(endpoints[rank], endpoints[1 - rank], RetryPolicy::default())
@@ -87,11 +85,7 @@ impl Direct {
             let place = place(allocator);
             hca.register(&place, Access::ALL).expect("registered")
         });
-        Self {
-            pairs,
-            regions,
-            open: [0; 2],
-        }
+        Self { pairs, regions, open: [0; 2] }
     }
 
     fn wqe(&self, rank: usize) -> Wqe {
@@ -175,18 +169,13 @@ impl Ours {
         let threads = Local::ranks(2).into_iter().zip(machine.clone());
         let threads = threads.map(|(bootstrap, (hca, allocator))| {
             std::thread::spawn(move || {
-                let options = Options {
-                    depth: DEPTH,
-                    ..Options::default()
-                };
+                let options = Options { depth: DEPTH, ..Options::default() };
                 Communicator::connect(Box::new(bootstrap), hca, allocator, options)
                     .expect("a connection")
             })
         });
         let threads: Vec<_> = threads.collect();
-        let ranks = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("a rank"));
+        let ranks = threads.into_iter().map(|thread| thread.join().expect("a rank"));
         let ranks: Vec<Communicator> = ranks.collect();
         let register = |ranks: &Communicator| {
             let place = place(ranks.allocator());
@@ -292,10 +281,7 @@ fn main() {
     let argument = std::env::args().filter_map(|argument| argument.parse().ok());
     let blocks: usize = { argument }.next().unwrap_or(BLOCKS);
     for block in 0..=blocks {
-        for (position, way) in [&mut direct as &mut dyn Way, &mut ours]
-            .into_iter()
-            .enumerate()
-        {
+        for (position, way) in [&mut direct as &mut dyn Way, &mut ours].into_iter().enumerate() {
             ping_pong(way, &mut exchanges[position]);
             post(way, &stream, &gate, &mut posts[position]);
         }
@@ -306,10 +292,9 @@ fn main() {
     }
     let name = &allocator.gpu().device().name;
     let mut out = std::io::stdout();
-    for (what, [bare, own]) in [
-        ("message and answer", &mut exchanges),
-        ("posting a send on a stream", &mut posts),
-    ] {
+    for (what, [bare, own]) in
+        [("message and answer", &mut exchanges), ("posting a send on a stream", &mut posts)]
+    {
         let (bare, own) = (median(bare) * 1e6, median(own) * 1e6);
         let line = writeln!(
             out,

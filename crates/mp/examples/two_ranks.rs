@@ -20,10 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let timeout = Duration::from_secs(60);
     let mut ranks = bootstrap::from_environment(&|name| std::env::var(name).ok(), timeout)?;
     let allocator = Allocator::new(gpu, None);
-    let selection = Selection {
-        kind,
-        ..Selection::default()
-    };
+    let selection = Selection { kind, ..Selection::default() };
     let opened = selection.open(&mut *ranks, &allocator, timeout)?;
     let ranks = Communicator::connect(ranks, opened.hca, allocator, Options::default())?;
     let peer = 1 - ranks.rank();

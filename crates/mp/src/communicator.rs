@@ -101,12 +101,7 @@ impl Communicator {
         let connected = connections.connect(&tables, rank, options.retries);
         let monitor = connected.and_then(|()| connections.watch(report));
         let (monitor, _) = agree(&mut *bootstrap, timeout, monitor, |_| Vec::new())?;
-        let Connections {
-            settings,
-            peers,
-            words,
-            ended,
-        } = connections;
+        let Connections { settings, peers, words, ended } = connections;
         Ok(Self {
             monitor: Some(monitor),
             peers,
@@ -157,12 +152,7 @@ impl Communicator {
     /// [`Error::Queue`], with each memory path and why it failed.
     pub fn register(&self, place: &Place) -> Result<Region, Error> {
         let registered = self.settings.hca.register(place, Access::ALL)?;
-        Ok(Region::new(
-            self.settings.owner,
-            place.clone(),
-            registered,
-            None,
-        ))
+        Ok(Region::new(self.settings.owner, place.clone(), registered, None))
     }
 
     /// Registers a range of GPU memory. If the HCA cannot access it, it is staged through host memory if the options allow that.
@@ -199,11 +189,7 @@ impl Communicator {
         let host = host.map_err(gpu_failed("allocate host memory for staged messages"))?;
         let place = Place::host(host.clone());
         let registered = self.settings.hca.register(&place, Access::ALL)?;
-        let staged = Staged {
-            host,
-            device: memory.clone(),
-            start: range.start,
-        };
+        let staged = Staged { host, device: memory.clone(), start: range.start };
         let owner = self.settings.owner;
         Ok(Region::new(owner, place, registered, Some(staged)))
     }
@@ -220,10 +206,7 @@ impl Communicator {
         blocks: impl Into<Blocks<'a>>,
     ) -> Result<Request, Error> {
         let peer = self.peer(peer)?;
-        Ok(Request::receive(
-            peer,
-            peer.receive(region, blocks.into().as_slice())?,
-        ))
+        Ok(Request::receive(peer, peer.receive(region, blocks.into().as_slice())?))
     }
 
     /// Starts a transfer by the CPU. If streams or kernels have transfers to the same peer that are not started, it follows them.
@@ -269,14 +252,10 @@ impl Communicator {
         requests: impl IntoIterator<Item = &'r Request>,
     ) -> Result<(), Error> {
         let mut batch = Batch::new(stream, self.settings.can);
-        let added = requests
-            .into_iter()
-            .try_for_each(|request| match request.is_receive() {
-                true => Err(Error::Posted {
-                    request: request.number(),
-                }),
-                false => request.peer.post(request.number(), &mut batch),
-            });
+        let added = requests.into_iter().try_for_each(|request| match request.is_receive() {
+            true => Err(Error::Posted { request: request.number() }),
+            false => request.peer.post(request.number(), &mut batch),
+        });
         let flushed = batch.flush();
         added.and(flushed)
     }
@@ -335,9 +314,7 @@ impl Communicator {
         let mut batch = Batch::new(stream, self.settings.can);
         let wait = self.words.take(word, condition)?;
         let added = self.words.add(&wait, &mut batch);
-        added
-            .and_then(|()| batch.flush())
-            .inspect_err(|_| self.words.abandon(&wait))
+        added.and_then(|()| batch.flush()).inspect_err(|_| self.words.abandon(&wait))
     }
 
     /// An empty descriptor queue.
@@ -353,17 +330,14 @@ impl Communicator {
     /// On every rank if one fails. [`Error::Staged`], [`Error::NotRegistered`], [`Error::Bootstrap`].
     pub fn window(&self, region: &Region) -> Result<Window, Error> {
         let usable = match region.is_staged() {
-            true => Err(Error::Staged {
-                used: "part of a window",
-            }),
+            true => Err(Error::Staged { used: "part of a window" }),
             false => region.check(self.settings.owner),
         };
         let encode = |(): &()| Remote::of(region).encode().to_vec();
         let (_, parts) = agree(&mut **self.bootstrap(), self.timeout(), usable, encode)?;
         let remotes = parts.into_iter().zip(0..).map(|(part, rank)| {
-            let part = part
-                .first_chunk::<{ Remote::ENCODED }>()
-                .filter(|_| part.len() == Remote::ENCODED);
+            let part =
+                part.first_chunk::<{ Remote::ENCODED }>().filter(|_| part.len() == Remote::ENCODED);
             let part = part.ok_or_else(|| Error::OtherRank {
                 rank,
                 why: "it sent a malformed part of a window".to_owned(),
@@ -408,11 +382,7 @@ impl Communicator {
 
     pub(crate) fn ended_descriptor(&self) -> WaitDescriptor {
         let at = self.ended.device_address();
-        WaitDescriptor {
-            compare: Compare::Eq,
-            word: (at, 0),
-            flag: (at.offset(4), 0),
-        }
+        WaitDescriptor { compare: Compare::Eq, word: (at, 0), flag: (at.offset(4), 0) }
     }
 
     fn peer(&self, rank: u32) -> Result<&Arc<Peer>, Error> {
@@ -424,9 +394,7 @@ impl Communicator {
     }
 
     fn bootstrap(&self) -> MutexGuard<'_, Box<dyn Bootstrap>> {
-        self.bootstrap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -113,13 +113,8 @@ impl Connections {
             let (_, endpoint) = line.ok_or(Error::NotMutual { peer, rank })?;
             let endpoint = endpoint.parse();
             let endpoint = endpoint.map_err(|source| Error::Endpoint { peer, source })?;
-            let policy = RetryPolicy {
-                retries,
-                ..RetryPolicy::default()
-            };
-            self.settings
-                .hca
-                .connect(connection.endpoint(), endpoint, policy)?;
+            let policy = RetryPolicy { retries, ..RetryPolicy::default() };
+            self.settings.hca.connect(connection.endpoint(), endpoint, policy)?;
         }
         Ok(())
     }
@@ -127,13 +122,7 @@ impl Connections {
     pub fn watch(&self, report: Report) -> Result<Monitor, Error> {
         let peers = self.peers.values().cloned().collect();
         let bell = Arc::clone(&self.settings.bell);
-        Monitor::start(
-            peers,
-            Arc::clone(&self.words),
-            bell,
-            self.settings.timeout,
-            report,
-        )
+        Monitor::start(peers, Arc::clone(&self.words), bell, self.settings.timeout, report)
     }
 }
 

@@ -157,10 +157,8 @@ impl Communicator {
         if request.is_receive() {
             return Err(Error::Posted { request: number });
         }
-        let mut descriptor = SendDescriptor {
-            record: (DevicePtr::new(0), 0),
-            doorbell: (DevicePtr::new(0), 0),
-        };
+        let mut descriptor =
+            SendDescriptor { record: (DevicePtr::new(0), 0), doorbell: (DevicePtr::new(0), 0) };
         for op in request.peer.expose(number)? {
             match op {
                 MemOp::Write32 { at, value } => descriptor.record = (at.device_address(), value),
@@ -178,9 +176,7 @@ impl Communicator {
     ///
     /// [`Error::NotPosted`], [`Error::NoCompletion`], [`Error::Waited`], [`Error::Staged`]; the failure of a request that has failed.
     pub fn wait_descriptor(&self, request: &Request) -> Result<WaitDescriptor, Error> {
-        let wait = request
-            .peer
-            .expose_wait(request.direction, request.number())?;
+        let wait = request.peer.expose_wait(request.direction, request.number())?;
         let Some(wait) = wait else {
             return Ok(self.ended_descriptor());
         };

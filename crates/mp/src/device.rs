@@ -103,9 +103,9 @@ impl Selection {
             None => Ok((Some(text), 1)),
             Some((name, port)) => match port.parse() {
                 Ok(port) => Ok((Some(name), port)),
-                Err(_) => Err(no_device(format!(
-                    "invalid device {text:?}: expected NAME or NAME:PORT"
-                ))),
+                Err(_) => {
+                    Err(no_device(format!("invalid device {text:?}: expected NAME or NAME:PORT")))
+                }
             },
         }
     }
@@ -113,11 +113,7 @@ impl Selection {
     fn open_one(&self, name: &str, number: u8, allocator: &Allocator) -> Result<Opened, Error> {
         let context = Context::open(name);
         let context = context.map_err(|error| no_device(gpu::sentence(&error)))?;
-        let options = Port {
-            port: number,
-            gid_index: self.gid_index,
-            ..Port::default()
-        };
+        let options = Port { port: number, gid_index: self.gid_index, ..Port::default() };
         let mut fallback = None;
         let is_driven = match self.kind {
             HcaKind::Auto => context.is_mlx5(),
@@ -158,17 +154,10 @@ fn candidates<'a>(names: &'a [String], wanted: Option<&str>) -> Vec<&'a str> {
     let Some(wanted) = wanted else {
         return names.iter().map(String::as_str).collect();
     };
-    let exact: Vec<&str> = names
-        .iter()
-        .filter(|name| *name == wanted)
-        .map(String::as_str)
-        .collect();
+    let exact: Vec<&str> =
+        names.iter().filter(|name| *name == wanted).map(String::as_str).collect();
     match exact.is_empty() {
-        true => names
-            .iter()
-            .filter(|name| name.contains(wanted))
-            .map(String::as_str)
-            .collect(),
+        true => names.iter().filter(|name| name.contains(wanted)).map(String::as_str).collect(),
         false => exact,
     }
 }
@@ -191,14 +180,8 @@ mod tests {
         assert!(candidates(&names, Some("hfi")).is_empty());
         let wanted = |device: &str| {
             let device = Some(device.to_owned());
-            let selection = Selection {
-                device,
-                ..Selection::default()
-            };
-            selection
-                .wanted()
-                .map(|(name, port)| (name.map(str::to_owned), port))
-                .ok()
+            let selection = Selection { device, ..Selection::default() };
+            selection.wanted().map(|(name, port)| (name.map(str::to_owned), port)).ok()
         };
         assert_eq!(wanted("rxe0"), Some((Some("rxe0".to_owned()), 1)));
         assert_eq!(wanted("rxe0:2"), Some((Some("rxe0".to_owned()), 2)));

@@ -82,18 +82,11 @@ impl Monitor {
                     report(&words);
                 }
                 let is_deferred = peers.iter().any(|peer| peer.is_deferred());
-                next = if is_rung || is_deferred {
-                    SOON
-                } else {
-                    interval
-                };
+                next = if is_rung || is_deferred { SOON } else { interval };
             }
         };
         let thread = std::thread::Builder::new().name("mp monitor".to_owned());
-        Ok(Self {
-            bell,
-            thread: Some(thread.spawn(serve).map_err(Error::Thread)?),
-        })
+        Ok(Self { bell, thread: Some(thread.spawn(serve).map_err(Error::Thread)?) })
     }
 }
 

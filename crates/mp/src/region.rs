@@ -119,19 +119,14 @@ impl Region {
     pub(crate) fn inside(&self, range: &Range<usize>) -> Result<(), Error> {
         match range.start <= range.end && range.end <= self.len() {
             true => Ok(()),
-            false => Err(Error::Range {
-                offset: range.start,
-                bytes: range.len(),
-                available: self.len(),
-            }),
+            false => {
+                Err(Error::Range { offset: range.start, bytes: range.len(), available: self.len() })
+            }
         }
     }
 
     fn registered(&self) -> MutexGuard<'_, Option<MemoryRegion>> {
-        self.0
-            .registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,21 +18,11 @@ pub struct Request {
 
 impl Request {
     pub(crate) fn send(peer: &Arc<Peer>, number: u64) -> Self {
-        Self {
-            peer: Arc::clone(peer),
-            direction: Direction::Sends,
-            number,
-            is_over: false,
-        }
+        Self { peer: Arc::clone(peer), direction: Direction::Sends, number, is_over: false }
     }
 
     pub(crate) fn receive(peer: &Arc<Peer>, number: u64) -> Self {
-        Self {
-            peer: Arc::clone(peer),
-            direction: Direction::Receives,
-            number,
-            is_over: false,
-        }
+        Self { peer: Arc::clone(peer), direction: Direction::Receives, number, is_over: false }
     }
 
     /// Its number among the requests of its peer, which error messages name.

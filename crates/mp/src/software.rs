@@ -38,10 +38,7 @@ impl Software {
         allocator: Allocator,
         timeout: Duration,
     ) -> Result<Arc<Self>, Error> {
-        let options = socket::Options {
-            timeout,
-            ..socket::Options::default()
-        };
+        let options = socket::Options { timeout, ..socket::Options::default() };
         let (rank, size) = (bootstrap.rank(), bootstrap.size());
         let ready = lid(rank).and_then(|lid| {
             let hca = SimHca::with_lid(allocator, lid)?;

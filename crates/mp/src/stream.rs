@@ -93,11 +93,7 @@ pub(crate) struct Batch<'s> {
 
 impl<'s> Batch<'s> {
     pub fn new(stream: &'s dyn Stream, can: StreamCapabilities) -> Self {
-        Self {
-            stream,
-            can,
-            ops: Vec::new(),
-        }
+        Self { stream, can, ops: Vec::new() }
     }
 
     /// Adds the operations of a queue.
@@ -120,12 +116,7 @@ impl<'s> Batch<'s> {
     pub fn wait(&mut self, place: &Place, condition: Condition) -> Result<(), Error> {
         let Condition { compare, value } = condition;
         let (at, flush) = (place.word(0, 4)?, true);
-        self.ops.push(MemOp::Wait32 {
-            at,
-            value,
-            compare,
-            flush,
-        });
+        self.ops.push(MemOp::Wait32 { at, value, compare, flush });
         Ok(())
     }
 
@@ -142,9 +133,7 @@ impl<'s> Batch<'s> {
     pub fn download(&mut self, staged: &Staged, offset: usize, bytes: usize) -> Result<(), Error> {
         self.flush()?;
         let from = staged.start + offset;
-        let copied = self
-            .stream
-            .download(&staged.host, offset, &staged.device, from, bytes);
+        let copied = self.stream.download(&staged.host, offset, &staged.device, from, bytes);
         copied.map_err(gpu_failed("copy staged memory on a stream"))
     }
 
@@ -152,9 +141,7 @@ impl<'s> Batch<'s> {
     pub fn upload(&mut self, staged: &Staged, offset: usize, bytes: usize) -> Result<(), Error> {
         self.flush()?;
         let to = staged.start + offset;
-        let copied = self
-            .stream
-            .upload(&staged.device, to, &staged.host, offset, bytes);
+        let copied = self.stream.upload(&staged.device, to, &staged.host, offset, bytes);
         copied.map_err(gpu_failed("copy staged memory on a stream"))
     }
 }

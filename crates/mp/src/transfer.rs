@@ -30,10 +30,7 @@ impl From<Range<usize>> for Blocks<'_> {
 
 impl<'a> From<&'a [Range<usize>]> for Blocks<'a> {
     fn from(ranges: &'a [Range<usize>]) -> Self {
-        Self {
-            one: [const { 0..0 }],
-            many: Some(ranges),
-        }
+        Self { one: [const { 0..0 }], many: Some(ranges) }
     }
 }
 
@@ -70,14 +67,7 @@ enum Target<'a> {
 
 impl<'a> Transfer<'a> {
     fn new(peer: u32, region: &'a Region, blocks: Blocks<'a>, target: Target<'a>) -> Self {
-        Self {
-            peer,
-            region,
-            blocks,
-            target,
-            is_inline: false,
-            has_completion: true,
-        }
+        Self { peer, region, blocks, target, is_inline: false, has_completion: true }
     }
 
     /// Sends the concatenated blocks to a receive of the peer.
@@ -188,9 +178,6 @@ pub(crate) fn bytes_of(blocks: &[Range<usize>]) -> Result<u64, Error> {
     let bytes = lengths.fold(0, u64::saturating_add);
     match blocks.len() <= MOST_BLOCKS && bytes <= MOST_BYTES {
         true => Ok(bytes),
-        false => Err(Error::TooLarge {
-            blocks: blocks.len(),
-            bytes,
-        }),
+        false => Err(Error::TooLarge { blocks: blocks.len(), bytes }),
     }
 }

@@ -28,11 +28,7 @@ impl Remote {
     pub fn of(region: &Region) -> Self {
         let (address, key) = region.remote();
         let bytes = region.len() as u64;
-        Self {
-            address,
-            key,
-            bytes,
-        }
+        Self { address, key, bytes }
     }
 
     pub fn encode(self) -> [u8; Self::ENCODED] {
@@ -48,11 +44,7 @@ impl Remote {
             let bytes = encoded.get(at..).and_then(|bytes| bytes.first_chunk());
             bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes))
         };
-        Self {
-            address: long(0),
-            key: (long(8) >> 32) as u32,
-            bytes: long(12),
-        }
+        Self { address: long(0), key: (long(8) >> 32) as u32, bytes: long(12) }
     }
 }
 
@@ -86,17 +78,9 @@ impl Window {
         let end = offset.checked_add(bytes);
         if end.is_none_or(|end| end > remote.bytes) {
             let available = remote.bytes;
-            return Err(Error::Window {
-                peer,
-                offset,
-                bytes,
-                available,
-            });
+            return Err(Error::Window { peer, offset, bytes, available });
         }
-        Ok(RemoteAddress {
-            address: remote.address.wrapping_add(offset),
-            key: remote.key,
-        })
+        Ok(RemoteAddress { address: remote.address.wrapping_add(offset), key: remote.key })
     }
 }
 

@@ -50,11 +50,7 @@ impl Condition {
             }
             let waited = start.elapsed();
             if waited >= timeout {
-                return Err(Error::Word {
-                    condition: self.to_string(),
-                    seen,
-                    timeout,
-                });
+                return Err(Error::Word { condition: self.to_string(), seen, timeout });
             }
             pause(waited);
         }
@@ -92,11 +88,7 @@ impl Words {
 
     pub fn new(busy: Place, timeout: Duration) -> Self {
         let open = Mutex::default();
-        Self {
-            busy,
-            open,
-            timeout,
-        }
+        Self { busy, open, timeout }
     }
 
     /// Reserves a wait.
@@ -117,11 +109,7 @@ impl Words {
             deadline: None,
             is_reported: false,
         });
-        Ok(WordWait {
-            slot,
-            word: word.clone(),
-            condition,
-        })
+        Ok(WordWait { slot, word: word.clone(), condition })
     }
 
     /// Adds a wait to a batch, and starts its time.

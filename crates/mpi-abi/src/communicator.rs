@@ -28,13 +28,9 @@ impl Communicator {
         }
         let (mut rank, mut size) = (0, 0);
         // SAFETY: the caller's promise.
-        check("MPI_Comm_rank", unsafe {
-            (mpi.0.comm_rank)(handle, &raw mut rank)
-        })?;
+        check("MPI_Comm_rank", unsafe { (mpi.0.comm_rank)(handle, &raw mut rank) })?;
         // SAFETY: as above.
-        check("MPI_Comm_size", unsafe {
-            (mpi.0.comm_size)(handle, &raw mut size)
-        })?;
+        check("MPI_Comm_size", unsafe { (mpi.0.comm_size)(handle, &raw mut size) })?;
         Ok(Self {
             mpi,
             handle,
@@ -75,10 +71,8 @@ impl Communicator {
             u32::try_from(bytes.len()).map_err(|_| Error::Length { bytes: bytes.len() })?;
         let lengths = self.gather_equal(length.to_ne_bytes().to_vec(), timeout)?;
         let (lengths, _) = lengths.as_chunks::<4>();
-        let lengths: Vec<usize> = lengths
-            .iter()
-            .map(|length| u32::from_ne_bytes(*length) as usize)
-            .collect();
+        let lengths: Vec<usize> =
+            lengths.iter().map(|length| u32::from_ne_bytes(*length) as usize).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         if longest == 0 {
             return Ok(vec![Vec::new(); self.size as usize]);
@@ -87,9 +81,7 @@ impl Communicator {
         padded.resize(longest, 0);
         let all = self.gather_equal(padded, timeout)?;
         let parts = all.chunks(longest).zip(lengths);
-        Ok(parts
-            .map(|(part, length)| part[..length].to_vec())
-            .collect())
+        Ok(parts.map(|(part, length)| part[..length].to_vec()).collect())
     }
 
     /// Gathers as many bytes from each rank.
@@ -137,10 +129,7 @@ impl Communicator {
         }
         // MPI may still write them.
         std::mem::forget((own, all));
-        Err(Error::TimedOut {
-            function: NAME,
-            timeout,
-        })
+        Err(Error::TimedOut { function: NAME, timeout })
     }
 
     pub(crate) fn arguments(&self, bytes: usize, rank: u32) -> Result<(c_int, c_int), Error> {

@@ -201,10 +201,7 @@ impl Mpi {
         if let Some(query) = self.0.query_cuda {
             // SAFETY: MPI is initialized; the function has no arguments.
             let supported = unsafe { query() } == 1;
-            return Ok(Some(CudaSupport {
-                function: "MPIX_Query_cuda_support",
-                supported,
-            }));
+            return Ok(Some(CudaSupport { function: "MPIX_Query_cuda_support", supported }));
         }
         let Some(query) = self.0.query_gpu else {
             return Ok(None);
@@ -212,10 +209,7 @@ impl Mpi {
         let (function, mut answer) = ("MPIX_GPU_query_support", 0);
         // SAFETY: MPI is initialized; the pointer is valid for the write.
         check(function, unsafe { query(CUDA, &raw mut answer) })?;
-        Ok(Some(CudaSupport {
-            function,
-            supported: answer != 0,
-        }))
+        Ok(Some(CudaSupport { function, supported: answer != 0 }))
     }
 
     /// Lets errors of a communicator of this process be returned instead of ending it.
@@ -317,10 +311,7 @@ impl Mpi {
         // SAFETY: the caller's promise.
         let code = unsafe { (self.0.type_size)(self.handle(raw), &raw mut size) };
         check("MPI_Type_size", code)?;
-        usize::try_from(size).map_err(|_| Error::Failed {
-            function: "MPI_Type_size",
-            code: size,
-        })
+        usize::try_from(size).map_err(|_| Error::Failed { function: "MPI_Type_size", code: size })
     }
 
     fn handle(&self, raw: *mut c_void) -> Handle {
@@ -368,9 +359,8 @@ impl Functions {
         let version = version(find!(library, "MPI_Get_library_version", Version));
         let open_mpi = |name| symbol(library, name).expose_provenance();
         let (world, byte) = (open_mpi(c"ompi_mpi_comm_world"), open_mpi(c"ompi_mpi_byte"));
-        let is_mpich = ["MPICH", "Intel(R) MPI", "MVAPICH"]
-            .iter()
-            .any(|name| version.contains(name));
+        let is_mpich =
+            ["MPICH", "Intel(R) MPI", "MVAPICH"].iter().any(|name| version.contains(name));
         let (abi, world, byte, no_status) = match (world, byte) {
             (1.., 1..) => (Abi::OpenMpi, world, byte, 0),
             _ if is_mpich => (Abi::Mpich, MPICH_WORLD, MPICH_BYTE, MPICH_NO_STATUS),

@@ -88,10 +88,7 @@ impl Communicator {
         (offset, bytes): (usize, usize),
         rank: u32,
     ) -> Result<Request, Error> {
-        if offset
-            .checked_add(bytes)
-            .is_none_or(|end| end > memory.len())
-        {
+        if offset.checked_add(bytes).is_none_or(|end| end > memory.len()) {
             return Err(Error::Range { offset, bytes });
         }
         let (count, rank) = self.arguments(bytes, rank)?;
@@ -99,21 +96,9 @@ impl Communicator {
         let mut handle = 0;
         // SAFETY: the range is within the memory, which the request keeps until MPI is done with it.
         check(name, unsafe {
-            start(
-                address,
-                count,
-                self.mpi.0.byte,
-                rank,
-                0,
-                self.handle,
-                &raw mut handle,
-            )
+            start(address, count, self.mpi.0.byte, rank, 0, self.handle, &raw mut handle)
         })?;
-        Ok(Request {
-            mpi: self.mpi,
-            handle,
-            memory: Some(memory.clone()),
-        })
+        Ok(Request { mpi: self.mpi, handle, memory: Some(memory.clone()) })
     }
 }
 

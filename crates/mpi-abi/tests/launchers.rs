@@ -26,9 +26,7 @@ fn run(launcher: &str, abi: &str) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let ranks = text
-        .lines()
-        .filter(|line| line.contains(&format!("of 3: {abi}")));
+    let ranks = text.lines().filter(|line| line.contains(&format!("of 3: {abi}")));
     assert_eq!(ranks.count(), 3, "{text}{errors}");
 }
 
@@ -48,10 +46,7 @@ fn mpich() {
 fn names_file_that_cannot_be_loaded() {
     let error = Mpi::open_file("/nowhere/libmpi.so".as_ref()).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.starts_with("cannot load /nowhere/libmpi.so: "),
-        "{text}"
-    );
+    assert!(text.starts_with("cannot load /nowhere/libmpi.so: "), "{text}");
     let libc = Mpi::open_file("libc.so.6".as_ref()).unwrap_err();
     assert_eq!(libc, Error::Missing("MPI_Get_library_version"));
 }

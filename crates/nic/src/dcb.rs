@@ -34,10 +34,7 @@ pub mod layout {
         ("offsetof(struct ieee_pfc, pfc_cap)", super::PFC_CAPABLE),
         ("offsetof(struct ieee_pfc, pfc_en)", super::PFC_ENABLED),
         ("offsetof(struct ieee_pfc, requests)", super::PFC_REQUESTS),
-        (
-            "offsetof(struct ieee_pfc, indications)",
-            super::PFC_INDICATIONS,
-        ),
+        ("offsetof(struct ieee_pfc, indications)", super::PFC_INDICATIONS),
         ("offsetof(struct ieee_ets, prio_tc)", super::ETS_CLASSES),
         ("offsetof(struct dcb_app, selector)", 0),
         ("offsetof(struct dcb_app, priority)", 1),
@@ -121,19 +118,13 @@ fn parse(answer: &[u8]) -> Dcb {
     let table = attributes(find(&inner, APP_TABLE).unwrap_or_default());
     let trust = find(&inner, TRUST_TABLE).map(|table| {
         let entries = attributes(table);
-        entries
-            .iter()
-            .filter_map(|(_, value)| value.first().copied())
-            .collect()
+        entries.iter().filter_map(|(_, value)| value.first().copied()).collect()
     });
     Dcb {
         dcbx: find(&outer, DCBX).and_then(|value| value.first().copied()),
         pfc: find(&inner, PFC).and_then(pfc),
-        classes: find(&inner, ETS).and_then(|ets| {
-            ets.get(ETS_CLASSES..ETS_CLASSES + PRIORITIES)?
-                .try_into()
-                .ok()
-        }),
+        classes: find(&inner, ETS)
+            .and_then(|ets| ets.get(ETS_CLASSES..ETS_CLASSES + PRIORITIES)?.try_into().ok()),
         apps: table
             .iter()
             .filter(|(kind, _)| *kind == APP)
@@ -161,11 +152,7 @@ fn pfc(bytes: &[u8]) -> Option<Pfc> {
 }
 
 fn app(bytes: &[u8]) -> Option<App> {
-    Some(App {
-        selector: *bytes.first()?,
-        priority: *bytes.get(1)?,
-        protocol: u16_at(bytes, 2)?,
-    })
+    Some(App { selector: *bytes.first()?, priority: *bytes.get(1)?, protocol: u16_at(bytes, 2)? })
 }
 
 #[cfg(test)]
@@ -187,12 +174,8 @@ mod tests {
             attribute(APP_TABLE, &attribute(APP, &app)),
             attribute(TRUST_TABLE, &attribute(APP, &[5])),
         ];
-        [
-            attribute(IFNAME, b"eth0\0"),
-            attribute(IEEE, &inner.concat()),
-            attribute(DCBX, &[8]),
-        ]
-        .concat()
+        [attribute(IFNAME, b"eth0\0"), attribute(IEEE, &inner.concat()), attribute(DCBX, &[8])]
+            .concat()
     }
 
     #[test]
@@ -200,19 +183,9 @@ mod tests {
         let found = parse(&answer());
         let pfc = found.pfc.expect("PFC");
         assert_eq!((pfc.most, pfc.enabled), (8, 8));
-        assert_eq!(
-            (pfc.requests[3], pfc.indications[3], pfc.requests[0]),
-            (17, 4, 0)
-        );
+        assert_eq!((pfc.requests[3], pfc.indications[3], pfc.requests[0]), (17, 4, 0));
         assert_eq!(found.classes, Some([1, 0, 2, 3, 4, 5, 6, 7]));
-        assert_eq!(
-            found.apps,
-            [App {
-                selector: APP_DSCP,
-                protocol: 26,
-                priority: 3
-            }]
-        );
+        assert_eq!(found.apps, [App { selector: APP_DSCP, protocol: 26, priority: 3 }]);
         assert_eq!((found.trust, found.dcbx), (Some(vec![5]), Some(8)));
     }
 
@@ -234,9 +207,7 @@ mod tests {
             let error = dcb(interface).expect_err(interface);
             let known = [libc::EOPNOTSUPP, libc::ENODEV, libc::EINVAL];
             assert!(
-                error
-                    .raw_os_error()
-                    .is_some_and(|errno| known.contains(&errno)),
+                error.raw_os_error().is_some_and(|errno| known.contains(&errno)),
                 "{interface}: {error:?}"
             );
         }

@@ -87,10 +87,7 @@ pub fn pause(interface: &str) -> io::Result<Pause> {
     put(&mut answer, [GET_PAUSE, 0]);
     ioctl(interface, &mut answer)?;
     let [receives, sends] = halves(answer[1]);
-    Ok(Pause {
-        receives: receives != 0,
-        sends: sends != 0,
-    })
+    Ok(Pause { receives: receives != 0, sends: sends != 0 })
 }
 
 /// Text up to its NUL.
@@ -108,10 +105,7 @@ fn put(answer: &mut [u64], [first, second]: [u32; 2]) {
 /// The two 32-bit numbers in a word.
 fn halves(word: u64) -> [u32; 2] {
     let b = word.to_ne_bytes();
-    [
-        u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
-        u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
-    ]
+    [u32::from_ne_bytes([b[0], b[1], b[2], b[3]]), u32::from_ne_bytes([b[4], b[5], b[6], b[7]])]
 }
 
 /// `SIOCETHTOOL` with a command and room for its answer: 64-bit words, which every structure of linux/ethtool.h is aligned to.
@@ -119,19 +113,13 @@ fn ioctl(interface: &str, answer: &mut [u64]) -> io::Result<()> {
     let name = checked(interface)?;
     let mut request = libc::ifreq {
         ifr_name: [0; crate::NAME],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_data: answer.as_mut_ptr().cast::<c_char>(),
-        },
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast::<c_char>() },
     };
     for (place, byte) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
         *place = c_char::from_ne_bytes([*byte]);
     }
-    let socket: OwnedFd = socket_with(
-        AddressFamily::INET,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket: OwnedFd =
+        socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: the request names an interface and points to memory that outlives the call. The kernel writes the structure of the command,
     // and as many names or values as the driver has; callers leave room for 65,536 more than it had a moment before.
     match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } {

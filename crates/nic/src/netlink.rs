@@ -113,18 +113,11 @@ mod tests {
 
     #[test]
     fn attributes_round_trip_and_break_off() {
-        let bytes = [
-            attribute(1, b"eth0\0"),
-            attribute(13 | 0x8000, &attribute(2, &[7])),
-        ]
-        .concat();
+        let bytes = [attribute(1, b"eth0\0"), attribute(13 | 0x8000, &attribute(2, &[7]))].concat();
         assert_eq!(bytes.len(), 12 + 12);
         let outer = attributes(&bytes);
         assert_eq!(outer[0], (1, &b"eth0\0"[..]));
-        assert_eq!(
-            attributes(find(&outer, 13).expect("it is there")),
-            [(2, &[7][..])]
-        );
+        assert_eq!(attributes(find(&outer, 13).expect("it is there")), [(2, &[7][..])]);
         assert_eq!(find(&outer, 2), None);
         for broken in [&bytes[..3], &[3, 0, 1, 0], &[200, 0, 1, 0, 9]] {
             assert!(attributes(broken).is_empty(), "{broken:?}");
@@ -136,26 +129,14 @@ mod tests {
     #[test]
     fn errors_and_short_messages() {
         let message = |length: u32, kind: u16, payload: &[u8]| {
-            [
-                &length.to_ne_bytes()[..],
-                &kind.to_ne_bytes(),
-                &[0; 10],
-                payload,
-            ]
-            .concat()
+            [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], payload].concat()
         };
         let error = payload_of(&message(20, ERROR, &(-95_i32).to_ne_bytes()));
         assert_eq!(error.expect_err("an error").raw_os_error(), Some(95));
-        assert_eq!(
-            payload_of(&message(18, 78, &[1, 2])).expect("a payload"),
-            [1, 2]
-        );
-        for broken in [
-            message(99, 78, &[]),
-            message(3, 78, &[]),
-            vec![1, 2],
-            message(18, ERROR, &[1, 2]),
-        ] {
+        assert_eq!(payload_of(&message(18, 78, &[1, 2])).expect("a payload"), [1, 2]);
+        for broken in
+            [message(99, 78, &[]), message(3, 78, &[]), vec![1, 2], message(18, ERROR, &[1, 2])]
+        {
             let error = payload_of(&broken).expect_err("too short");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         }

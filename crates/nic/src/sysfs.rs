@@ -20,13 +20,8 @@ pub fn ports(root: &Path) -> Vec<(String, u32)> {
     let class = root.join("sys/class/infiniband");
     let of_device = |device: String| {
         let numbers = names(&class.join(&device).join("ports"));
-        let numbers: Vec<u32> = numbers
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect();
-        numbers
-            .into_iter()
-            .map(move |number| (device.clone(), number))
+        let numbers: Vec<u32> = numbers.iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.into_iter().map(move |number| (device.clone(), number))
     };
     names(&class).into_iter().flat_map(of_device).collect()
 }
@@ -94,23 +89,14 @@ impl Port<'_> {
     #[must_use]
     pub fn functions(&self) -> Vec<String> {
         let path = fs::canonicalize(self.device().join("device")).unwrap_or_default();
-        let names = path
-            .components()
-            .filter_map(|part| part.as_os_str().to_str());
-        names
-            .filter(|name| is_function(name))
-            .map(str::to_owned)
-            .collect()
+        let names = path.components().filter_map(|part| part.as_os_str().to_str());
+        names.filter(|name| is_function(name)).map(str::to_owned).collect()
     }
 
     /// The network interfaces of the port: those of its addresses, and its function's.
     #[must_use]
     pub fn interfaces(&self) -> Vec<String> {
-        let text = |path: PathBuf| {
-            fs::read_to_string(path)
-                .ok()
-                .map(|text| text.trim().to_owned())
-        };
+        let text = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let gids = self.directory().join("gid_attrs/ndevs");
         let of_gids = (0..GIDS).filter_map(|index| text(gids.join(index.to_string())));
         let of_software = text(self.device().join("parent"));
@@ -172,10 +158,7 @@ fn numbers(directory: &Path) -> BTreeMap<String, u64> {
         let text = fs::read_to_string(entry.path()).ok()?;
         Some((name, text.trim().parse().ok()?))
     };
-    entries
-        .take(MOST)
-        .filter_map(|entry| number(entry.ok()?))
-        .collect()
+    entries.take(MOST).filter_map(|entry| number(entry.ok()?)).collect()
 }
 
 #[cfg(test)]
@@ -193,11 +176,7 @@ mod tests {
     fn counters_of_ports() {
         let root = tempfile::tempdir().expect("a directory");
         let root = root.path();
-        let port = Port {
-            root,
-            device: "mlx5_0",
-            number: 1,
-        };
+        let port = Port { root, device: "mlx5_0", number: 1 };
         assert!(port.counters().is_empty() && port.interfaces().is_empty());
         let base = "sys/class/infiniband/mlx5_0/ports/1";
         for (path, text) in [
@@ -213,19 +192,10 @@ mod tests {
             write(root, &format!("{base}/{path}"), text);
         }
         // Of the device: its port has its own.
-        write(
-            root,
-            "sys/class/infiniband/mlx5_0/hw_counters/out_of_sequence",
-            "99\n",
-        );
-        let expected = [
-            ("out_of_sequence", 12),
-            ("port_xmit_wait", u64::MAX),
-            ("symbol_error", 0),
-        ];
-        let expected: BTreeMap<String, u64> = expected
-            .map(|(name, value)| (name.to_owned(), value))
-            .into();
+        write(root, "sys/class/infiniband/mlx5_0/hw_counters/out_of_sequence", "99\n");
+        let expected = [("out_of_sequence", 12), ("port_xmit_wait", u64::MAX), ("symbol_error", 0)];
+        let expected: BTreeMap<String, u64> =
+            expected.map(|(name, value)| (name.to_owned(), value)).into();
         assert_eq!(port.counters(), expected);
         assert_eq!(port.interfaces(), ["eth0", "eth0.5"]);
         // Interfaces of the function, of which the second belongs to another port.
@@ -246,19 +216,9 @@ mod tests {
         );
         let reading = port.reading(&port.functions());
         assert_eq!(reading["mlx5_0:1"]["out_of_sequence"], 12);
-        assert_eq!(
-            reading["0000:04:00.0"],
-            [("nonfatal.UnsupReq".to_owned(), 2)].into()
-        );
-        write(
-            root,
-            "sys/class/infiniband/efa_0/hw_counters/rx_drops",
-            "5\n",
-        );
-        let efa = Port {
-            device: "efa_0",
-            ..port
-        };
+        assert_eq!(reading["0000:04:00.0"], [("nonfatal.UnsupReq".to_owned(), 2)].into());
+        write(root, "sys/class/infiniband/efa_0/hw_counters/rx_drops", "5\n");
+        let efa = Port { device: "efa_0", ..port };
         assert_eq!(efa.counters(), [("rx_drops".to_owned(), 5)].into());
     }
 
@@ -272,23 +232,10 @@ mod tests {
             &format!("{base}/aer_dev_correctable"),
             "RxErr 0\nBadTLP 3\nTOTAL_ERR_COR 3\n",
         );
-        write(
-            root.path(),
-            &format!("{base}/aer_dev_fatal"),
-            "MalfTLP 1\nTOTAL_ERR_FATAL 1\n",
-        );
+        write(root.path(), &format!("{base}/aer_dev_fatal"), "MalfTLP 1\nTOTAL_ERR_FATAL 1\n");
         let found = function_errors(root.path(), "0000:04:00.0");
-        let expected = [
-            ("correctable.BadTLP", 3),
-            ("correctable.RxErr", 0),
-            ("fatal.MalfTLP", 1),
-        ];
-        assert_eq!(
-            found,
-            expected
-                .map(|(name, value)| (name.to_owned(), value))
-                .into()
-        );
+        let expected = [("correctable.BadTLP", 3), ("correctable.RxErr", 0), ("fatal.MalfTLP", 1)];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)).into());
         assert!(function_errors(root.path(), "0000:05:00.0").is_empty());
     }
 }

@@ -8,9 +8,7 @@ use nic::layout::{CONSTANTS, OFFSETS};
 #[test]
 #[ignore = "needs a C compiler, kernel headers"]
 fn numbers_match_headers() {
-    let expected = CONSTANTS
-        .into_iter()
-        .chain(OFFSETS.map(|(name, offset)| (name, offset as u64)));
+    let expected = CONSTANTS.into_iter().chain(OFFSETS.map(|(name, offset)| (name, offset as u64)));
     let expected: Vec<(&str, u64)> = expected.collect();
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <linux/rtnetlink.h>\n#include <linux/dcbnl.h>\nint main(void) {\n",
@@ -22,23 +20,12 @@ fn numbers_match_headers() {
     let directory = tempfile::tempdir().expect("a directory");
     let (text, program) = (directory.path().join("say.c"), directory.path().join("say"));
     fs::write(&text, source).expect("a source file");
-    let compiled = Command::new("cc")
-        .arg("-o")
-        .arg(&program)
-        .arg(&text)
-        .output()
-        .expect("a C compiler");
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
+    let compiled =
+        Command::new("cc").arg("-o").arg(&program).arg(&text).output().expect("a C compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let output = Command::new(&program).output().expect("the program runs");
     let values = String::from_utf8(output.stdout).expect("text");
-    let found: Vec<u64> = values
-        .lines()
-        .map(|line| line.parse().expect("a number"))
-        .collect();
+    let found: Vec<u64> = values.lines().map(|line| line.parse().expect("a number")).collect();
     let wanted: Vec<u64> = expected.iter().map(|(_, value)| *value).collect();
     assert_eq!(found, wanted, "{expected:#?}");
 }

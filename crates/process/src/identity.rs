@@ -100,10 +100,7 @@ impl Source {
             return None;
         };
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        let shown = match self
-            .page
-            .compare_exchange(null_mut(), fresh.as_ptr(), success, failure)
-        {
+        let shown = match self.page.compare_exchange(null_mut(), fresh.as_ptr(), success, failure) {
             Ok(_) => fresh.as_ptr(),
             Err(theirs) => {
                 // SAFETY: the page made above, not shared.
@@ -125,10 +122,7 @@ impl Source {
                 return of_word(known);
             }
             let fresh = pid | of_word(self.next());
-            match self
-                .unwiped
-                .compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire)
-            {
+            match self.unwiped.compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return of_word(fresh),
                 Err(theirs) => known = theirs,
             }
@@ -145,10 +139,8 @@ fn wiped_page() -> Option<NonNull<AtomicU64>> {
     if cfg!(miri) {
         return None;
     }
-    let (rights, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (rights, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at a kernel-chosen address replaces nothing.
     let page = unsafe { libc::mmap(null_mut(), BYTES, rights, flags, -1, 0) };
     if page == libc::MAP_FAILED {
@@ -185,10 +177,8 @@ mod tests {
     use super::*;
 
     /// Behaves as on a kernel that does not wipe pages.
-    pub(super) static UNWIPED: Source = Source {
-        is_refused: AtomicBool::new(true),
-        ..Source::new()
-    };
+    pub(super) static UNWIPED: Source =
+        Source { is_refused: AtomicBool::new(true), ..Source::new() };
 
     /// Exit code of a forked child that runs this.
     #[cfg(not(miri))]
@@ -211,10 +201,7 @@ mod tests {
         for source in [&Source::new(), &UNWIPED] {
             let numbers = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| source.number())).collect();
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().unwrap())
-                    .collect::<Vec<_>>()
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
             });
             assert!(
                 numbers[0] != 0 && numbers.iter().all(|number| *number == numbers[0]),

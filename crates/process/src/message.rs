@@ -125,10 +125,7 @@ mod tests {
             assert_eq!(theirs.to_str(), Ok(text), "{errno}");
         }
         assert_eq!(os_text(libc::EACCES), "Permission denied");
-        assert_eq!(
-            os_text(524),
-            "Operation not supported by the driver, ENOTSUPP"
-        );
+        assert_eq!(os_text(524), "Operation not supported by the driver, ENOTSUPP");
         assert_eq!(os_text(525), "Unknown error 525");
     }
 }

@@ -50,10 +50,7 @@ impl<T> PerProcess<T> {
         let value = (self.make)();
         let fresh = Box::into_raw(Box::new(Owned { process, value }));
         loop {
-            match self
-                .value
-                .compare_exchange(present, fresh, Ordering::AcqRel, Ordering::Acquire)
-            {
+            match self.value.compare_exchange(present, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 // SAFETY: just leaked from a box, and freed only by the drop of `self`.
                 Ok(_) => return unsafe { &(*fresh).value },
                 Err(other) => present = other,
@@ -119,10 +116,7 @@ impl<T> SetOnce<T> {
     /// The existing value.
     pub fn set(&self, value: T) -> Result<&T, &T> {
         let fresh = Box::into_raw(Box::new(value));
-        match self
-            .0
-            .compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire)
-        {
+        match self.0.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just leaked from a box, and freed only by the drop of `self`.
             Ok(_) => Ok(unsafe { &*fresh }),
             Err(first) => {
@@ -187,20 +181,13 @@ mod tests {
             Counted
         });
         let addresses = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| std::ptr::from_ref(value.get()).addr()))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect::<Vec<_>>()
+            let threads: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| std::ptr::from_ref(value.get()).addr())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
         assert!(addresses.iter().all(|address| *address == addresses[0]));
         // The losing values are dropped, the kept one is not.
-        assert_eq!(
-            MADE.load(Ordering::SeqCst),
-            DROPPED.load(Ordering::SeqCst) + 1
-        );
+        assert_eq!(MADE.load(Ordering::SeqCst), DROPPED.load(Ordering::SeqCst) + 1);
         drop(value);
         assert_eq!(MADE.load(Ordering::SeqCst), DROPPED.load(Ordering::SeqCst));
     }

@@ -49,15 +49,9 @@ fn all() -> Outcome {
     let port = context.port(1)?;
     let table = context.gids(port.gids)?;
     let gid = Gid::best(&table, 1).ok_or("the port has no GID")?;
-    println!(
-        "{name}, GID {} {} {:?}, MTU {:?}",
-        gid.index, gid.address, gid.kind, port.active_mtu
-    );
+    println!("{name}, GID {} {} {:?}, MTU {:?}", gid.index, gid.address, gid.kind, port.active_mtu);
     let settings = Settings {
-        address: Address {
-            lid: port.lid,
-            gid: Some(gid.address),
-        },
+        address: Address { lid: port.lid, gid: Some(gid.address) },
         route: Route::of(1, u8::try_from(gid.index)?),
         behaviour: Behaviour {
             // An emulated CPU can be slow: four seconds.
@@ -67,11 +61,7 @@ fn all() -> Outcome {
     };
     for transport in [Transport::Rc, Transport::Uc] {
         let mut pair = Pair::new(&context, transport, settings)?;
-        report(
-            transport,
-            "send",
-            sends(&mut pair, &[1, 64, 4096, 65536, BYTES]),
-        );
+        report(transport, "send", sends(&mut pair, &[1, 64, 4096, 65536, BYTES]));
         report(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
         report(transport, "immediate data", immediate(&mut pair));
         report(transport, "SGEs", gather_and_scatter(&mut pair));
@@ -85,11 +75,7 @@ fn all() -> Outcome {
     }
     datagrams(&context, settings)?;
     for (what, status, provoke) in [
-        (
-            "an invalid key",
-            "REM_ACCESS_ERR",
-            wrong_key as fn(&mut Pair) -> Result<Failure, Error>,
-        ),
+        ("an invalid key", "REM_ACCESS_ERR", wrong_key as fn(&mut Pair) -> Result<Failure, Error>),
         ("an address outside", "REM_ACCESS_ERR", outside),
         ("read-only memory", "REM_ACCESS_ERR", read_only),
         // NICs report an invalid request, Soft-RoCE an operation error.
@@ -99,10 +85,7 @@ fn all() -> Outcome {
         let mut pair = Pair::new(&context, Transport::Rc, settings)?;
         let failure = provoke(&mut pair)?;
         println!("{what}: {failure}");
-        if !failure
-            .name()
-            .is_some_and(|name| status.split(' ').any(|status| status == name))
-        {
+        if !failure.name().is_some_and(|name| status.split(' ').any(|status| status == name)) {
             return Err(format!("{what}: not {status}").into());
         }
         // Later requests are flushed.
@@ -155,11 +138,7 @@ impl Side {
     fn holds(&self, seed: u8, bytes: usize) -> Outcome {
         let mut seen = vec![0; bytes];
         self.buffer.read(0, &mut seen)?;
-        match seen
-            .iter()
-            .zip(pattern(seed, bytes))
-            .position(|(seen, sent)| *seen != sent)
-        {
+        match seen.iter().zip(pattern(seed, bytes)).position(|(seen, sent)| *seen != sent) {
             None => Ok(()),
             Some(at) => Err(format!("{bytes} bytes: byte {at} is {:#x}", seen[at]).into()),
         }
@@ -169,13 +148,9 @@ impl Side {
 /// Patterns of two seeds differ in almost every byte.
 fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
     let word = |at: usize| {
-        (at as u32 / 4)
-            .wrapping_mul(0x9e37_79b9)
-            .wrapping_add(u32::from(seed) << 16 | 1)
+        (at as u32 / 4).wrapping_mul(0x9e37_79b9).wrapping_add(u32::from(seed) << 16 | 1)
     };
-    (0..bytes)
-        .map(|at| (word(at) >> (8 * (at % 4))) as u8 ^ seed)
-        .collect()
+    (0..bytes).map(|at| (word(at) >> (8 * (at % 4))) as u8 ^ seed).collect()
 }
 
 /// Polls until there is a completion.
@@ -219,10 +194,7 @@ struct Pair {
 impl Pair {
     fn new(context: &Context, transport: Transport, settings: Settings) -> Result<Self, Error> {
         let domain = context.domain()?;
-        let (sent, received) = (
-            context.completions(32)?,
-            context.completions_with_events(32)?,
-        );
+        let (sent, received) = (context.completions(32)?, context.completions_with_events(32)?);
         let options = QueuePairOptions {
             send_pieces: 4,
             receive_pieces: 4,
@@ -231,23 +203,11 @@ impl Pair {
         };
         let access = match transport {
             Transport::Rc => Access::ALL,
-            _ => Access {
-                remote_read: false,
-                remote_atomic: false,
-                ..Access::ALL
-            },
+            _ => Access { remote_read: false, remote_atomic: false, ..Access::ALL },
         };
-        let make = || {
-            domain
-                .queue_pair(options, &sent, &received)?
-                .init(1, access, 0)
-        };
+        let make = || domain.queue_pair(options, &sent, &received)?.init(1, access, 0);
         let (left, right) = (make()?, make()?);
-        let peer = |queue_pair, psn| Peer {
-            address: settings.address,
-            queue_pair,
-            psn,
-        };
+        let peer = |queue_pair, psn| Peer { address: settings.address, queue_pair, psn };
         let (left_number, right_number) = (left.number(), right.number());
         let left =
             left.ready_to_receive(settings.route, peer(right_number, 7), settings.behaviour)?;
@@ -287,8 +247,7 @@ fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (1..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
-        pair.right
-            .receive(10, &[pair.remote_side.region.piece(0, BYTES)?])?;
+        pair.right.receive(10, &[pair.remote_side.region.piece(0, BYTES)?])?;
         let sges = [pair.local.region.piece(0, bytes)?];
         pair.left.send(&Request::new(20, Work::Send(None), &sges))?;
         let received = pair.received.wait_for(10)?;
@@ -309,8 +268,7 @@ fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
         let sges = [pair.local.region.piece(0, bytes)?];
-        pair.left
-            .send(&Request::new(1, Work::Write(last, None), &sges))?;
+        pair.left.send(&Request::new(1, Work::Write(last, None), &sges))?;
         pair.sent.wait_for(1)?;
         let begun = Instant::now();
         // UC: the sender's completion says nothing about delivery.
@@ -326,14 +284,10 @@ fn immediate(pair: &mut Pair) -> Outcome {
     let remote = pair.remote_side.region.remote();
     for (work, operation) in [
         (Work::Send(Some(0x1234_5678)), Operation::Receive),
-        (
-            Work::Write(remote, Some(0x1234_5678)),
-            Operation::ReceiveWrite,
-        ),
+        (Work::Write(remote, Some(0x1234_5678)), Operation::ReceiveWrite),
     ] {
         pair.local.set(77, 256)?;
-        pair.right
-            .receive(3, &[pair.remote_side.region.piece(0, 4096)?])?;
+        pair.right.receive(3, &[pair.remote_side.region.piece(0, 4096)?])?;
         let sges = [pair.local.region.piece(0, 256)?];
         pair.left.send(&Request::new(4, work, &sges))?;
         let received = pair.received.wait_for(3)?;
@@ -364,8 +318,7 @@ fn gather_and_scatter(pair: &mut Pair) -> Outcome {
         local.piece(0, 500)?,
         local.piece(500, 1500)?,
     ];
-    pair.left
-        .send(&Request::new(2, Work::Send(None), &gathered))?;
+    pair.left.send(&Request::new(2, Work::Send(None), &gathered))?;
     pair.received.wait_for(1)?;
     pair.sent.wait_for(2)?;
     pair.remote_side.holds(5, 4000)
@@ -374,13 +327,9 @@ fn gather_and_scatter(pair: &mut Pair) -> Outcome {
 fn inline(pair: &mut Pair) -> Outcome {
     let most = pair.left.inline_bytes().min(32) as usize;
     pair.local.set(6, most)?;
-    pair.right
-        .receive(1, &[pair.remote_side.region.piece(0, 4096)?])?;
+    pair.right.receive(1, &[pair.remote_side.region.piece(0, 4096)?])?;
     let sges = [pair.local.region.piece(0, most)?];
-    let request = Request {
-        inline: true,
-        ..Request::new(2, Work::Send(None), &sges)
-    };
+    let request = Request { inline: true, ..Request::new(2, Work::Send(None), &sges) };
     pair.left.send(&request)?;
     // Inline data was copied.
     pair.local.buffer.fill(0, most, 0)?;
@@ -394,11 +343,7 @@ fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
         pair.remote_side.set(seed, bytes)?;
         pair.local.buffer.fill(0, BYTES, 0)?;
         let sges = [pair.local.region.piece(0, bytes)?];
-        pair.left.send(&Request::new(
-            1,
-            Work::Read(pair.remote_side.region.remote()),
-            &sges,
-        ))?;
+        pair.left.send(&Request::new(1, Work::Read(pair.remote_side.region.remote()), &sges))?;
         pair.sent.wait_for(1)?;
         pair.local.holds(seed, bytes)?;
     }
@@ -415,24 +360,8 @@ fn atomics(pair: &mut Pair) -> Outcome {
     pair.remote_side.buffer.write(8, &41_u64.to_ne_bytes())?;
     for (work, before, after) in [
         (Work::FetchAdd(remote, 1 << 40), 41, 41 + (1 << 40)),
-        (
-            Work::CompareSwap {
-                remote,
-                compare: 41 + (1 << 40),
-                swap: 7,
-            },
-            41 + (1 << 40),
-            7,
-        ),
-        (
-            Work::CompareSwap {
-                remote,
-                compare: 8,
-                swap: 9,
-            },
-            7,
-            7,
-        ),
+        (Work::CompareSwap { remote, compare: 41 + (1 << 40), swap: 7 }, 41 + (1 << 40), 7),
+        (Work::CompareSwap { remote, compare: 8, swap: 9 }, 7, 7),
     ] {
         let sges = [pair.local.region.piece(64, 8)?];
         pair.left.send(&Request::new(1, work, &sges))?;
@@ -450,20 +379,12 @@ fn events(pair: &mut Pair) -> Outcome {
     pair.local.set(9, 64)?;
     for solicited in [false, true] {
         pair.received.0.arm(true)?;
-        pair.right
-            .receive(1, &[pair.remote_side.region.piece(0, 64)?])?;
+        pair.right.receive(1, &[pair.remote_side.region.piece(0, 64)?])?;
         let sges = [pair.local.region.piece(0, 64)?];
-        let request = Request {
-            solicited,
-            ..Request::new(2, Work::Send(None), &sges)
-        };
+        let request = Request { solicited, ..Request::new(2, Work::Send(None), &sges) };
         pair.left.send(&request)?;
         pair.sent.wait_for(2)?;
-        let allowed = if solicited {
-            TIMEOUT
-        } else {
-            Duration::from_millis(200)
-        };
+        let allowed = if solicited { TIMEOUT } else { Duration::from_millis(200) };
         if pair.received.0.wait(allowed)? != solicited {
             return Err(format!("solicited {solicited}: the event is wrong").into());
         }
@@ -476,33 +397,25 @@ fn datagrams(context: &Context, settings: Settings) -> Outcome {
     let domain = context.domain()?;
     let queue = Queue(context.completions(8)?);
     let pair = || {
-        domain
-            .queue_pair(QueuePairOptions::of(Transport::Ud, 4), &queue.0, &queue.0)?
-            .init(1, Access::default(), QKEY)
+        domain.queue_pair(QueuePairOptions::of(Transport::Ud, 4), &queue.0, &queue.0)?.init(
+            1,
+            Access::default(),
+            QKEY,
+        )
     };
     let start = |pair: QueuePair<verbs::Init>| {
-        let peer = Peer {
-            address: settings.address,
-            queue_pair: 0,
-            psn: 0,
-        };
+        let peer = Peer { address: settings.address, queue_pair: 0, psn: 0 };
         pair.ready_to_receive(settings.route, peer, settings.behaviour)?
             .ready_to_send(0, settings.behaviour)
     };
     let (mut left, mut right) = (start(pair()?)?, start(pair()?)?);
-    let (local, remote_side) = (
-        Side::new(&domain, Access::ALL)?,
-        Side::new(&domain, Access::ALL)?,
-    );
+    let (local, remote_side) = (Side::new(&domain, Access::ALL)?, Side::new(&domain, Access::ALL)?);
     let address: Datagram =
         domain.datagram(settings.route, settings.address, right.number(), QKEY)?;
     local.set(3, 512)?;
     right.receive(1, &[remote_side.region.piece(0, 40 + 512)?])?;
     let sges = [local.region.piece(0, 512)?];
-    for work in [
-        Work::Send(None),
-        Work::Write(remote_side.region.remote(), None),
-    ] {
+    for work in [Work::Send(None), Work::Write(remote_side.region.remote(), None)] {
         match left.send(&Request::new(9, work, &sges)) {
             Err(Error::Transport { .. }) => {}
             other => return Err(format!("{work:?} without an address: {other:?}").into()),
@@ -551,17 +464,13 @@ fn outside(pair: &mut Pair) -> Result<Failure, Error> {
 }
 
 fn read_only(pair: &mut Pair) -> Result<Failure, Error> {
-    let access = Access {
-        remote_read: true,
-        ..Access::default()
-    };
+    let access = Access { remote_read: true, ..Access::default() };
     let side = Side::new(&pair.domain, access)?;
     fails(pair, Work::Write(side.region.remote(), None), 64)
 }
 
 fn too_long(pair: &mut Pair) -> Result<Failure, Error> {
-    pair.right
-        .receive(1, &[pair.remote_side.region.piece(0, 32)?])?;
+    pair.right.receive(1, &[pair.remote_side.region.piece(0, 32)?])?;
     fails(pair, Work::Send(None), 64)
 }
 
@@ -573,16 +482,10 @@ fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
 fn full(context: &Context, settings: Settings) -> Outcome {
     let mut pair = Pair::new(context, Transport::Rc, settings)?;
     let piece = pair.remote_side.region.piece(0, 64)?;
-    let taken = (0..100_000).find_map(|count| {
-        pair.right
-            .receive(count, &[piece])
-            .err()
-            .map(|error| (count, error))
-    });
+    let taken = (0..100_000)
+        .find_map(|count| pair.right.receive(count, &[piece]).err().map(|error| (count, error)));
     let (count, error) = taken.ok_or("the queue never fills up")?;
-    let words = std::error::Error::source(&error)
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let words = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
     println!("a queue of {count} is full: {error}: {words}");
     match (count >= 8, error.errno()) {
         (true, Some(12)) => {}

@@ -61,8 +61,6 @@ impl Context {
         self.init_object(&mut object_pointers, object::MLX5DV_OBJ_AH.0, what)?;
         let vector = NonNull::new(attributes.av).ok_or(Error::Layout { what, bytes: BYTES })?;
         // SAFETY: the provider returned an address vector, which is constant and lives as long as the handle.
-        Ok(AddressVector(unsafe {
-            vector.cast::<[u8; BYTES]>().read()
-        }))
+        Ok(AddressVector(unsafe { vector.cast::<[u8; BYTES]>().read() }))
     }
 }

@@ -128,13 +128,6 @@ impl Behaviour {
     /// perftest's defaults: 14 (67 ms), 7, 7 and 12. One outstanding read is always allowed.
     #[must_use]
     pub fn of(mtu: u32) -> Self {
-        Self {
-            mtu,
-            timeout: 14,
-            retries: 7,
-            receiver_retries: 7,
-            receiver_timer: 12,
-            reads: 1,
-        }
+        Self { mtu, timeout: 14, retries: 7, receiver_retries: 7, receiver_timer: 12, reads: 1 }
     }
 }

@@ -29,11 +29,7 @@ pub struct Segment {
 impl From<Sge<'_>> for Segment {
     fn from(piece: Sge<'_>) -> Self {
         let entry = piece.entry();
-        Self {
-            address: entry.addr,
-            length: entry.length,
-            key: entry.lkey,
-        }
+        Self { address: entry.addr, length: entry.length, key: entry.lkey }
     }
 }
 
@@ -63,10 +59,8 @@ impl<D> QueuePair<Borrowed, D> {
     ///
     /// [`Error::Call`].
     pub fn give_up(&mut self) -> Result<(), Error> {
-        let attributes = raw::ibv_qp_attr {
-            qp_state: state::IBV_QPS_ERR,
-            ..raw::ibv_qp_attr::default()
-        };
+        let attributes =
+            raw::ibv_qp_attr { qp_state: state::IBV_QPS_ERR, ..raw::ibv_qp_attr::default() };
         self.modify(attributes, mask::IBV_QP_STATE)
     }
 }
@@ -106,10 +100,7 @@ impl QueuePair<Borrowed> {
             return Err(Error::Transport { transport });
         }
         let (mut list, count) = list(segments)?;
-        let plain = Request {
-            inline: false,
-            ..*request
-        };
+        let plain = Request { inline: false, ..*request };
         let mut raw = plain.raw();
         raw.sg_list = list.as_mut_ptr();
         raw.num_sge = count;
@@ -127,11 +118,7 @@ fn list(segments: &[Segment]) -> Result<([raw::ibv_sge; MOST_SEGMENTS], c_int), 
         return Err(Error::Segments(segments.len()));
     }
     for (entry, segment) in list.iter_mut().zip(segments) {
-        *entry = raw::ibv_sge {
-            addr: segment.address,
-            length: segment.length,
-            lkey: segment.key,
-        };
+        *entry = raw::ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key };
     }
     Ok((list, segments.len() as c_int))
 }

@@ -50,36 +50,22 @@ impl Buffer {
         if bytes == 0 {
             return Err(Error::Empty);
         }
-        let failed = |source: io::Error| Error::Memory {
-            bytes,
-            pages,
-            source,
-        };
+        let failed = |source: io::Error| Error::Memory { bytes, pages, source };
         let (flags, mapped) = match pages {
             Pages::Ordinary => (MapFlags::PRIVATE, Some(bytes)),
-            Pages::Huge => (
-                MapFlags::PRIVATE | MapFlags::HUGETLB,
-                bytes.checked_next_multiple_of(HUGE),
-            ),
+            Pages::Huge => {
+                (MapFlags::PRIVATE | MapFlags::HUGETLB, bytes.checked_next_multiple_of(HUGE))
+            }
         };
         let mapped = mapped.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let start = unsafe {
-            mmap_anonymous(
-                null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-            )
+            mmap_anonymous(null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
         let start = start.map_err(|errno| failed(errno.into()))?;
         let start =
             NonNull::new(start.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Self(Arc::new(Owned {
-            start,
-            bytes,
-            mapped,
-        })))
+        Ok(Self(Arc::new(Owned { start, bytes, mapped })))
     }
 
     /// Start address.
@@ -169,9 +155,7 @@ impl Buffer {
         let start = self.at(0, bytes)?;
         // SAFETY: this value's own mapping, which is private and anonymous: its pages read as zero afterwards. No reference to it exists.
         let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
-        released.map_err(|errno| Error::Release {
-            source: errno.into(),
-        })
+        released.map_err(|errno| Error::Release { source: errno.into() })
     }
 
     fn at(&self, offset: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
@@ -192,11 +176,7 @@ impl Drop for Owned {
 pub(crate) fn check(offset: usize, bytes: usize, size: usize) -> Result<(), Error> {
     match offset.checked_add(bytes) {
         Some(end) if end <= size => Ok(()),
-        _ => Err(Error::Range {
-            offset,
-            bytes,
-            size,
-        }),
+        _ => Err(Error::Range { offset, bytes, size }),
     }
 }
 
@@ -239,11 +219,7 @@ mod tests {
         let buffer = Buffer::new(16, Pages::Ordinary).expect("memory");
         assert!(matches!(
             buffer.write(9, &[0; 8]),
-            Err(Error::Range {
-                offset: 9,
-                bytes: 8,
-                size: 16
-            })
+            Err(Error::Range { offset: 9, bytes: 8, size: 16 })
         ));
         assert!(buffer.read(usize::MAX, &mut [0; 2]).is_err());
         assert!(
@@ -252,9 +228,6 @@ mod tests {
                 && buffer.fill(0, 17, 0).is_err()
         );
         assert!(matches!(Buffer::new(0, Pages::Ordinary), Err(Error::Empty)));
-        assert!(matches!(
-            Buffer::new(usize::MAX, Pages::Huge),
-            Err(Error::Memory { .. })
-        ));
+        assert!(matches!(Buffer::new(usize::MAX, Pages::Huge), Err(Error::Memory { .. })));
     }
 }

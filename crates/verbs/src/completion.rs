@@ -123,11 +123,7 @@ const STATUS: [(u32, &str, &str); 23] = [
         "LOC_QP_OP_ERR",
         "the NIC cannot execute the request: the queue pair is inconsistent",
     ),
-    (
-        status::IBV_WC_LOC_EEC_OP_ERR,
-        "LOC_EEC_OP_ERR",
-        "an end-to-end context is inconsistent",
-    ),
+    (status::IBV_WC_LOC_EEC_OP_ERR, "LOC_EEC_OP_ERR", "an end-to-end context is inconsistent"),
     (
         status::IBV_WC_LOC_PROT_ERR,
         "LOC_PROT_ERR",
@@ -138,16 +134,8 @@ const STATUS: [(u32, &str, &str); 23] = [
         "WR_FLUSH_ERR",
         "flushed after an earlier request of the queue pair failed",
     ),
-    (
-        status::IBV_WC_MW_BIND_ERR,
-        "MW_BIND_ERR",
-        "binding a memory window failed",
-    ),
-    (
-        status::IBV_WC_BAD_RESP_ERR,
-        "BAD_RESP_ERR",
-        "the response of the remote end was unexpected",
-    ),
+    (status::IBV_WC_MW_BIND_ERR, "MW_BIND_ERR", "binding a memory window failed"),
+    (status::IBV_WC_BAD_RESP_ERR, "BAD_RESP_ERR", "the response of the remote end was unexpected"),
     (
         status::IBV_WC_LOC_ACCESS_ERR,
         "LOC_ACCESS_ERR",
@@ -163,21 +151,13 @@ const STATUS: [(u32, &str, &str); 23] = [
         "REM_ACCESS_ERR",
         "the remote memory is not registered with this access, or its key or address is wrong",
     ),
-    (
-        status::IBV_WC_REM_OP_ERR,
-        "REM_OP_ERR",
-        "the remote end could not execute the request",
-    ),
+    (status::IBV_WC_REM_OP_ERR, "REM_OP_ERR", "the remote end could not execute the request"),
     (
         status::IBV_WC_RETRY_EXC_ERR,
         "RETRY_EXC_ERR",
         "no answer from the remote end: check the path (GID index, VLAN, MTU, PFC, firewall for UDP 4791) and the remote process",
     ),
-    (
-        status::IBV_WC_RNR_RETRY_EXC_ERR,
-        "RNR_RETRY_EXC_ERR",
-        "the remote end had no receive posted",
-    ),
+    (status::IBV_WC_RNR_RETRY_EXC_ERR, "RNR_RETRY_EXC_ERR", "the remote end had no receive posted"),
     (
         status::IBV_WC_LOC_RDD_VIOL_ERR,
         "LOC_RDD_VIOL_ERR",
@@ -188,36 +168,20 @@ const STATUS: [(u32, &str, &str); 23] = [
         "REM_INV_RD_REQ_ERR",
         "the remote end rejected a reliable datagram",
     ),
-    (
-        status::IBV_WC_REM_ABORT_ERR,
-        "REM_ABORT_ERR",
-        "the remote end aborted the operation",
-    ),
-    (
-        status::IBV_WC_INV_EECN_ERR,
-        "INV_EECN_ERR",
-        "an end-to-end context has an invalid number",
-    ),
+    (status::IBV_WC_REM_ABORT_ERR, "REM_ABORT_ERR", "the remote end aborted the operation"),
+    (status::IBV_WC_INV_EECN_ERR, "INV_EECN_ERR", "an end-to-end context has an invalid number"),
     (
         status::IBV_WC_INV_EEC_STATE_ERR,
         "INV_EEC_STATE_ERR",
         "an end-to-end context is in the wrong state",
     ),
-    (
-        status::IBV_WC_FATAL_ERR,
-        "FATAL_ERR",
-        "the NIC has failed: see the kernel's log",
-    ),
+    (status::IBV_WC_FATAL_ERR, "FATAL_ERR", "the NIC has failed: see the kernel's log"),
     (
         status::IBV_WC_RESP_TIMEOUT_ERR,
         "RESP_TIMEOUT_ERR",
         "the response of the remote end came too late",
     ),
-    (
-        status::IBV_WC_GENERAL_ERR,
-        "GENERAL_ERR",
-        "the NIC reports no reason",
-    ),
+    (status::IBV_WC_GENERAL_ERR, "GENERAL_ERR", "the NIC reports no reason"),
     (status::IBV_WC_TM_ERR, "TM_ERR", "tag matching failed"),
     (
         status::IBV_WC_TM_RNDV_INCOMPLETE,
@@ -230,10 +194,7 @@ impl Failure {
     /// The status name, such as `IBV_WC_RETRY_EXC_ERR`; none for a number that verbs.h does not define.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        STATUS
-            .iter()
-            .find(|known| known.0 == self.status)
-            .map(|known| known.1)
+        STATUS.iter().find(|known| known.0 == self.status).map(|known| known.1)
     }
 
     /// True if the status is a consequence of an earlier failure of the same queue pair.
@@ -341,10 +302,7 @@ impl CompletionQueue {
         let count =
             unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr().cast()) };
         let Ok(count) = usize::try_from(count) else {
-            return Err(self
-                .0
-                .context
-                .call("ibv_poll_cq", io::Error::last_os_error()));
+            return Err(self.0.context.call("ibv_poll_cq", io::Error::last_os_error()));
         };
         for (place, completion) in into.iter_mut().zip(&taken[..count.min(wanted)]) {
             // SAFETY: the library has written the first `count` entries; every bit pattern is valid for their members.
@@ -385,10 +343,7 @@ impl CompletionQueue {
         // SAFETY: the channel is alive, and both outputs are valid. An event is pending, so the call does not block.
         let failed = unsafe { raw::ibv_get_cq_event(channel.as_ptr(), &mut cq, &mut of) };
         if failed != 0 {
-            return Err(self
-                .0
-                .context
-                .call("ibv_get_cq_event", io::Error::last_os_error()));
+            return Err(self.0.context.call("ibv_get_cq_event", io::Error::last_os_error()));
         }
         // SAFETY: the event belongs to this queue, the only one of its channel.
         unsafe { raw::ibv_ack_cq_events(cq, 1) };
@@ -422,11 +377,7 @@ impl Completion {
                 },
             }),
         };
-        Self {
-            id: raw.wr_id(),
-            queue_pair: raw.qp_num,
-            outcome,
-        }
+        Self { id: raw.wr_id(), queue_pair: raw.qp_num, outcome }
     }
 }
 
@@ -456,10 +407,8 @@ mod tests {
         assert!(failure(5, 0).is_flush() && failure(12, 0).name() == Some("RETRY_EXC_ERR"));
         // Every status of verbs.h has an entry.
         for constant in ibverbs_sys::constants() {
-            if let Some(name) = constant
-                .name
-                .strip_prefix("IBV_WC_")
-                .filter(|name| name.ends_with("_ERR"))
+            if let Some(name) =
+                constant.name.strip_prefix("IBV_WC_").filter(|name| name.ends_with("_ERR"))
             {
                 assert_eq!(failure(constant.value, 0).name(), Some(name));
             }

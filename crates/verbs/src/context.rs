@@ -67,23 +67,14 @@ impl Context {
     ) -> Result<Self, Error> {
         Library::open()?;
         let list = List::new()?;
-        let device = list.find(name).ok_or_else(|| Error::NoDevice {
-            name: name.to_owned(),
-        })?;
+        let device = list.find(name).ok_or_else(|| Error::NoDevice { name: name.to_owned() })?;
         match NonNull::new(open(device)) {
             Some(raw) => {
                 let name = name.to_owned();
                 let is_foreign = false;
-                Ok(Self(Arc::new(Open {
-                    raw,
-                    name,
-                    is_foreign,
-                })))
+                Ok(Self(Arc::new(Open { raw, name, is_foreign })))
             }
-            None => Err(Error::Open {
-                name: name.to_owned(),
-                source: io::Error::last_os_error(),
-            }),
+            None => Err(Error::Open { name: name.to_owned(), source: io::Error::last_os_error() }),
         }
     }
 
@@ -102,11 +93,7 @@ impl Context {
         let name = unsafe { name_of((*raw.as_ptr()).device) };
         let name = name.map_or_else(|| "a device without a name".to_owned(), str::to_owned);
         let is_foreign = true;
-        Ok(Self(Arc::new(Open {
-            raw,
-            name,
-            is_foreign,
-        })))
+        Ok(Self(Arc::new(Open { raw, name, is_foreign })))
     }
 
     /// The device's name.
@@ -175,9 +162,7 @@ impl Context {
     ///
     /// [`Error::Missing`], [`Error::Call`], also if there is no such index.
     pub fn pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
-        self.needs("ibv_query_pkey", |functions| {
-            functions.ibv_query_pkey.is_some()
-        })?;
+        self.needs("ibv_query_pkey", |functions| functions.ibv_query_pkey.is_some())?;
         let mut key = 0;
         // SAFETY: the context is open, and the output is valid.
         let failed = unsafe { raw::ibv_query_pkey(self.as_raw(), port, index.into(), &mut key) };
@@ -191,22 +176,16 @@ impl Context {
     ///
     /// [`Error::Missing`] below rdma-core 32, [`Error::Call`].
     pub fn gids(&self, room: u32) -> Result<Vec<Gid>, Error> {
-        self.needs("_ibv_query_gid_table", |functions| {
-            functions._ibv_query_gid_table.is_some()
-        })?;
+        self.needs("_ibv_query_gid_table", |functions| functions._ibv_query_gid_table.is_some())?;
         let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MOST_GIDS)];
         // SAFETY: the context is open, and the buffer has the length passed.
         let count = unsafe {
             raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0)
         };
         let Ok(count) = usize::try_from(count) else {
-            let errno = count
-                .checked_neg()
-                .and_then(|errno| c_int::try_from(errno).ok());
+            let errno = count.checked_neg().and_then(|errno| c_int::try_from(errno).ok());
             let errno = errno.unwrap_or(NO_NUMBER);
-            return self
-                .check_errno("ibv_query_gid_table", errno)
-                .map(|()| Vec::new());
+            return self.check_errno("ibv_query_gid_table", errno).map(|()| Vec::new());
         };
         entries.truncate(count);
         Ok(entries.iter().map(Gid::of).collect())
@@ -219,9 +198,7 @@ impl Context {
     ///
     /// [`Error::Missing`] if the library lacks the function, [`Error::Call`] if no protection domain can be allocated.
     pub fn dmabuf(&self) -> Result<Dmabuf, Error> {
-        self.needs("ibv_reg_dmabuf_mr", |functions| {
-            functions.ibv_reg_dmabuf_mr.is_some()
-        })?;
+        self.needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
         let domain = self.domain()?;
         // SAFETY: the protection domain is alive; no memory is registered.
         let region = unsafe { raw::ibv_reg_dmabuf_mr(domain.as_raw(), 0, 0, 0, -1, 0) };
@@ -266,11 +243,7 @@ impl Context {
     }
 
     pub(crate) fn call(&self, function: &'static str, source: io::Error) -> Error {
-        Error::Call {
-            name: self.0.name.clone(),
-            function,
-            source,
-        }
+        Error::Call { name: self.0.name.clone(), function, source }
     }
 }
 
@@ -296,13 +269,8 @@ impl List {
         // SAFETY: the output is valid.
         let devices = unsafe { raw::ibv_get_device_list(&mut count) };
         match devices.is_null() {
-            true => Err(Error::List {
-                source: io::Error::last_os_error(),
-            }),
-            false => Ok(Self {
-                devices,
-                count: usize::try_from(count).unwrap_or(0),
-            }),
+            true => Err(Error::List { source: io::Error::last_os_error() }),
+            false => Ok(Self { devices, count: usize::try_from(count).unwrap_or(0) }),
         }
     }
 

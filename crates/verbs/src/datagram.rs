@@ -93,11 +93,7 @@ impl Handle<'_> {
             Self::Own(datagram) => datagram.handle,
             Self::Borrowed(BorrowedHandle(handle)) => handle,
         };
-        raw::ibv_send_wr_datagram {
-            ah: handle.as_ptr(),
-            remote_qpn: queue_pair,
-            remote_qkey: qkey,
-        }
+        raw::ibv_send_wr_datagram { ah: handle.as_ptr(), remote_qpn: queue_pair, remote_qkey: qkey }
     }
 }
 

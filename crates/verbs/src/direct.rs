@@ -99,9 +99,7 @@ impl Context {
     /// True if the provider is mlx5; always false without libmlx5.
     #[must_use]
     pub fn is_mlx5(&self) -> bool {
-        let is_supported = raw::mlx5dv()
-            .ok()
-            .and_then(|library| library.mlx5dv_is_supported);
+        let is_supported = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_is_supported);
         is_supported.is_some_and(|is_supported| {
             // SAFETY: the context is open, and keeps its device.
             unsafe { is_supported((*self.as_raw()).device) }
@@ -145,9 +143,7 @@ impl ProtectionDomain {
         received: &CompletionQueue<Direct>,
     ) -> Result<QueuePair<Reset, Direct>, Error> {
         let function = "mlx5dv_create_qp";
-        let create = raw::mlx5dv()?
-            .mlx5dv_create_qp
-            .ok_or(Error::Missing { function })?;
+        let create = raw::mlx5dv()?.mlx5dv_create_qp.ok_or(Error::Missing { function })?;
         let mut wanted = raw::ibv_qp_init_attr_ex {
             send_cq: sent.as_raw(),
             recv_cq: received.as_raw(),
@@ -157,9 +153,7 @@ impl ProtectionDomain {
                 Transport::Uc => kind::IBV_QPT_UC,
                 Transport::Ud => kind::IBV_QPT_UD,
                 Transport::Srd => {
-                    return Err(Error::NotEfa {
-                        name: self.context().name().to_owned(),
-                    });
+                    return Err(Error::NotEfa { name: self.context().name().to_owned() });
                 }
             },
             comp_mask: raw::ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0,
@@ -206,31 +200,12 @@ impl<S> QueuePair<S, Direct> {
         )?;
         let keep = self.owned();
         let ring = |what, buffer, entries: u32, stride: u32| -> Result<Ring, Error> {
-            let memory = borrowed(
-                what,
-                buffer,
-                entries as usize * stride as usize,
-                keep.clone(),
-            )?;
-            Ok(Ring {
-                memory,
-                entries,
-                stride,
-            })
+            let memory = borrowed(what, buffer, entries as usize * stride as usize, keep.clone())?;
+            Ok(Ring { memory, entries, stride })
         };
         Ok(QueuePairLayout {
-            send: ring(
-                "a send queue",
-                layout.sq_buf,
-                layout.sq_wqe_cnt,
-                layout.sq_stride,
-            )?,
-            receive: ring(
-                "a receive queue",
-                layout.rq_buf,
-                layout.rq_wqe_cnt,
-                layout.rq_stride,
-            )?,
+            send: ring("a send queue", layout.sq_buf, layout.sq_wqe_cnt, layout.sq_stride)?,
+            receive: ring("a receive queue", layout.rq_buf, layout.rq_wqe_cnt, layout.rq_stride)?,
             records: words("doorbell records", layout.dbrec.cast(), 8, keep.clone())?,
             register: words("a doorbell register", layout.bf_reg, 8, keep.clone())?,
             inline_register: layout.bf_size,
@@ -279,9 +254,7 @@ impl Context {
         what: &'static str,
     ) -> Result<(), Error> {
         let function = "mlx5dv_init_obj";
-        let init = raw::mlx5dv()?
-            .mlx5dv_init_obj
-            .ok_or(Error::Missing { function })?;
+        let init = raw::mlx5dv()?.mlx5dv_init_obj.ok_or(Error::Missing { function })?;
         // The library does not check the type of the device.
         if !self.is_mlx5() {
             let name = self.name().to_owned();
@@ -325,8 +298,5 @@ pub(crate) fn words(
     }
     // One allocation: the provider allocates pages for records and maps pages of registers.
     let start = at.wrapping_byte_sub(offset);
-    Ok(Words {
-        pages: borrowed(what, start, whole, keep)?,
-        offset,
-    })
+    Ok(Words { pages: borrowed(what, start, whole, keep)?, offset })
 }

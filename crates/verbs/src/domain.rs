@@ -41,9 +41,8 @@ unsafe impl Sync for Owned {}
 impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
-        let raw = context.check_pointer("ibv_alloc_pd", unsafe {
-            raw::ibv_alloc_pd(context.as_raw())
-        })?;
+        let raw = context
+            .check_pointer("ibv_alloc_pd", unsafe { raw::ibv_alloc_pd(context.as_raw()) })?;
         Ok(Self::of(raw, context, false, None))
     }
 
@@ -68,12 +67,7 @@ impl ProtectionDomain {
         is_foreign: bool,
         threads: Option<Threads>,
     ) -> Self {
-        Self(Arc::new(Owned {
-            raw,
-            context: context.clone(),
-            is_foreign,
-            _threads: threads,
-        }))
+        Self(Arc::new(Owned { raw, context: context.clone(), is_foreign, _threads: threads }))
     }
 
     /// The device.
@@ -102,10 +96,7 @@ impl Drop for Owned {
 impl Threads {
     /// Wraps a new thread domain.
     pub(crate) fn new(raw: NonNull<raw::ibv_td>, domain: ProtectionDomain) -> Self {
-        Self {
-            raw,
-            _domain: domain,
-        }
+        Self { raw, _domain: domain }
     }
 
     pub(crate) fn as_raw(&self) -> *mut raw::ibv_td {

@@ -18,9 +18,6 @@ impl ProtectionDomain {
         queue.layout()?;
         let domain = self.of_one_thread().unwrap_or_else(|_| self.clone());
         let options = QueuePairOptions::of(Transport::Rc, 1);
-        Ok(domain
-            .direct_queue_pair(options, &queue, &queue)?
-            .layout()?
-            .register)
+        Ok(domain.direct_queue_pair(options, &queue, &queue)?.layout()?.register)
     }
 }

@@ -45,16 +45,14 @@ impl Gid {
                 GidKind::RoceV1 | GidKind::InfiniBand => 1,
                 GidKind::Other(_) => 2,
             };
-            let reach = match (
-                gid.kind,
-                gid.address.to_ipv4_mapped(),
-                gid.address.is_unicast_link_local(),
-            ) {
-                (GidKind::InfiniBand, ..) => 0,
-                (_, Some(_), _) => 0,
-                (_, None, false) => 1,
-                (_, None, true) => 2,
-            };
+            let reach =
+                match (gid.kind, gid.address.to_ipv4_mapped(), gid.address.is_unicast_link_local())
+                {
+                    (GidKind::InfiniBand, ..) => 0,
+                    (_, Some(_), _) => 0,
+                    (_, None, false) => 1,
+                    (_, None, true) => 2,
+                };
             (kind, reach, gid.index)
         };
         let of_port = table.iter().filter(|gid| gid.port == u32::from(port));

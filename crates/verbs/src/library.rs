@@ -48,7 +48,5 @@ pub fn device_names() -> Result<Vec<String>, Error> {
     Library::open()?;
     let devices = ibverbs::devices().map_err(|source| Error::List { source })?;
     let names = devices.iter().filter_map(|device| device.name());
-    Ok(names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect())
+    Ok(names.map(|name| name.to_string_lossy().into_owned()).collect())
 }

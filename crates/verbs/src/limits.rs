@@ -46,10 +46,7 @@ impl Limits {
             requests: count(raw.max_qp_wr),
             completion_queues: count(raw.max_cq),
             protection_domains: count(raw.max_pd),
-            reads: raw
-                .max_qp_rd_atom
-                .min(raw.max_qp_init_rd_atom)
-                .clamp(0, 255) as u8,
+            reads: raw.max_qp_rd_atom.min(raw.max_qp_init_rd_atom).clamp(0, 255) as u8,
             atomics: raw.atomic_cap != ibverbs_sys::IBV_ATOMIC_NONE,
             ports: raw.phys_port_cnt,
         }
@@ -60,9 +57,7 @@ impl Limits {
 fn text(field: &[c_char]) -> String {
     // `c_char` is signed on some machines.
     let bytes: Vec<u8> = field.iter().map(|c| c.to_ne_bytes()[0]).collect();
-    let text = CStr::from_bytes_until_nul(&bytes)
-        .map(CStr::to_bytes)
-        .unwrap_or(&bytes);
+    let text = CStr::from_bytes_until_nul(&bytes).map(CStr::to_bytes).unwrap_or(&bytes);
     String::from_utf8_lossy(text).into_owned()
 }
 

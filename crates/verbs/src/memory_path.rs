@@ -26,12 +26,7 @@ pub enum MemoryPath {
 
 impl MemoryPath {
     /// In the order of NCCL.
-    pub const ALL: [Self; 4] = [
-        Self::DataDirect,
-        Self::DmabufPcie,
-        Self::Dmabuf,
-        Self::Peermem,
-    ];
+    pub const ALL: [Self; 4] = [Self::DataDirect, Self::DmabufPcie, Self::Dmabuf, Self::Peermem];
 
     /// Its name for people.
     #[must_use]
@@ -212,11 +207,7 @@ impl<T> Chosen<T> {
         for &memory_path in memory_paths {
             match attempt(memory_path) {
                 Ok(result) => {
-                    return Ok(Self {
-                        result,
-                        memory_path,
-                        rejections,
-                    });
+                    return Ok(Self { result, memory_path, rejections });
                 }
                 Err(error) => rejections.0.push(Rejection { memory_path, error }),
             }

@@ -67,9 +67,8 @@ impl Context {
             return Ok(None);
         }
         let function = "mlx5dv_get_data_direct_sysfs_path";
-        let ask = raw::mlx5dv()?
-            .mlx5dv_get_data_direct_sysfs_path
-            .ok_or(Error::Missing { function })?;
+        let ask =
+            raw::mlx5dv()?.mlx5dv_get_data_direct_sysfs_path.ok_or(Error::Missing { function })?;
         let mut path = [0_u8; 4096];
         // SAFETY: the context is open and an mlx5 device's, and the buffer has the length passed.
         let errno = unsafe { ask(self.as_raw(), path.as_mut_ptr().cast(), path.len()) };
@@ -127,34 +126,12 @@ mod tests {
             ("GH200", Some(true), Some(false), false, &plain),
             ("C2C, unknown path", Some(true), None, false, &plain),
             ("unknown GPU", None, Some(true), false, &plain),
-            (
-                "GB300",
-                Some(true),
-                Some(true),
-                false,
-                &[DmabufPcie, Dmabuf, Peermem],
-            ),
-            (
-                "GB300, Data Direct",
-                Some(true),
-                Some(false),
-                true,
-                &[DataDirect, Dmabuf, Peermem],
-            ),
-            (
-                "CDMM, Data Direct",
-                None,
-                None,
-                true,
-                &[DataDirect, Dmabuf, Peermem],
-            ),
+            ("GB300", Some(true), Some(true), false, &[DmabufPcie, Dmabuf, Peermem]),
+            ("GB300, Data Direct", Some(true), Some(false), true, &[DataDirect, Dmabuf, Peermem]),
+            ("CDMM, Data Direct", None, None, true, &[DataDirect, Dmabuf, Peermem]),
             ("all", Some(true), Some(true), true, &MemoryPath::ALL),
         ] {
-            let facts = PathFacts {
-                c2c,
-                below_one_bridge,
-                data_direct,
-            };
+            let facts = PathFacts { c2c, below_one_bridge, data_direct };
             assert_eq!(facts.memory_paths(), expected, "{machine}");
         }
     }
@@ -164,10 +141,7 @@ mod tests {
         let gpu = "/sys/devices/pci0009:00/0009:00:00.0/0009:01:00.0/0009:02:01.0/0009:06:00.0";
         for (other, expected) in [
             // Below the same switch, below the same root port.
-            (
-                "/sys/devices/pci0009:00/0009:00:00.0/0009:01:00.0/0009:02:02.0/0009:03:00.0",
-                true,
-            ),
+            ("/sys/devices/pci0009:00/0009:00:00.0/0009:01:00.0/0009:02:02.0/0009:03:00.0", true),
             ("/sys/devices/pci0009:00/0009:00:00.0/0009:01:00.1", true),
             // Another root port, another root bus, on the root bus itself.
             ("/sys/devices/pci0009:00/0009:00:01.0/0009:03:00.0", false),
@@ -176,11 +150,7 @@ mod tests {
             // A software NIC.
             ("/sys/devices/virtual/infiniband/rxe0", false),
         ] {
-            assert_eq!(
-                below_one_bridge(Path::new(gpu), Path::new(other)),
-                expected,
-                "{other}"
-            );
+            assert_eq!(below_one_bridge(Path::new(gpu), Path::new(other)), expected, "{other}");
         }
         // Behind a hypervisor's or a platform's bus.
         let arm = "/sys/devices/platform/soc/pci0001:00/0001:00:00.0/0001:01:00.0";

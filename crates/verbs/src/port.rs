@@ -93,28 +93,13 @@ mod tests {
     #[test]
     fn mtu_in_bytes() {
         let sizes: Vec<_> = (0..7).map(bytes).collect();
-        assert_eq!(
-            sizes,
-            [
-                None,
-                Some(256),
-                Some(512),
-                Some(1024),
-                Some(2048),
-                Some(4096),
-                None
-            ]
-        );
+        assert_eq!(sizes, [None, Some(256), Some(512), Some(1024), Some(2048), Some(4096), None]);
     }
 
     #[test]
     fn keeps_unknown_values() {
-        let raw = ibv_port_attr {
-            state: 9,
-            link_layer: 7,
-            gid_tbl_len: -1,
-            ..ibv_port_attr::default()
-        };
+        let raw =
+            ibv_port_attr { state: 9, link_layer: 7, gid_tbl_len: -1, ..ibv_port_attr::default() };
         let port = Port::of(1, &raw);
         assert_eq!(
             (port.state, port.link_layer, port.gids),

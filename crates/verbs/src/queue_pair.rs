@@ -273,10 +273,7 @@ impl<S, D> QueuePair<S, D> {
     }
 
     pub(crate) fn now<T>(self) -> QueuePair<T, D> {
-        QueuePair {
-            inner: self.inner,
-            state: PhantomData,
-        }
+        QueuePair { inner: self.inner, state: PhantomData }
     }
 }
 
@@ -407,12 +404,8 @@ impl<S: Receives> QueuePair<S> {
     /// [`Error::Pieces`], [`Error::Post`]: ENOMEM if the queue is full.
     pub fn receive(&mut self, id: u64, pieces: &[Sge<'_>]) -> Result<(), Error> {
         let (entries, count) = self.inner.entries(pieces)?;
-        let mut request = raw::ibv_recv_wr {
-            wr_id: id,
-            next: null_mut(),
-            sg_list: entries,
-            num_sge: count,
-        };
+        let mut request =
+            raw::ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: entries, num_sge: count };
         let mut bad = null_mut();
         // SAFETY: the pair is alive; the library reads the request and its SGEs during the call,
         // and the memory they name is kept until the pair is destroyed.
@@ -430,10 +423,8 @@ impl<S: Receives, D> QueuePair<S, D> {
     ///
     /// [`Error::Call`].
     pub fn fail(&mut self) -> Result<(), Error> {
-        let attributes = raw::ibv_qp_attr {
-            qp_state: state::IBV_QPS_ERR,
-            ..raw::ibv_qp_attr::default()
-        };
+        let attributes =
+            raw::ibv_qp_attr { qp_state: state::IBV_QPS_ERR, ..raw::ibv_qp_attr::default() };
         self.modify(attributes, mask::IBV_QP_STATE)
     }
 }
@@ -450,12 +441,7 @@ impl QueuePair<Rts> {
         if !request.work.suits(transport) {
             return Err(Error::Transport { transport });
         }
-        if request.inline
-            && request
-                .pieces
-                .iter()
-                .any(|piece| piece.region().is_device())
-        {
+        if request.inline && request.pieces.iter().any(|piece| piece.region().is_device()) {
             return Err(Error::Inline);
         }
         if transport == Transport::Srd {
@@ -511,11 +497,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // The other owner, and with it the NIC, may still use it.
-        let mut kept = self
-            .owned
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.owned.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.append(&mut self.kept);
     }
 }

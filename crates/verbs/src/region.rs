@@ -43,12 +43,7 @@ impl Access {
 
     /// Without the order of writes and the kind of registration, which belong to memory.
     pub(crate) fn rights(self) -> u32 {
-        Self {
-            relaxed_ordering: false,
-            on_demand: false,
-            ..self
-        }
-        .bits()
+        Self { relaxed_ordering: false, on_demand: false, ..self }.bits()
     }
 
     pub(crate) fn bits(self) -> u32 {
@@ -122,10 +117,7 @@ impl Remote {
     /// The memory `bytes` bytes further on.
     #[must_use]
     pub fn offset(self, bytes: u64) -> Self {
-        Self {
-            address: self.address.wrapping_add(bytes),
-            ..self
-        }
+        Self { address: self.address.wrapping_add(bytes), ..self }
     }
 }
 
@@ -136,12 +128,7 @@ impl ProtectionDomain {
     ///
     /// [`Error::Register`]: ENOMEM usually means the limit of locked memory (`ulimit -l`).
     pub fn register(&self, buffer: &Buffer, access: Access) -> Result<MemoryRegion, Error> {
-        self.reg_mr(
-            buffer.address(),
-            buffer.len(),
-            access,
-            Held::Buffer(buffer.clone()),
-        )
+        self.reg_mr(buffer.address(), buffer.len(), access, Held::Buffer(buffer.clone()))
     }
 
     /// Registers a part of a buffer; the remote end can access nothing else.
@@ -242,9 +229,8 @@ impl ProtectionDomain {
             return Err(Error::Simulated);
         }
         access.check_gpu()?;
-        self.context().needs("ibv_reg_dmabuf_mr", |functions| {
-            functions.ibv_reg_dmabuf_mr.is_some()
-        })?;
+        self.context()
+            .needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
         let (address, bytes) = (memory.device_address().get(), memory.len());
         // SAFETY: the domain is alive; the file is open, and the kernel checks its type and length. The memory is kept while it is
         // registered.
@@ -258,12 +244,7 @@ impl ProtectionDomain {
                 access.bits().cast_signed(),
             )
         };
-        self.region(
-            "ibv_reg_dmabuf_mr",
-            raw,
-            (address, bytes),
-            Held::Device(memory.clone()),
-        )
+        self.region("ibv_reg_dmabuf_mr", raw, (address, bytes), Held::Device(memory.clone()))
     }
 
     /// Registers GPU memory by a dma-buf that was exported with the PCIe mapping, for the NIC's Data Direct function. The dma-buf may be
@@ -284,9 +265,7 @@ impl ProtectionDomain {
         }
         access.check_gpu()?;
         let function = "mlx5dv_reg_dmabuf_mr";
-        let register = raw::mlx5dv()?
-            .mlx5dv_reg_dmabuf_mr
-            .ok_or(Error::Missing { function })?;
+        let register = raw::mlx5dv()?.mlx5dv_reg_dmabuf_mr.ok_or(Error::Missing { function })?;
         // The library does not check the type of the device.
         if !self.context().is_mlx5() {
             let name = self.context().name().to_owned();
@@ -307,12 +286,7 @@ impl ProtectionDomain {
                 raw::MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT,
             )
         };
-        self.region(
-            function,
-            raw,
-            (address, bytes),
-            Held::Device(memory.clone()),
-        )
+        self.region(function, raw, (address, bytes), Held::Device(memory.clone()))
     }
 
     fn reg_mr(
@@ -361,10 +335,7 @@ impl MemoryRegion {
     /// Address and rkey, for the remote end.
     #[must_use]
     pub fn remote(&self) -> Remote {
-        Remote {
-            address: self.0.address,
-            rkey: self.0.rkey,
-        }
+        Remote { address: self.0.address, rkey: self.0.rkey }
     }
 
     /// The lkey.
@@ -391,16 +362,8 @@ impl MemoryRegion {
     ///
     /// [`Error::Range`].
     pub fn piece(&self, offset: usize, bytes: usize) -> Result<Sge<'_>, Error> {
-        check(
-            offset,
-            bytes,
-            self.len().min(offset.saturating_add(u32::MAX as usize)),
-        )?;
-        Ok(Sge {
-            region: self,
-            offset,
-            bytes,
-        })
+        check(offset, bytes, self.len().min(offset.saturating_add(u32::MAX as usize)))?;
+        Ok(Sge { region: self, offset, bytes })
     }
 
     /// Its protection domain.

@@ -39,9 +39,9 @@ impl Context {
         if self.node_type() != raw::IBV_NODE_UNSPECIFIED {
             return Ok(None);
         }
-        let query = raw::efadv()?.efadv_query_device.ok_or(Error::Missing {
-            function: "efadv_query_device",
-        })?;
+        let query = raw::efadv()?
+            .efadv_query_device
+            .ok_or(Error::Missing { function: "efadv_query_device" })?;
         let mut found = raw::efadv_device_attr::default();
         // SAFETY: the context is open; the library writes at most the size passed.
         let errno = unsafe { query(self.as_raw(), &mut found, size_of_val(&found) as u32) };
@@ -68,15 +68,12 @@ impl ProtectionDomain {
         received: &CompletionQueue,
     ) -> Result<QueuePair<Reset>, Error> {
         let context = self.context();
-        let able = context.srd()?.ok_or_else(|| Error::NotEfa {
-            name: context.name().to_owned(),
-        })?;
-        let create = raw::efadv()?.efadv_create_qp_ex.ok_or(Error::Missing {
-            function: "efadv_create_qp_ex",
-        })?;
-        context.needs("ibv_qp_to_qp_ex", |functions| {
-            functions.ibv_qp_to_qp_ex.is_some()
-        })?;
+        let able =
+            context.srd()?.ok_or_else(|| Error::NotEfa { name: context.name().to_owned() })?;
+        let create = raw::efadv()?
+            .efadv_create_qp_ex
+            .ok_or(Error::Missing { function: "efadv_create_qp_ex" })?;
+        context.needs("ibv_qp_to_qp_ex", |functions| functions.ibv_qp_to_qp_ex.is_some())?;
         let mut requests = raw::IBV_QP_EX_WITH_SEND | raw::IBV_QP_EX_WITH_SEND_WITH_IMM;
         if able.reads {
             requests |= raw::IBV_QP_EX_WITH_RDMA_READ;
@@ -134,9 +131,7 @@ impl Inner {
         let (list, count) = self.entries(request.pieces)?;
         // SAFETY: the queue pair is alive, and was created with functions.
         let extended = NonNull::new(unsafe { raw::ibv_qp_to_qp_ex(qp.as_ptr()) });
-        let missing = Error::Missing {
-            function: "ibv_qp_to_qp_ex",
-        };
+        let missing = Error::Missing { function: "ibv_qp_to_qp_ex" };
         let qp = extended.ok_or(missing)?.as_ptr();
         // SAFETY: the library's extended queue pair, alive as long as the queue pair. Only this thread posts: `self` is borrowed exclusively.
         let functions = unsafe { &*qp };
@@ -149,11 +144,8 @@ impl Inner {
         ) else {
             return Err(self.unsupported("ibv_wr_start"));
         };
-        let raw::ibv_send_wr_datagram {
-            ah,
-            remote_qpn,
-            remote_qkey,
-        } = destination(request.work).ok_or_else(|| self.unsupported("ibv_wr_send"))?;
+        let raw::ibv_send_wr_datagram { ah, remote_qpn, remote_qkey } =
+            destination(request.work).ok_or_else(|| self.unsupported("ibv_wr_send"))?;
         let (begin, name) = begin(functions, request.work);
         let begin = begin.ok_or_else(|| self.unsupported(name))?;
         // SAFETY: the functions are the provider's, for this queue pair, called in the order of ibv_wr_post(3). The address handle is alive
@@ -196,12 +188,7 @@ impl Inner {
 fn destination(work: Work<'_>) -> Option<raw::ibv_send_wr_datagram> {
     Some(match work {
         Work::SendTo(to, _) | Work::WriteTo(to, ..) | Work::ReadFrom(to, _) => to.raw(),
-        Work::SendBy {
-            handle,
-            queue_pair,
-            qkey,
-            ..
-        } => handle.to(queue_pair, qkey),
+        Work::SendBy { handle, queue_pair, qkey, .. } => handle.to(queue_pair, qkey),
         _ => return None,
     })
 }
@@ -209,32 +196,19 @@ fn destination(work: Work<'_>) -> Option<raw::ibv_send_wr_datagram> {
 /// The function that begins this request, if the provider has it, and its name.
 fn begin(functions: &raw::ibv_qp_ex, work: Work<'_>) -> (Option<Begin>, &'static str) {
     match work {
-        Work::WriteTo(_, at, None) => (
-            functions
-                .wr_rdma_write
-                .map(|write| Begin::Remote(write, at)),
-            "ibv_wr_rdma_write",
-        ),
+        Work::WriteTo(_, at, None) => {
+            (functions.wr_rdma_write.map(|write| Begin::Remote(write, at)), "ibv_wr_rdma_write")
+        }
         Work::WriteTo(_, at, Some(value)) => (
-            functions
-                .wr_rdma_write_imm
-                .map(|write| Begin::RemoteImmediate(write, at, value)),
+            functions.wr_rdma_write_imm.map(|write| Begin::RemoteImmediate(write, at, value)),
             "ibv_wr_rdma_write_imm",
         ),
-        Work::ReadFrom(_, at) => (
-            functions.wr_rdma_read.map(|read| Begin::Remote(read, at)),
-            "ibv_wr_rdma_read",
-        ),
-        Work::SendTo(_, Some(value))
-        | Work::SendBy {
-            immediate: Some(value),
-            ..
-        } => (
-            functions
-                .wr_send_imm
-                .map(|send| Begin::SendImmediate(send, value)),
-            "ibv_wr_send_imm",
-        ),
+        Work::ReadFrom(_, at) => {
+            (functions.wr_rdma_read.map(|read| Begin::Remote(read, at)), "ibv_wr_rdma_read")
+        }
+        Work::SendTo(_, Some(value)) | Work::SendBy { immediate: Some(value), .. } => {
+            (functions.wr_send_imm.map(|send| Begin::SendImmediate(send, value)), "ibv_wr_send_imm")
+        }
         _ => (functions.wr_send.map(Begin::Send), "ibv_wr_send"),
     }
 }

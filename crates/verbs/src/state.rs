@@ -25,10 +25,8 @@ impl<S, D> QueuePair<S, D> {
     ///
     /// [`Error::Call`].
     pub fn state(&self) -> Result<State, Error> {
-        let (mut attributes, mut made) = (
-            raw::ibv_qp_attr::default(),
-            raw::ibv_qp_init_attr::default(),
-        );
+        let (mut attributes, mut made) =
+            (raw::ibv_qp_attr::default(), raw::ibv_qp_init_attr::default());
         let what = mask::IBV_QP_STATE.0.cast_signed();
         // SAFETY: the pair is alive, and both outputs are valid.
         let errno = unsafe { raw::ibv_query_qp(self.as_raw(), &mut attributes, what, &mut made) };

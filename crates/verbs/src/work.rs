@@ -78,15 +78,7 @@ impl<'a> Request<'a> {
     /// A signalled request.
     #[must_use]
     pub fn new(id: u64, work: Work<'a>, pieces: &'a [Sge<'a>]) -> Self {
-        Self {
-            id,
-            work,
-            pieces,
-            signalled: true,
-            inline: false,
-            solicited: false,
-            fenced: false,
-        }
+        Self { id, work, pieces, signalled: true, inline: false, solicited: false, fenced: false }
     }
 
     /// Its bits of `enum ibv_send_flags`.
@@ -118,23 +110,14 @@ impl<'a> Request<'a> {
                 request.wr.ud = datagram.raw();
                 (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate)
             }
-            Work::SendBy {
-                handle,
-                queue_pair,
-                qkey,
-                immediate,
-            } => {
+            Work::SendBy { handle, queue_pair, qkey, immediate } => {
                 request.wr.ud = handle.to(queue_pair, qkey);
                 (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate)
             }
             // Of a WriteTo and a ReadFrom only the target is raw; SRD posts the destination by itself.
             Work::Write(remote, immediate) | Work::WriteTo(_, remote, immediate) => {
                 request.wr.rdma = rdma(remote);
-                (
-                    opcode::IBV_WR_RDMA_WRITE,
-                    opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
-                    immediate,
-                )
+                (opcode::IBV_WR_RDMA_WRITE, opcode::IBV_WR_RDMA_WRITE_WITH_IMM, immediate)
             }
             Work::Read(remote) | Work::ReadFrom(_, remote) => {
                 request.wr.rdma = rdma(remote);
@@ -145,21 +128,13 @@ impl<'a> Request<'a> {
                 let add = opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
                 (add, add, None)
             }
-            Work::CompareSwap {
-                remote,
-                compare,
-                swap,
-            } => {
+            Work::CompareSwap { remote, compare, swap } => {
                 request.wr.atomic = atomic(remote, compare, swap);
                 let swap = opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
                 (swap, swap, None)
             }
         };
-        request.opcode = if immediate.is_some() {
-            with_immediate
-        } else {
-            plain
-        };
+        request.opcode = if immediate.is_some() { with_immediate } else { plain };
         // In network byte order.
         request.__bindgen_anon_1.imm_data = immediate.unwrap_or(0).to_be();
         request
@@ -167,17 +142,9 @@ impl<'a> Request<'a> {
 }
 
 fn rdma(remote: Remote) -> raw::ibv_send_wr_rdma {
-    raw::ibv_send_wr_rdma {
-        remote_addr: remote.address,
-        rkey: remote.rkey,
-    }
+    raw::ibv_send_wr_rdma { remote_addr: remote.address, rkey: remote.rkey }
 }
 
 fn atomic(remote: Remote, compare_add: u64, swap: u64) -> raw::ibv_send_wr_atomic {
-    raw::ibv_send_wr_atomic {
-        remote_addr: remote.address,
-        compare_add,
-        swap,
-        rkey: remote.rkey,
-    }
+    raw::ibv_send_wr_atomic { remote_addr: remote.address, compare_add, swap, rkey: remote.rkey }
 }

@@ -26,10 +26,7 @@ fn on(library: &Path, change: impl FnOnce(&mut Value)) -> (bool, String) {
 
 fn run(command: &mut Command) -> (bool, String) {
     let output = command.output().expect("cargo test builds the examples");
-    (
-        output.status.success(),
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-    )
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs the example with the libraries in a directory.
@@ -90,11 +87,7 @@ fn failing_library() {
         let (status, text) = on(&directory, |machine| machine[member] = value);
         assert_eq!(status, well, "{text}");
         assert!(text.contains(says), "{says}: {text}");
-        assert_eq!(
-            text.contains("device: "),
-            member == "errors" && well,
-            "{text}"
-        );
+        assert_eq!(text.contains("device: "), member == "errors" && well, "{text}");
     }
 }
 
@@ -124,10 +117,7 @@ fn invalid_library_file() {
     std::fs::write(directory.path().join("libibverbs.so.1"), text).expect("a file");
     let (well, text) = with(directory.path());
     assert!(!well);
-    assert!(
-        text.starts_with("error: libibverbs.so.1 cannot be loaded: "),
-        "{text}"
-    );
+    assert!(text.starts_with("error: libibverbs.so.1 cannot be loaded: "), "{text}");
 }
 
 /// Debian's library has every function; a machine without devices lists none.
@@ -141,14 +131,8 @@ fn installed_library() {
     match there {
         true if well => assert!(text.contains("dma-buf symbol: true\nmissing: \n"), "{text}"),
         // A kernel without RDMA lists no devices.
-        true => assert!(
-            text.contains("error: libibverbs cannot list RDMA devices: "),
-            "{text}"
-        ),
-        false => assert!(
-            text.starts_with("error: no libibverbs.so.1 on this machine: "),
-            "{text}"
-        ),
+        true => assert!(text.contains("error: libibverbs cannot list RDMA devices: "), "{text}"),
+        false => assert!(text.starts_with("error: no libibverbs.so.1 on this machine: "), "{text}"),
     }
 }
 
@@ -158,8 +142,5 @@ fn starts_without_library() {
     let readelf = Command::new("readelf").arg("-d").arg(devinfo()).output();
     let needed = String::from_utf8_lossy(&readelf.expect("readelf runs").stdout).into_owned();
     assert!(needed.contains("libc.so.6"), "{needed}");
-    assert!(
-        !needed.contains("libibverbs") && !needed.contains("libnl"),
-        "{needed}"
-    );
+    assert!(!needed.contains("libibverbs") && !needed.contains("libnl"), "{needed}");
 }

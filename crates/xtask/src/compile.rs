@@ -18,9 +18,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<Vec<PathBuf>> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.context("cannot run cargo")?;
     if !output.status.success() {
-        let arguments = command
-            .get_args()
-            .map(|argument| argument.display().to_string());
+        let arguments = command.get_args().map(|argument| argument.display().to_string());
         let words: Vec<String> = arguments.collect();
         bail!("cargo {}: {}", words.join(" "), output.status);
     }
@@ -37,6 +35,5 @@ pub fn run(command: &mut Command) -> anyhow::Result<Vec<PathBuf>> {
 pub fn find<'f>(files: &'f [PathBuf], name: &str) -> anyhow::Result<&'f Path> {
     let mut files = files.iter();
     let file = files.find(|path| path.file_name().is_some_and(|found| found == name));
-    file.map(PathBuf::as_path)
-        .with_context(|| format!("cargo built no {name}"))
+    file.map(PathBuf::as_path).with_context(|| format!("cargo built no {name}"))
 }

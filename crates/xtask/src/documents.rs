@@ -38,11 +38,8 @@ fn entry(page: &mut String, check: &Check) {
     ] {
         let _ = writeln!(page, "- **{label}**: {}", plain(text));
     }
-    let references: Vec<String> = check
-        .references
-        .iter()
-        .map(|&reference| link(reference))
-        .collect();
+    let references: Vec<String> =
+        check.references.iter().map(|&reference| link(reference)).collect();
     if !references.is_empty() {
         let _ = writeln!(page, "- **See**: {}", references.join(", "));
     }
@@ -108,18 +105,10 @@ pub fn symptoms() -> anyhow::Result<String> {
          --- | --- |\n",
     );
     for hint in &table.hints {
-        let words: Vec<String> = hint
-            .words
-            .iter()
-            .map(|(word, points)| format!("{word} {points:+}"))
-            .collect();
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} |",
-            hint.check,
-            plain(&hint.cause),
-            words.join(", ")
-        );
+        let words: Vec<String> =
+            hint.words.iter().map(|(word, points)| format!("{word} {points:+}")).collect();
+        let _ =
+            writeln!(page, "| {} | {} | {} |", hint.check, plain(&hint.cause), words.join(", "));
     }
     Ok(page)
 }
@@ -153,7 +142,5 @@ fn link(reference: &str) -> String {
 
 /// Escapes what Markdown would interpret.
 fn plain(text: &str) -> String {
-    text.replace('*', "\\*")
-        .replace('_', "\\_")
-        .replace('<', "\\<")
+    text.replace('*', "\\*").replace('_', "\\_").replace('<', "\\<")
 }

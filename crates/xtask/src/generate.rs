@@ -17,11 +17,9 @@ use crate::{documents, pictures};
 /// All generated files: path below the repository root, and content.
 pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut files = Vec::new();
-    for (shell, name) in [
-        (Shell::Bash, "gdr.bash"),
-        (Shell::Zsh, "_gdr"),
-        (Shell::Fish, "gdr.fish"),
-    ] {
+    for (shell, name) in
+        [(Shell::Bash, "gdr.bash"), (Shell::Zsh, "_gdr"), (Shell::Fish, "gdr.fish")]
+    {
         let mut bytes = Vec::new();
         clap_complete::generate(
             shell,
@@ -43,38 +41,17 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
             "gdr.doctor.1.json",
             schemars::schema_for!(gdr::output::Document<gdr::render::doctor::Report<'_>>),
         ),
-        (
-            "gdr.path.1.json",
-            schemars::schema_for!(gdr::output::Document<gdr::model::Path>),
-        ),
-        (
-            "gdr.probe.1.json",
-            schemars::schema_for!(gdr::output::Document<gdr::model::ProbeReport>),
-        ),
-        (
-            "gdr.snapshot.1.json",
-            schemars::schema_for!(gdr::model::Snapshot),
-        ),
+        ("gdr.path.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::Path>)),
+        ("gdr.probe.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::ProbeReport>)),
+        ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
         (
             "gdr.explain.1.json",
             schemars::schema_for!(gdr::output::Document<gdr::model::ExplainReport>),
         ),
-        (
-            "gdr.diff.1.json",
-            schemars::schema_for!(gdr::output::Document<gdr::model::DiffReport>),
-        ),
-        (
-            "gdr.fleet.1.json",
-            schemars::schema_for!(gdr::output::Document<gdr::model::FleetReport>),
-        ),
-        (
-            "gdr.plan.1.json",
-            schemars::schema_for!(gdr::output::Document<gdr::model::Plan>),
-        ),
-        (
-            "gdr.journal.1.json",
-            schemars::schema_for!(gdr::model::Journal),
-        ),
+        ("gdr.diff.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::DiffReport>)),
+        ("gdr.fleet.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::FleetReport>)),
+        ("gdr.plan.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::Plan>)),
+        ("gdr.journal.1.json", schemars::schema_for!(gdr::model::Journal)),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));
@@ -97,27 +74,15 @@ fn pci_ids() -> anyhow::Result<Vec<u8>> {
         .map(|vendor| {
             let mut devices: Vec<_> = vendor.devices().collect();
             devices.sort_by_key(|device| device.id());
-            let devices = devices
-                .iter()
-                .map(|device| format!("\t{:04x}  {}\n", device.id(), device.name()));
-            format!(
-                "{:04x}  {}\n{}",
-                vendor.id(),
-                vendor.name(),
-                devices.collect::<String>()
-            )
+            let devices =
+                devices.iter().map(|device| format!("\t{:04x}  {}\n", device.id(), device.name()));
+            format!("{:04x}  {}\n{}", vendor.id(), vendor.name(), devices.collect::<String>())
         })
         .collect();
     let classes = pci_ids::Classes::iter().map(|class| {
-        let subclasses = class
-            .subclasses()
-            .map(|sub| format!("\t{:02x}  {}\n", sub.id(), sub.name()));
-        format!(
-            "C {:02x}  {}\n{}",
-            class.id(),
-            class.name(),
-            subclasses.collect::<String>()
-        )
+        let subclasses =
+            class.subclasses().map(|sub| format!("\t{:02x}  {}\n", sub.id(), sub.name()));
+        format!("C {:02x}  {}\n{}", class.id(), class.name(), subclasses.collect::<String>())
     });
     lines.extend(classes);
     lines.sort();
@@ -133,10 +98,7 @@ fn pages(
     words: &str,
     files: &mut Vec<(PathBuf, Vec<u8>)>,
 ) -> anyhow::Result<()> {
-    let name = command
-        .get_display_name()
-        .unwrap_or(command.get_name())
-        .to_owned();
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     // clap requires a static name; the leak is small and the process short.
     let title: &'static str = Box::leak(name.clone().into_boxed_str());
     let mut bytes = Vec::new();
@@ -159,31 +121,19 @@ fn pages(
     }
     files.push((Path::new("docs/man").join(format!("{name}.1")), bytes));
     for subcommand in command.get_subcommands() {
-        pages(
-            subcommand,
-            &format!("{words} {}", subcommand.get_name()),
-            files,
-        )?;
+        pages(subcommand, &format!("{words} {}", subcommand.get_name()), files)?;
     }
     Ok(())
 }
 
 /// The sections below the options, as roff.
 fn roff(sections: &gdr::cli::Sections) -> String {
-    let escaped = |text: &str| {
-        text.replace('\\', "\\e")
-            .replace('-', "\\-")
-            .replace('\'', "\\(aq")
-    };
+    let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     let mut page = String::new();
     for (heading, list) in sections.lists().iter().filter(|(_, list)| !list.is_empty()) {
         page.push_str(&format!(".SH {}\n", heading.to_uppercase()));
         for (name, meaning) in list {
-            page.push_str(&format!(
-                ".TP\n\\fB{}\\fR\n{}\n",
-                escaped(name),
-                escaped(meaning)
-            ));
+            page.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", escaped(name), escaped(meaning)));
         }
     }
     page + &format!(".SH SEE ALSO\n{}\n", escaped(sections.see_also))
@@ -192,16 +142,12 @@ fn roff(sections: &gdr::cli::Sections) -> String {
 /// Adds the names of checks, families, profiles and fixes as values, for shell completion. gdr itself accepts more: a profile may be a
 /// file.
 fn with_names(command: clap::Command) -> clap::Command {
-    let families = check::all()
-        .filter_map(|check| check.id.split_once('.'))
-        .map(|(family, _)| family);
+    let families =
+        check::all().filter_map(|check| check.id.split_once('.')).map(|(family, _)| family);
     let mut checks: Vec<&str> = check::all().map(|check| check.id).chain(families).collect();
     checks.sort_unstable();
     checks.dedup();
-    let profiles: Vec<&str> = gdr::profile::SHIPPED
-        .iter()
-        .map(|(name, _)| *name)
-        .collect();
+    let profiles: Vec<&str> = gdr::profile::SHIPPED.iter().map(|(name, _)| *name).collect();
     let fixes: Vec<&str> = gdr::fix::FIXES.iter().map(|fix| fix.id).collect();
     let named = |command: clap::Command, argument: &'static str, names: &[&'static str]| {
         let parser = PossibleValuesParser::new(names.iter().copied());
@@ -213,14 +159,10 @@ fn with_names(command: clap::Command) -> clap::Command {
             named(doctor, "profile", &profiles)
         })
         .mut_subcommand("explain", |explain| named(explain, "profile", &profiles))
-        .mut_subcommand("fix", |fix| {
-            named(named(fix, "profile", &profiles), "ids", &fixes)
-        })
+        .mut_subcommand("fix", |fix| named(named(fix, "profile", &profiles), "ids", &fixes))
         .mut_subcommand("probe", |probe| {
-            let probes: Vec<String> = probe
-                .get_subcommands()
-                .map(|one| one.get_name().to_owned())
-                .collect();
+            let probes: Vec<String> =
+                probe.get_subcommands().map(|one| one.get_name().to_owned()).collect();
             probes.into_iter().fold(probe, |probe, one| {
                 probe.mut_subcommand(one, |one| named(one, "profile", &profiles))
             })
@@ -247,10 +189,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         fs::write(&at, bytes).with_context(|| format!("cannot write {}", at.display()))?;
     }
     if !stale.is_empty() {
-        bail!(
-            "stale: {}; run cargo xtask generate and commit what it writes",
-            stale.join(", ")
-        );
+        bail!("stale: {}; run cargo xtask generate and commit what it writes", stale.join(", "));
     }
     Ok(())
 }

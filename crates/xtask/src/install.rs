@@ -36,9 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.prefix.is_absolute() {
         bail!("--prefix {} is not an absolute path", args.prefix.display());
     }
-    args.libraries
-        .iter()
-        .try_for_each(|library| install(args, library))
+    args.libraries.iter().try_for_each(|library| install(args, library))
 }
 
 fn install(args: &Args, which: &Library) -> anyhow::Result<()> {

@@ -125,17 +125,13 @@ impl Library {
     /// What a program needs at run time; `library` is the content of cargo's output.
     pub fn runtime(&self, lib: &str, library: Vec<u8>) -> anyhow::Result<Vec<File>> {
         let (name, (major, minor)) = (self.name, self.interface()?);
-        let (soname, full) = (
-            format!("lib{name}.so.{major}"),
-            format!("lib{name}.so.{major}.{minor}"),
-        );
+        let (soname, full) =
+            (format!("lib{name}.so.{major}"), format!("lib{name}.so.{major}.{minor}"));
         let mut files = vec![
             File::link(format!("{lib}/{soname}"), &full),
             File::new(format!("{lib}/{full}"), 0o755, library),
         ];
-        let alias = self
-            .alias
-            .map(|alias| format!("{lib}/lib{alias}.so.{major}"));
+        let alias = self.alias.map(|alias| format!("{lib}/lib{alias}.so.{major}"));
         files.extend(alias.map(|alias| File::link(alias, &soname)));
         Ok(files)
     }
@@ -145,9 +141,8 @@ impl Library {
         let (name, (major, minor)) = (self.name, self.interface()?);
         let target = format!("lib{name}.so.{major}");
         let links = [Some(name), self.alias].into_iter().flatten();
-        let mut files: Vec<File> = links
-            .map(|name| File::link(format!("{lib}/lib{name}.so"), &target))
-            .collect();
+        let mut files: Vec<File> =
+            links.map(|name| File::link(format!("{lib}/lib{name}.so"), &target)).collect();
         for header in self.headers {
             let bytes = fs::read(self.directory().join("include").join(header))?;
             files.push(File::new(format!("include/{header}"), 0o644, bytes));
@@ -180,13 +175,10 @@ impl File {
 fn version(header: &str, constants: &str) -> anyhow::Result<(u32, u32)> {
     let number = |which: &str| -> anyhow::Result<u32> {
         let name = format!("{constants}_{which}_VERSION");
-        let line = header
-            .lines()
-            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(&name));
+        let line =
+            header.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(&name));
         let text = line.with_context(|| format!("the header defines no {name}"))?;
-        text.trim()
-            .parse()
-            .with_context(|| format!("{name} is {text}"))
+        text.trim().parse().with_context(|| format!("{name} is {text}"))
     };
     Ok((number("MAJOR")?, number("MINOR")?))
 }

@@ -18,10 +18,7 @@ const MARGIN: f64 = 16.0;
 
 /// What gdr prints with these arguments, about a machine in `tests/recorded`.
 fn output(root: &Path, machine: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let snapshot = root
-        .join("tests/recorded")
-        .join(machine)
-        .join("snapshot.json");
+    let snapshot = root.join("tests/recorded").join(machine).join("snapshot.json");
     let snapshot = File::open(&snapshot).with_context(|| snapshot.display().to_string())?;
     // gdr prints the name, and a drawing may grow with it: this one is as short in every checkout.
     let file = format!("/proc/self/fd/{}", snapshot.as_raw_fd());
@@ -32,10 +29,7 @@ fn output(root: &Path, machine: &str, arguments: &[&str]) -> anyhow::Result<Stri
     let status = gdr::cmd::run(cli, &mut out, &mut err);
     out.flush()?;
     if out.inner().is_empty() {
-        bail!(
-            "gdr {arguments:?} ends with {status}: {}",
-            String::from_utf8_lossy(err.inner())
-        );
+        bail!("gdr {arguments:?} ends with {status}: {}", String::from_utf8_lossy(err.inner()));
     }
     Ok(String::from_utf8(out.inner().clone())?)
 }
@@ -71,9 +65,8 @@ fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
 fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
     let options = ["topo", "--format", "svg", "--platform", "bare-metal"];
     let drawing = output(root, "vm-iommu-on", &options)?;
-    let (before, rest) = drawing
-        .split_once(" · read from ")
-        .context("a drawing without its source")?;
+    let (before, rest) =
+        drawing.split_once(" · read from ").context("a drawing without its source")?;
     let (_, after) = rest.split_once('<').context("a text without its end")?;
     Ok(format!("{before}<{after}").into_bytes())
 }
@@ -159,9 +152,7 @@ fn class(code: &str) -> Option<&'static str> {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

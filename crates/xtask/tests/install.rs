@@ -31,33 +31,17 @@ fn builds_program_against_installation() {
     let prefix = directory.path().join("opt");
     // Twice, because an update overwrites an installation.
     for _ in 0..2 {
-        succeed(
-            "install-capi",
-            &install(&["--prefix".as_ref(), prefix.as_os_str()]),
-        );
+        succeed("install-capi", &install(&["--prefix".as_ref(), prefix.as_os_str()]));
     }
-    let mut names: Vec<_> = fs::read_dir(prefix.join("lib"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(prefix.join("lib")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(
-        names,
-        [
-            "libgdrapi.so",
-            "libgdrapi.so.2",
-            "libgdrapi.so.2.6",
-            "pkgconfig"
-        ]
-    );
+    assert_eq!(names, ["libgdrapi.so", "libgdrapi.so.2", "libgdrapi.so.2.6", "pkgconfig"]);
     let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
     assert_eq!(target("libgdrapi.so"), Path::new("libgdrapi.so.2"));
     assert_eq!(target("libgdrapi.so.2"), Path::new("libgdrapi.so.2.6"));
     let mode = |path: &str| fs::metadata(prefix.join(path)).unwrap().mode() & 0o777;
-    assert_eq!(
-        (mode("lib/libgdrapi.so.2.6"), mode("include/gdrapi.h")),
-        (0o755, 0o644)
-    );
+    assert_eq!((mode("lib/libgdrapi.so.2.6"), mode("include/gdrapi.h")), (0o755, 0o644));
 
     let flags = Command::new("pkg-config")
         .args(["--cflags", "--libs", "gdrapi"])
@@ -85,12 +69,8 @@ fn builds_program_against_installation() {
 #[test]
 fn stages_package_below_root() {
     let stage = tempfile::tempdir().unwrap();
-    let arguments = [
-        "--destdir".as_ref(),
-        stage.path().as_os_str(),
-        "--prefix".as_ref(),
-        "/usr".as_ref(),
-    ];
+    let arguments =
+        ["--destdir".as_ref(), stage.path().as_os_str(), "--prefix".as_ref(), "/usr".as_ref()];
     succeed("install-capi", &install(&arguments));
     let text = fs::read_to_string(stage.path().join("usr/lib/pkgconfig/gdrapi.pc")).unwrap();
     assert!(text.starts_with("prefix=/usr\n"), "{text}");
@@ -102,30 +82,16 @@ fn stages_package_below_root() {
 fn target_files_are_unique() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
         .arg(manifest)
         .output()
         .unwrap();
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let mut found = std::collections::BTreeSet::new();
-    for target in packages
-        .iter()
-        .flat_map(|package| package["targets"].as_array().unwrap())
-    {
-        let kinds: Vec<&str> = target["kind"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|kind| kind.as_str())
-            .collect();
+    for target in packages.iter().flat_map(|package| package["targets"].as_array().unwrap()) {
+        let kinds: Vec<&str> =
+            target["kind"].as_array().unwrap().iter().filter_map(|kind| kind.as_str()).collect();
         let kind = match kinds.as_slice() {
             ["bin"] => "program",
             kinds
@@ -138,15 +104,9 @@ fn target_files_are_unique() {
             _ => continue,
         };
         let name = target["name"].as_str().unwrap().replace('-', "_");
-        assert!(
-            found.insert((kind, name.clone())),
-            "two targets make the {kind} {name}"
-        );
+        assert!(found.insert((kind, name.clone())), "two targets make the {kind} {name}");
     }
-    assert!(
-        found.contains(&("library", "gdsync".to_owned())),
-        "{found:?}"
-    );
+    assert!(found.contains(&("library", "gdsync".to_owned())), "{found:?}");
 }
 
 #[test]
@@ -163,10 +123,7 @@ fn libgdsync_headers() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("opt");
     let both = ["--library", "gdrapi", "--library", "gdsync", "--prefix"].map(OsStr::new);
-    succeed(
-        "install-capi",
-        &install(&[&both[..], &[prefix.as_os_str()]].concat()),
-    );
+    succeed("install-capi", &install(&[&both[..], &[prefix.as_os_str()]].concat()));
     let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
     assert_eq!(target("libgdsync.so"), Path::new("libgdsync.so.2"));
     assert_eq!(target("libgdsync.so.2"), Path::new("libgdsync.so.2.2"));
@@ -183,10 +140,7 @@ fn libgdsync_headers() {
         assert!(prefix.join("include").join(header).is_file(), "{header}");
     }
     let package = fs::read_to_string(prefix.join("lib/pkgconfig/gdsync.pc")).unwrap();
-    assert!(
-        package.contains(&format!("prefix={}\n", prefix.display())),
-        "{package}"
-    );
+    assert!(package.contains(&format!("prefix={}\n", prefix.display())), "{package}");
     assert!(package.contains("Version: 2.2\n"), "{package}");
 
     let include = format!("-I{}", prefix.join("include").display());
@@ -204,9 +158,7 @@ fn libgdsync_headers() {
         .arg("-lgdsync")
         .output();
     succeed("cc", &compiled.unwrap());
-    let ran = Command::new(&program)
-        .env("LD_LIBRARY_PATH", prefix.join("lib"))
-        .output();
+    let ran = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output();
     succeed("program", &ran.unwrap());
 }
 
@@ -246,9 +198,7 @@ fn libmp_and_its_comm_library() {
             .arg(crates.join("gdsync-capi/tests/stubs"))
             .output();
         succeed(library, &compiled.unwrap());
-        let ran = Command::new(&program)
-            .env("LD_LIBRARY_PATH", prefix.join("lib"))
-            .output();
+        let ran = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output();
         succeed("program", &ran.unwrap());
     }
 }

@@ -56,10 +56,7 @@ impl Machine {
             capi::simulate();
             let cuda = Cuda::new();
             let mut words = std::mem::zeroed();
-            assert_eq!(
-                gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST),
-                0
-            );
+            assert_eq!(gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST), 0);
             let nics = [Nic::new(c"mlx5_0"), Nic::new(c"mlx5_1")];
             // Both libraries have read it.
             std::fs::remove_file(&file).unwrap();
@@ -80,27 +77,17 @@ impl Nic {
             let is_it = |device: &*mut raw::ibv_device| {
                 CStr::from_ptr(raw::ibv_get_device_name(*device) as *const c_char) == name
             };
-            let device = (0..count as usize)
-                .map(|at| *list.add(at))
-                .find(is_it)
-                .unwrap();
+            let device = (0..count as usize).map(|at| *list.add(at)).find(is_it).unwrap();
             let context = raw::ibv_open_device(device);
             raw::ibv_free_device_list(list);
             let domains = [raw::ibv_alloc_pd(context), raw::ibv_alloc_pd(context)];
-            let memory = Box::leak(vec![0_u64; BYTES / 8].into_boxed_slice())
-                .as_mut_ptr()
-                .cast::<u8>();
+            let memory =
+                Box::leak(vec![0_u64; BYTES / 8].into_boxed_slice()).as_mut_ptr().cast::<u8>();
             let region = raw::ibv_reg_mr(domains[0], memory.cast(), BYTES, 0b1111);
             let mut port = raw::ibv_port_attr::default();
             assert_eq!(raw::ibv_query_port(context, 1, &raw mut port), 0);
             let keys = ((*region).lkey, (*region).rkey);
-            Self {
-                context,
-                domains,
-                memory,
-                keys,
-                lid: port.lid,
-            }
+            Self { context, domains, memory, keys, lid: port.lid }
         }
     }
 }

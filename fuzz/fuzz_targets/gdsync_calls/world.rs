@@ -44,9 +44,7 @@ impl World<'_> {
     }
 
     pub fn live(&self, pair: u8) -> Option<Known> {
-        self.at(pair)
-            .map(|at| self.pairs[at])
-            .filter(|known| known.live)
+        self.at(pair).map(|at| self.pairs[at]).filter(|known| known.live)
     }
 
     pub fn is_live(&self, qp: *mut Qp) -> bool {
@@ -72,11 +70,7 @@ impl World<'_> {
             std::mem::offset_of!(Qp, recv_cq)
         };
         let qp = self.qp(pair);
-        if qp.is_null() {
-            null_mut()
-        } else {
-            qp.wrapping_byte_add(offset).cast()
-        }
+        if qp.is_null() { null_mut() } else { qp.wrapping_byte_add(offset).cast() }
     }
 
     pub fn stream(&self, stream: u8) -> *mut c_void {

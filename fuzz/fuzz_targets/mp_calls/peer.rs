@@ -31,11 +31,7 @@ impl Peer {
         let (commands, received) = channel();
         let (reply, done) = sync_channel(1);
         let thread = std::thread::spawn(move || run(local, has_credits, &received, &reply));
-        Self {
-            commands: Some(commands),
-            done,
-            thread: Some(thread),
-        }
+        Self { commands: Some(commands), done, thread: Some(thread) }
     }
 
     /// Does it before this returns.
@@ -67,9 +63,7 @@ impl Peer {
     }
 
     fn send(&mut self, command: Command) -> bool {
-        self.commands
-            .as_ref()
-            .is_some_and(|commands| commands.send(command).is_ok())
+        self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok())
     }
 }
 
@@ -87,10 +81,7 @@ fn serve(
     let allocator = Allocator::new(Gpu::sim(), None);
     let timeout = Duration::from_millis(TIMEOUT);
     let hca = Software::connect(&mut *bootstrap, allocator.clone(), timeout)?;
-    let options = Options {
-        timeout,
-        ..Options::default()
-    };
+    let options = Options { timeout, ..Options::default() };
     let ranks = Communicator::connect(bootstrap, hca, allocator, options)?;
     let credits = has_credits.then(|| Credits::new(&ranks)).transpose()?;
     let memory = ranks.allocator().place(MemoryLocation::Host, 1 << 16)?;
@@ -101,9 +92,9 @@ fn serve(
             Command::Ask(ask) => {
                 requests.extend(match (ask, &window, &credits) {
                     (Ask::Receive(bytes), ..) => ranks.receive(0, &region, 0..bytes.into()).ok(),
-                    (Ask::Send(bytes), ..) => ranks
-                        .start(&Transfer::send(0, &region, 0..bytes.into()))
-                        .ok(),
+                    (Ask::Send(bytes), ..) => {
+                        ranks.start(&Transfer::send(0, &region, 0..bytes.into())).ok()
+                    }
                     (Ask::Put(offset, bytes), Some(window), _) => {
                         let put = Transfer::put(0, window, offset.into(), &region, 0..bytes.into());
                         ranks.start(&put).ok()

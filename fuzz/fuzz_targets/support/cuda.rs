@@ -46,10 +46,7 @@ impl<const STREAMS: usize> Cuda<STREAMS> {
                 ),
                 0
             );
-            assert_eq!(
-                function!(driver, fn cuCtxSetCurrent(*mut c_void))(context),
-                0
-            );
+            assert_eq!(function!(driver, fn cuCtxSetCurrent(*mut c_void))(context), 0);
             let mut streams = [0; STREAMS];
             for stream in &mut streams {
                 let mut made: *mut c_void = null_mut();

@@ -33,8 +33,7 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
         if !good.is_empty() {
             let pass = Judgement::pass("machine", format!("As profile {profile} expects."));
             judgements.push(
-                good.into_iter()
-                    .fold(pass, |pass, (source, value)| pass.evidence(source, value)),
+                good.into_iter().fold(pass, |pass, (source, value)| pass.evidence(source, value)),
             );
         }
     }
@@ -144,13 +143,9 @@ fn absent(key: &Key, expected: &Expected, found: &[Observation], profile: &str) 
     let is_known = found.iter().all(|observation| {
         observation.device != "machine" || matches!(observation.found, Fact::Known(_))
     });
-    let names: BTreeSet<&str> = found
-        .iter()
-        .map(|observation| observation.device.as_str())
-        .collect();
-    let missing = each
-        .iter()
-        .filter(|(name, _)| is_known && !names.contains(name.as_str()));
+    let names: BTreeSet<&str> =
+        found.iter().map(|observation| observation.device.as_str()).collect();
+    let missing = each.iter().filter(|(name, _)| is_known && !names.contains(name.as_str()));
     let missing = missing.map(|(name, values)| {
         let (subject, expected) = (key.subject(name), key.with_unit(&values.to_string()));
         let message = match key.name.starts_with("pairs.") {

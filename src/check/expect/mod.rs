@@ -41,14 +41,7 @@ pub const CHECKS: &[Check] = &[
         judge: |ctx| {
             judged(
                 ctx,
-                &[
-                    "gpus.model",
-                    "gpus.id",
-                    "gpus.memory",
-                    "gpus.bar1",
-                    "gpus.mig",
-                    "gpus.numa",
-                ],
+                &["gpus.model", "gpus.id", "gpus.memory", "gpus.bar1", "gpus.mig", "gpus.numa"],
             )
         },
     },

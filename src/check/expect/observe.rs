@@ -75,12 +75,7 @@ fn devices(ctx: &Ctx<'_>, kind: Kind, key: &str) -> Observation {
 
 fn gpus(ctx: &Ctx<'_>, name: &str) -> Vec<Observation> {
     if let Some(why) = ctx.facts.pci.why() {
-        return vec![machine(
-            "machine",
-            Fact::Unknown(why),
-            "/sys/bus/pci/devices",
-            Area::Sys,
-        )];
+        return vec![machine("machine", Fact::Unknown(why), "/sys/bus/pci/devices", Area::Sys)];
     }
     let rows = ctx.topology.rows_of(Kind::Gpu).map(|(_, row)| row);
     let each = rows.filter_map(|row| {
@@ -107,11 +102,7 @@ fn gpu_value(
     let nvml = nvml.into_iter().find(|gpu| gpu.bdf == device.bdf);
     let why = ctx.facts.nvml.why().unwrap_or(Why::NotCovered);
     let of_nvml = |found: Option<Fact<String>>| {
-        (
-            found.unwrap_or(Fact::Unknown(why)),
-            "NVML".to_owned(),
-            Area::Nvml,
-        )
+        (found.unwrap_or(Fact::Unknown(why)), "NVML".to_owned(), Area::Nvml)
     };
     match name {
         "memory" => of_nvml(nvml.map(|gpu| gpu.memory_total.as_ref().map(mib))),
@@ -121,17 +112,10 @@ fn gpu_value(
                 "" => Fact::Unknown(why),
                 label => Fact::Known(label.to_owned()),
             };
-            (
-                model,
-                "/proc/driver/nvidia/gpus, NVML".to_owned(),
-                Area::Proc,
-            )
+            (model, "/proc/driver/nvidia/gpus, NVML".to_owned(), Area::Proc)
         }
         "bar1" => {
-            let resources = device
-                .attributes
-                .as_ref()
-                .map(|attributes| &attributes.resources);
+            let resources = device.attributes.as_ref().map(|attributes| &attributes.resources);
             let bars = resources.map_or(Fact::default(), |bars| bars.as_ref());
             // The one that maps its memory; the others hold registers and interrupts.
             let largest = bars.map(|bars| {
@@ -147,14 +131,8 @@ fn gpu_value(
 fn nic_value(ctx: &Ctx<'_>, nic: &RdmaDevice, name: &str) -> (Fact<String>, String, Area) {
     let text = |value: &Fact<Option<String>>, file: &str| {
         let none = || "none".to_owned();
-        let found = value
-            .as_ref()
-            .map(|value| value.clone().unwrap_or_else(none));
-        (
-            found,
-            format!("/sys/class/infiniband/{}/{file}", nic.name),
-            Area::Sys,
-        )
+        let found = value.as_ref().map(|value| value.clone().unwrap_or_else(none));
+        (found, format!("/sys/class/infiniband/{}/{file}", nic.name), Area::Sys)
     };
     match name {
         "chip" => text(&nic.chip, "hca_type"),
@@ -182,11 +160,7 @@ fn function_value(
     is_awake: bool,
 ) -> (Fact<String>, String, Area) {
     match name {
-        "id" => (
-            device.ids.as_ref().map(ToString::to_string),
-            sysfs(device, "config"),
-            Area::Sys,
-        ),
+        "id" => (device.ids.as_ref().map(ToString::to_string), sysfs(device, "config"), Area::Sys),
         "numa" => {
             let node = device.numa_node.as_ref();
             let node = node.map(|node| node.map_or("none".to_owned(), |node| node.to_string()));
@@ -199,11 +173,7 @@ fn function_value(
                 Some(link) => format!("{} x{}", link.max.speed, link.current.width),
                 None => "none".to_owned(),
             });
-            (
-                link,
-                format!("the link above {}", device.bdf),
-                Area::ConfigSpace,
-            )
+            (link, format!("the link above {}", device.bdf), Area::ConfigSpace)
         }
     }
 }
@@ -272,22 +242,11 @@ fn each_nic(
     value: impl Fn(&RdmaDevice) -> (Fact<String>, String, Area),
 ) -> Vec<Observation> {
     if let Some(why) = ctx.facts.rdma.why() {
-        return vec![machine(
-            "machine",
-            Fact::Unknown(why),
-            "/sys/class/infiniband",
-            Area::Sys,
-        )];
+        return vec![machine("machine", Fact::Unknown(why), "/sys/class/infiniband", Area::Sys)];
     }
     let each = nics::rdma_nics(ctx.facts).map(|nic| {
         let (found, source, area) = value(nic);
-        Observation {
-            device: nic.name.clone(),
-            subject: nic.name.clone(),
-            found,
-            source,
-            area,
-        }
+        Observation { device: nic.name.clone(), subject: nic.name.clone(), found, source, area }
     });
     each.collect()
 }
@@ -297,28 +256,18 @@ fn pairs(ctx: &Ctx<'_>, name: &str) -> Vec<Observation> {
     let unknown =
         |why, source: &str, area| vec![machine("machine", Fact::Unknown(why), source, area)];
     if let Some(why) = ctx.facts.pci.why().or(ctx.facts.rdma.why()) {
-        return unknown(
-            why,
-            "/sys/bus/pci/devices, /sys/class/infiniband",
-            Area::Sys,
-        );
+        return unknown(why, "/sys/bus/pci/devices, /sys/class/infiniband", Area::Sys);
     }
     if ctx.topology.omission().is_some() {
         return unknown(Why::NotCovered, "every pair: there are too many", Area::Sys);
     }
     let gpus: Vec<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let nics = ctx
-        .topology
-        .rows_of(Kind::Nic)
-        .filter(|(_, row)| !row.software);
+    let nics = ctx.topology.rows_of(Kind::Nic).filter(|(_, row)| !row.software);
     let nics: Vec<usize> = nics.map(|(at, _)| at).collect();
     let others = if name == "gpu-nic" { &nics } else { &gpus };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for gpu in &gpus {
-        for other in others
-            .iter()
-            .filter(|other| name == "gpu-nic" || gpu < *other)
-        {
+        for other in others.iter().filter(|other| name == "gpu-nic" || gpu < *other) {
             let Some(pair) = ctx.topology.pair(*gpu, *other) else {
                 continue;
             };

@@ -30,10 +30,7 @@ fn installed(library: &Library) -> Judgement {
 
 /// Installed, and not for the loader.
 fn hidden(library: &Library) -> Judgement {
-    let directory = library
-        .path
-        .rsplit_once('/')
-        .map_or("/", |(above, _)| above);
+    let directory = library.path.rsplit_once('/').map_or("/", |(above, _)| above);
     let message = format!(
         "DOCA GPUNetIO is installed where the loader does not look: a program without a RUNPATH to it ends with 'error while loading \
          shared libraries: {NAME}: cannot open shared object file'."

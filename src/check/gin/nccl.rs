@@ -36,9 +36,7 @@ fn judge(library: &Library) -> Judgement {
             "NCCL {release} has GPU-initiated networking; the second version of DeepEP needs 2.30.4."
         );
         // Enough for all but DeepEP.
-        Judgement::broken(subject, message)
-            .weighing(Severity::Info)
-            .advice(update)
+        Judgement::broken(subject, message).weighing(Severity::Info).advice(update)
     } else {
         Judgement::pass(
             subject,

@@ -15,11 +15,7 @@ pub struct Requirement {
 }
 
 const fn needs(check: &'static str, text: &'static str, source: &'static str) -> Requirement {
-    Requirement {
-        check,
-        text,
-        source,
-    }
+    Requirement { check, text, source }
 }
 
 const NVSHMEM_GUIDE: &str =
@@ -107,22 +103,14 @@ pub const STACKS: &[Stack] = &[
                 "a Hopper or later: for an Ampere it has kernels of one node alone",
                 DEEP_EP_V1_BUILD,
             ),
-            needs(
-                "param.peer-mapping",
-                "PeerMappingOverride=1 or CAP_SYS_ADMIN",
-                DEEP_EP_V1,
-            ),
+            needs("param.peer-mapping", "PeerMappingOverride=1 or CAP_SYS_ADMIN", DEEP_EP_V1),
             needs(
                 "param.stream-memops",
                 "memory operations in streams: by default since R515, else EnableStreamMemOPs=1",
                 DEEP_EP_V1,
             ),
             needs("rdma.async-nic", "an mlx5 NIC", DEEP_EP_NICS),
-            needs(
-                "rdma.device",
-                "the right to open /dev/infiniband/uverbs*",
-                DEVX_RIGHTS,
-            ),
+            needs("rdma.device", "the right to open /dev/infiniband/uverbs*", DEVX_RIGHTS),
             needs(
                 "rdma.register",
                 "GPU memory registered by dma-buf or nvidia-peermem",
@@ -135,21 +123,9 @@ pub const STACKS: &[Stack] = &[
         needs: &[
             needs("gin.nccl", "NCCL 2.30.4 or later", DEEP_EP),
             needs("gin.architecture", "a Hopper or later", DEEP_EP),
-            needs(
-                "gpu.p2p-grant",
-                "peer access between all GPUs of a node, over NVLink",
-                DEEP_EP,
-            ),
-            needs(
-                "rdma.device",
-                "an RDMA NIC that this process may open",
-                DEEP_EP,
-            ),
-            needs(
-                "env.contradiction",
-                "neither EP_DISABLE_GIN nor NCCL_GIN_ENABLE=0",
-                DEEP_EP,
-            ),
+            needs("gpu.p2p-grant", "peer access between all GPUs of a node, over NVLink", DEEP_EP),
+            needs("rdma.device", "an RDMA NIC that this process may open", DEEP_EP),
+            needs("env.contradiction", "neither EP_DISABLE_GIN nor NCCL_GIN_ENABLE=0", DEEP_EP),
         ],
     },
     Stack {
@@ -164,16 +140,8 @@ pub const STACKS: &[Stack] = &[
                 GIN,
             ),
             needs("rdma.core", "rdma-core 44 or later", GIN),
-            needs(
-                "gpu.dmabuf",
-                "dma-buf (Linux 6.1 for queues) or nvidia-peermem",
-                GIN,
-            ),
-            needs(
-                "peermem.loaded",
-                "nvidia-peermem, where dma-buf is missing",
-                GIN,
-            ),
+            needs("gpu.dmabuf", "dma-buf (Linux 6.1 for queues) or nvidia-peermem", GIN),
+            needs("peermem.loaded", "nvidia-peermem, where dma-buf is missing", GIN),
             needs(
                 "param.peer-mapping",
                 "PeerMappingOverride=1 or CAP_SYS_ADMIN; else a CPU thread rings (DOCA's CPU proxy)",
@@ -196,11 +164,7 @@ pub const STACKS: &[Stack] = &[
                 GPUNETIO_README,
             ),
             needs("gin.architecture", "a Volta or later", GIN),
-            needs(
-                "rdma.async-nic",
-                "a ConnectX or BlueField with mlx5's queues",
-                DOCA,
-            ),
+            needs("rdma.async-nic", "a ConnectX or BlueField with mlx5's queues", DOCA),
             needs(
                 "param.peer-mapping",
                 "PeerMappingOverride=1 or CAP_SYS_ADMIN; else a CPU thread rings (its CPU proxy)",
@@ -255,16 +219,11 @@ mod tests {
 
     #[test]
     fn requirements_are_checks_of_the_profile() {
-        let (_, text) = SHIPPED
-            .iter()
-            .find(|(name, _)| *name == "gpu-initiated")
-            .expect("the profile");
+        let (_, text) =
+            SHIPPED.iter().find(|(name, _)| *name == "gpu-initiated").expect("the profile");
         let profile = Profile::parse("gpu-initiated", text, |_| true).expect("a profile");
-        let needed: BTreeSet<&str> = STACKS
-            .iter()
-            .flat_map(|stack| stack.needs)
-            .map(|need| need.check)
-            .collect();
+        let needed: BTreeSet<&str> =
+            STACKS.iter().flat_map(|stack| stack.needs).map(|need| need.check).collect();
         for check in &needed {
             assert!(find(check).is_some(), "{check}");
             assert!(profile.checks.contains_key(*check), "{check}");
@@ -272,12 +231,7 @@ mod tests {
         for stack in STACKS {
             let checks: BTreeSet<&str> = stack.needs.iter().map(|need| need.check).collect();
             assert_eq!(checks.len(), stack.needs.len(), "{}", stack.name);
-            assert!(
-                stack
-                    .needs
-                    .iter()
-                    .all(|need| need.source.starts_with("https://"))
-            );
+            assert!(stack.needs.iter().all(|need| need.source.starts_with("https://")));
         }
     }
 }

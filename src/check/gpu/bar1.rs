@@ -12,24 +12,15 @@ const MEMORY: u64 = 0x200;
 /// Compares BAR1 with the memory of each GPU.
 pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown(
-            "machine",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices",
-        )];
+        return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }
-    passthrough::own_gpus(ctx.facts)
-        .map(|gpu| judge(ctx, gpu))
-        .collect()
+    passthrough::own_gpus(ctx.facts).map(|gpu| judge(ctx, gpu)).collect()
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let subject = words::device(ctx, gpu.bdf);
-    let nvml = ctx
-        .facts
-        .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu.bdf));
+    let nvml =
+        ctx.facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu.bdf));
     let resource = format!("/sys/bus/pci/devices/{}/resource", gpu.bdf);
     let by_nvml = nvml.and_then(|gpu| gpu.bar1.known().copied());
     let (total, source) = match (by_nvml, bar1_size(gpu)) {
@@ -48,9 +39,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let memory = memory(nvml);
     // Since driver 580 all memory of a GPU is mapped at once if it fits; BAR1 usage then does not grow.
     let all_mapped = |used: u64| {
-        memory
-            .known()
-            .is_some_and(|memory| u128::from(used) * 20 >= u128::from(*memory) * 19)
+        memory.known().is_some_and(|memory| u128::from(used) * 20 >= u128::from(*memory) * 19)
     };
     let is_full = |bar1: &Bar1| {
         u128::from(bar1.used) * 10 > u128::from(bar1.total) * 9 && !all_mapped(bar1.used)
@@ -116,9 +105,7 @@ fn bar1_size(gpu: &PciDevice) -> Fact<Option<u64>> {
     };
     // Every GPU has a BAR for registers: an empty list was not recorded.
     if let Fact::Known(resources) = &attributes.resources
-        && resources
-            .iter()
-            .all(|window| window.flags == 0 && window.size == 0)
+        && resources.iter().all(|window| window.flags == 0 && window.size == 0)
     {
         return Fact::Unknown(Why::NotCovered);
     }
@@ -141,21 +128,16 @@ fn is_integrated(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
 }
 
 fn memory(nvml: Option<&NvmlGpu>) -> Fact<u64> {
-    nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| {
-        gpu.memory_total.clone()
-    })
+    nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| gpu.memory_total.clone())
 }
 
 fn unassigned(subject: String, source: &str) -> Judgement {
-    Judgement::broken(
-        subject,
-        "BAR1 has no address: no other device can access GPU memory.",
-    )
-    .evidence(source, "no prefetchable BAR at register 1 or 2")
-    .advice(
-        "Enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; the kernel log \
+    Judgement::broken(subject, "BAR1 has no address: no other device can access GPU memory.")
+        .evidence(source, "no prefetchable BAR at register 1 or 2")
+        .advice(
+            "Enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; the kernel log \
                  says which BAR it could not assign.",
-    )
+        )
 }
 
 fn resize(ctx: &Ctx<'_>) -> &'static str {
@@ -190,42 +172,23 @@ mod tests {
         facts.nvml = Fact::Unknown(Why::NotCovered);
         let found = only("gpu.bar1", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
-        assert_eq!(
-            found.needs.as_deref(),
-            Some("NVML, to compare BAR1 (256 GiB) with the memory")
-        );
+        assert_eq!(found.needs.as_deref(), Some("NVML, to compare BAR1 (256 GiB) with the memory"));
         let set = |facts: &mut Facts, resources: Fact<Vec<Resource>>| {
             let device = facts.device_mut(GPU);
             device.attributes.as_mut().expect("attributes").resources = resources;
         };
-        let window = |bar, size| Resource {
-            bar,
-            start: 1 << 40,
-            size,
-            flags: 0x14_220c,
-        };
+        let window = |bar, size| Resource { bar, start: 1 << 40, size, flags: 0x14_220c };
         set(
             &mut facts,
-            Fact::Known(vec![
-                window(0, 16 << 20),
-                window(1, 256 << 20),
-                window(4, 128 * GIB),
-            ]),
+            Fact::Known(vec![window(0, 16 << 20), window(1, 256 << 20), window(4, 128 * GIB)]),
         );
-        assert_eq!(
-            only("gpu.bar1", &facts).outcome,
-            Outcome::Warn,
-            "256 MiB at register 1"
-        );
+        assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Warn, "256 MiB at register 1");
         facts.param("EnableResizableBar", "0");
         assert_fix_says(&only("gpu.bar1", &facts), "NVreg_EnableResizableBar=1");
         facts.param("EnableResizableBar", "1");
         let fix = only("gpu.bar1", &facts).fix.expect("advice");
         assert!(!fix.text().contains("NVreg"));
-        set(
-            &mut facts,
-            Fact::Known(vec![window(0, 16 << 20), window(2, 0)]),
-        );
+        set(&mut facts, Fact::Known(vec![window(0, 16 << 20), window(2, 0)]));
         assert_says(&only("gpu.bar1", &facts), "no address");
         set(&mut facts, Fact::Unknown(Why::Denied));
         assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Unknown);

@@ -13,14 +13,8 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let subject = words::device(ctx, device.bdf);
         match cuda_gpu(ctx, device.bdf) {
             Ok(gpu) => judge(ctx, subject, device, gpu)
-                .evidence(
-                    format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"),
-                    shown(&gpu.rdma),
-                )
-                .evidence(
-                    format!("{CUDA}: DMA_BUF_SUPPORTED (124)"),
-                    shown(&gpu.dma_buf),
-                ),
+                .evidence(format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"), shown(&gpu.rdma))
+                .evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf)),
             Err(gap) => gap.unknown(subject),
         }
     })
@@ -47,10 +41,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, device: &PciDevice, gpu: &CudaGpu) -> J
             return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attributes 116 and 124");
         }
     };
-    Judgement::pass(
-        subject,
-        format!("Other devices can access its memory {paths}."),
-    )
+    Judgement::pass(subject, format!("Other devices can access its memory {paths}."))
 }
 
 fn none(subject: String, gpu: &CudaGpu) -> Judgement {
@@ -81,19 +72,11 @@ fn is_too_old(ctx: &Ctx<'_>) -> bool {
 fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     const OLD: &str = "the driver is too old to report it (before CUDA 11.3)";
     let name = gpu.name.known().map_or("", String::as_str);
-    let consumer = ["GeForce", "TITAN", "GTX"]
-        .iter()
-        .any(|word| name.contains(word));
+    let consumer = ["GeForce", "TITAN", "GTX"].iter().any(|word| name.contains(word));
     // 3D controllers have no display: the data-centre boards.
-    let board = device
-        .ids
-        .known()
-        .is_some_and(|ids| ids.class_and_subclass() == 0x0302);
+    let board = device.ids.known().is_some_and(|ids| ids.class_and_subclass() == 0x0302);
     let professional = board || ["Tesla", "Quadro"].iter().any(|word| name.contains(word));
-    let old_enough = gpu
-        .compute
-        .known()
-        .is_some_and(|compute| *compute >= KEPLER);
+    let old_enough = gpu.compute.known().is_some_and(|compute| *compute >= KEPLER);
     let judgement = match (consumer, professional, &gpu.compute) {
         (true, _, _) => Judgement::broken(
             subject,
@@ -117,10 +100,9 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     };
     let judgement = judgement.evidence(format!("{CUDA}: name"), name);
     match gpu.compute {
-        Fact::Known(ComputeCapability { major, minor }) => judgement.evidence(
-            format!("{CUDA}: compute capability"),
-            format!("{major}.{minor}"),
-        ),
+        Fact::Known(ComputeCapability { major, minor }) => {
+            judgement.evidence(format!("{CUDA}: compute capability"), format!("{major}.{minor}"))
+        }
         Fact::Unknown(_) => judgement,
     }
 }
@@ -158,11 +140,7 @@ mod tests {
             });
             for device in crate::check::testing::Edit::devices_mut(&mut facts) {
                 device.ids = device.ids.clone().map(|ids| crate::model::Ids {
-                    class: if ids.is_nvidia_gpu() {
-                        class
-                    } else {
-                        ids.class
-                    },
+                    class: if ids.is_nvidia_gpu() { class } else { ids.class },
                     ..ids
                 });
             }

@@ -49,10 +49,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
             "The kernel manages its memory as a NUMA node: the CPU accesses it like host memory.",
         ),
     };
-    let node = ctx
-        .facts
-        .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
+    let node = ctx.facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
     let judgement = match node.map(|gpu| &gpu.memory_node) {
         Some(Fact::Known(Some(node))) => {
             judgement.evidence("nvmlDeviceGetNumaNodeId", node.to_string())

@@ -47,20 +47,15 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
             Judgement::unknown(subject, *why, Area::Cuda, "CUDA attribute 124")
         }
     };
-    judgement.evidence(
-        format!("{CUDA}: DMA_BUF_SUPPORTED (124)"),
-        shown(&gpu.dma_buf),
-    )
+    judgement.evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf))
 }
 
 /// Result of the export, if it was tried.
 fn trial<'a>(ctx: &Ctx<'a>, device: &PciDevice) -> Option<&'a DmaBufTrial> {
     match ctx.facts.mapping.as_ref()?.known()? {
-        MappingOutcome::Tried(gpus) => gpus
-            .iter()
-            .find(|gpu| gpu.bdf == Some(device.bdf))?
-            .dma_buf
-            .as_ref(),
+        MappingOutcome::Tried(gpus) => {
+            gpus.iter().find(|gpu| gpu.bdf == Some(device.bdf))?.dma_buf.as_ref()
+        }
         _ => None,
     }
 }
@@ -150,9 +145,7 @@ mod tests {
             facts.mapping = Some(Fact::Known(MappingOutcome::Tried(vec![GpuMapping {
                 bdf: Some(bdf(GPU)),
                 ordinal: 0,
-                trial: MappingTrial::NotTried {
-                    reason: String::new(),
-                },
+                trial: MappingTrial::NotTried { reason: String::new() },
                 backends: Vec::new(),
                 dma_buf: Some(trial),
             }])));

@@ -26,10 +26,7 @@ enum Start {
 pub fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let start = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(_)) => Start::Starts,
-        Fact::Known(CudaOutcome::Failed {
-            code: Some(NOT_READY),
-            ..
-        }) => Start::NotReady,
+        Fact::Known(CudaOutcome::Failed { code: Some(NOT_READY), .. }) => Start::NotReady,
         _ => Start::Unknown,
     };
     match start {
@@ -43,18 +40,12 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
         .facts
         .nvml()
         .map(|nvml| {
-            nvml.gpus
-                .iter()
-                .filter_map(|gpu| gpu.fabric.known())
-                .map(String::as_str)
-                .collect()
+            nvml.gpus.iter().filter_map(|gpu| gpu.fabric.known()).map(String::as_str).collect()
         })
         .unwrap_or_default();
     let member = states.iter().any(|state| *state != "not_supported") || switches(ctx) > 0;
-    let confidential = ctx
-        .facts
-        .nvml()
-        .is_some_and(|nvml| nvml.confidential_compute == Fact::Known(true));
+    let confidential =
+        ctx.facts.nvml().is_some_and(|nvml| nvml.confidential_compute == Fact::Known(true));
     let judgement = match (member, confidential) {
         (_, true) => Judgement::broken(
             "machine",
@@ -88,11 +79,8 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
     let gpu = match nvml_gpu(ctx, device.bdf) {
         Ok(gpu) => gpu,
         Err(_) if start == Start::Starts && ctx.facts.nvml.known().is_some() => {
-            return Judgement::pass(
-                subject,
-                "CUDA starts: it does not wait for an NVLink fabric.",
-            )
-            .evidence("cuInit", "success");
+            return Judgement::pass(subject, "CUDA starts: it does not wait for an NVLink fabric.")
+                .evidence("cuInit", "success");
         }
         Err(gap) => return gap.unknown(subject),
     };
@@ -164,10 +152,7 @@ fn outside(ctx: &Ctx<'_>, own: &FabricRegistration) -> Option<(u32, String)> {
 
 /// A GPU without a fabric in NVML: before Hopper it may have switches anyway.
 fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Judgement {
-    let older = matches!(
-        gpu.architecture.known().map(String::as_str),
-        Some("volta" | "ampere")
-    );
+    let older = matches!(gpu.architecture.known().map(String::as_str), Some("volta" | "ampere"));
     match (switches(ctx), older, start) {
         (0, _, _) | (_, false, _) => match cuda(ctx) {
             // Error 802 may contradict NVML.
@@ -229,11 +214,10 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let driver = version::driver(ctx.facts);
     let driver = driver.present().map_or("of the driver", String::as_str);
     let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
-    let management = ctx.facts.rdma.known().is_some_and(|devices| {
-        devices
-            .iter()
-            .any(|device| device.management == Fact::Known(true))
-    });
+    let management =
+        ctx.facts.rdma.known().is_some_and(|devices| {
+            devices.iter().any(|device| device.management == Fact::Known(true))
+        });
     if management && ctx.facts.fabric.umad == Fact::Known(false) {
         return judgement
             .evidence("/sys/class/infiniband_mad", "not there")
@@ -259,11 +243,11 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
             )
         }
         _ => {
-            return judgement
-                .command("systemctl enable --now nvidia-fabricmanager")
-                .advice(format!(
+            return judgement.command("systemctl enable --now nvidia-fabricmanager").advice(
+                format!(
                     "Its version must be the driver's, {driver}; its journal says what stops it."
-                ));
+                ),
+            );
         }
     };
     judgement.advice(advice)
@@ -294,12 +278,8 @@ mod tests {
         nvml.gpus.push(other);
         for (gpu, clique) in nvml.gpus.iter_mut().zip(cliques) {
             gpu.fabric = Fact::Known("completed".to_owned());
-            gpu.fabric_registration = Fact::Known(FabricRegistration {
-                status: 0,
-                clique,
-                cluster: true,
-                health: None,
-            });
+            gpu.fabric_registration =
+                Fact::Known(FabricRegistration { status: 0, clique, cluster: true, health: None });
         }
         facts.add(second);
         facts

@@ -24,50 +24,32 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown(
-            "driver",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices",
-        )];
+        return vec![Judgement::unknown("driver", why, Area::Sys, "/sys/bus/pci/devices")];
     }
-    let line = ctx
-        .facts
-        .driver
-        .version_line
-        .present()
-        .map_or("", String::as_str);
+    let line = ctx.facts.driver.version_line.present().map_or("", String::as_str);
     let unlisted = passthrough::own_gpus(ctx.facts)
         .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_unknown_gpu))
         .map(|gpu| unknown_model(ctx, gpu, flavour).evidence(SOURCE, line));
-    [
-        Generation::BeforeTuring,
-        Generation::TuringToHopper,
-        Generation::OpenOnly,
-    ]
-    .into_iter()
-    .filter_map(|generation| {
-        let is_of_generation = |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
-        let gpus: Vec<String> = passthrough::own_gpus(ctx.facts)
-            .filter(is_of_generation)
-            .map(|gpu| words::device(ctx, gpu.bdf))
-            .collect();
-        (!gpus.is_empty())
-            .then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
-    })
-    .chain(unlisted)
-    .collect()
+    [Generation::BeforeTuring, Generation::TuringToHopper, Generation::OpenOnly]
+        .into_iter()
+        .filter_map(|generation| {
+            let is_of_generation =
+                |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
+            let gpus: Vec<String> = passthrough::own_gpus(ctx.facts)
+                .filter(is_of_generation)
+                .map(|gpu| words::device(ctx, gpu.bdf))
+                .collect();
+            (!gpus.is_empty())
+                .then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
+        })
+        .chain(unlisted)
+        .collect()
 }
 
 /// A GPU that no list has: the loaded modules drive it, or nobody knows.
 fn unknown_model(ctx: &Ctx<'_>, gpu: &PciDevice, flavour: Flavour) -> Judgement {
     let subject = words::device(ctx, gpu.bdf);
-    let is_driven = ctx
-        .facts
-        .driver
-        .gpus
-        .known()
-        .is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
+    let is_driven = ctx.facts.driver.gpus.known().is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
     match (is_driven, flavour) {
         (true, Flavour::Open) => Judgement::pass(
             subject,
@@ -156,10 +138,7 @@ mod tests {
         set_device_id(&mut facts, "0000:05:00.0", 0x1db4);
         bind(&mut facts, "0000:05:00.0", Some("vfio-pci"));
         let found = only("gpu.driver-flavour", &facts);
-        assert_eq!(
-            (found.outcome, found.subject),
-            (Outcome::Pass, format!("GPU0 ({GPU})"))
-        );
+        assert_eq!((found.outcome, found.subject), (Outcome::Pass, format!("GPU0 ({GPU})")));
     }
 
     #[test]

@@ -33,10 +33,7 @@ fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
             Judgement::unknown(subject, why, Area::Cuda, "CUDA attribute 128")
         }
         // Drivers before CUDA 12.3 lack the attribute and have no fabric handles.
-        Ok(_) => Judgement::skip(
-            subject,
-            "It shares no memory with other machines over NVLink.",
-        ),
+        Ok(_) => Judgement::skip(subject, "It shares no memory with other machines over NVLink."),
     }
 }
 
@@ -55,24 +52,15 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         Fact::Known(nodes) => nodes,
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Devices, CHANNELS),
     };
-    let majors = ctx
-        .facts
-        .kernel
-        .char_devices
-        .as_ref()
-        .map(|devices| devices.get(DEVICE).cloned());
+    let majors = ctx.facts.kernel.char_devices.as_ref().map(|devices| devices.get(DEVICE).cloned());
     let is_drivers = |state: &NodeState| {
         let major = |majors: &Option<Vec<u32>>| {
-            majors
-                .as_ref()
-                .is_some_and(|majors| majors.contains(&state.major))
+            majors.as_ref().is_some_and(|majors| majors.contains(&state.major))
         };
         state.character && majors.known().is_some_and(major)
     };
-    let mut states = nodes
-        .iter()
-        .filter_map(|node| Some((node, node.state.present()?)))
-        .collect::<Vec<_>>();
+    let mut states =
+        nodes.iter().filter_map(|node| Some((node, node.state.present()?))).collect::<Vec<_>>();
     // One channel that opens is enough, so it comes first.
     states.order_by_key(|(_, state)| (!is_drivers(state), state.usable != Fact::Known(true)));
     let Some((node, state)) = states.first() else {
@@ -152,16 +140,9 @@ fn is_coherent(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
 
 /// Not nvidia-modprobe: newer versions no longer have the option.
 fn make(ctx: &Ctx<'_>) -> String {
-    let majors = ctx
-        .facts
-        .kernel
-        .char_devices
-        .known()
-        .and_then(|devices| devices.get(DEVICE));
+    let majors = ctx.facts.kernel.char_devices.known().and_then(|devices| devices.get(DEVICE));
     let major = majors.and_then(|majors| majors.first());
-    let major = major.map_or(
-        format!("$(awk '/{DEVICE}/ {{print $1}}' /proc/devices)"),
-        u32::to_string,
-    );
+    let major =
+        major.map_or(format!("$(awk '/{DEVICE}/ {{print $1}}' /proc/devices)"), u32::to_string);
     format!("mkdir -p {CHANNELS} && mknod {CHANNELS}/channel0 c {major} 0")
 }

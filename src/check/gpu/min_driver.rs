@@ -40,11 +40,7 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let needs = needs(ctx, version);
     let words = |met: bool| -> Vec<&str> {
-        needs
-            .iter()
-            .filter(|need| need.met == met)
-            .map(|need| need.words.as_str())
-            .collect()
+        needs.iter().filter(|need| need.met == met).map(|need| need.words.as_str()).collect()
     };
     let (met, unmet) = (words(true), words(false));
     let judgement = match (unmet.is_empty(), met.is_empty()) {
@@ -67,10 +63,9 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let judgement = judgement.evidence(SOURCE, driver);
     vec![match cuda(ctx) {
-        Some(cuda) => judgement.evidence(
-            "CUDA version",
-            format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
-        ),
+        Some(cuda) => {
+            judgement.evidence("CUDA version", format!("{}.{}", cuda / 1000, cuda % 1000 / 10))
+        }
         None => judgement,
     }]
 }
@@ -85,12 +80,8 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Requirement> {
     let names = |profile: &str| ctx.expectations.names(profile);
     // User profiles, and no profile at all, mean RDMA.
     let others = ["gdrcopy", "p2p"];
-    let rdma = names("rdma")
-        || !ctx
-            .expectations
-            .names
-            .iter()
-            .all(|name| others.contains(&name.as_str()));
+    let rdma =
+        names("rdma") || !ctx.expectations.names.iter().all(|name| others.contains(&name.as_str()));
     let mut needs = Vec::new();
     if rdma || ctx.expectations.names.is_empty() {
         needs.push(self::rdma(ctx, version));
@@ -141,10 +132,7 @@ fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Requirement {
             words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules"
                 .to_owned(),
         },
-        false => Requirement {
-            met: true,
-            words: format!("RDMA by {}", paths.join(" and ")),
-        },
+        false => Requirement { met: true, words: format!("RDMA by {}", paths.join(" and ")) },
     }
 }
 
@@ -152,11 +140,7 @@ fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Requirement {
 fn cuda(ctx: &Ctx<'_>) -> Option<i64> {
     let own = super::reading::cuda(ctx).ok();
     let own = own.and_then(|cuda| cuda.driver_version.known().copied());
-    let nvml = || {
-        ctx.facts
-            .nvml()
-            .and_then(|nvml| nvml.cuda_version.known().copied())
-    };
+    let nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
     // A library that answers zeros has no version: sw.libraries names it.
     let own = own.filter(|version| *version > 0).map(i64::from);
     own.or_else(|| nvml().map(i64::from))
@@ -195,11 +179,7 @@ mod tests {
     fn nv_peer_mem_is_enough_for_rdma() {
         let mut old = driver("460.32.03");
         old.peer_memory.nv_peer_mem = Fact::Known(true);
-        assert_eq!(
-            judged(&old, &["rdma"]).0,
-            Outcome::Pass,
-            "nv_peer_mem is loaded"
-        );
+        assert_eq!(judged(&old, &["rdma"]).0, Outcome::Pass, "nv_peer_mem is loaded");
     }
 
     #[test]
@@ -215,17 +195,11 @@ mod tests {
         with(&mut facts, 8000);
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Pass);
-        assert!(
-            message.ends_with("the second needs CUDA 11.7."),
-            "{message}"
-        );
+        assert!(message.ends_with("the second needs CUDA 11.7."), "{message}");
         with(&mut facts, 7050);
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Fail);
-        assert!(
-            message.contains("GPUDirect Async (361, CUDA 8.0)"),
-            "{message}"
-        );
+        assert!(message.contains("GPUDirect Async (361, CUDA 8.0)"), "{message}");
     }
 
     #[test]

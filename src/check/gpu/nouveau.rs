@@ -16,11 +16,7 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if gpus.is_empty() {
         return vec![Judgement::skip("machine", "There is no NVIDIA GPU.")];
     }
-    let held: Vec<&PciDevice> = gpus
-        .iter()
-        .copied()
-        .filter(|gpu| is_held(ctx, gpu))
-        .collect();
+    let held: Vec<&PciDevice> = gpus.iter().copied().filter(|gpu| is_held(ctx, gpu)).collect();
     if !held.is_empty() {
         return held.iter().map(|gpu| holds(ctx, gpu)).collect();
     }
@@ -28,9 +24,7 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let mut names = modules.iter().map(|module| module.name.as_str());
         names.any(|name| name == "nouveau")
     });
-    let unread = gpus
-        .iter()
-        .find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
+    let unread = gpus.iter().find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
     vec![match (loaded, unread) {
         // A built-in nouveau shows only in the driver links.
         (Fact::Known(true), None) => Judgement::info(
@@ -55,9 +49,7 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn is_held(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
-    bound(ctx, gpu)
-        .present()
-        .is_some_and(|driver| driver == "nouveau")
+    bound(ctx, gpu).present().is_some_and(|driver| driver == "nouveau")
 }
 
 fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
@@ -65,10 +57,7 @@ fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         words::device(ctx, gpu.bdf),
         "nouveau is bound to this GPU: the NVIDIA driver cannot bind it, and CUDA does not see it.",
     )
-    .evidence(
-        format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),
-        "nouveau",
-    )
+    .evidence(format!("/sys/bus/pci/devices/{}/driver", gpu.bdf), "nouveau")
     .advice(
         "Write 'blacklist nouveau' and 'options nouveau modeset=0' to a file of /etc/modprobe.d, \
                  rebuild the initramfs and reboot.",
@@ -84,10 +73,8 @@ mod tests {
     use crate::model::{Facts, Module, Outcome, Why};
 
     fn load(facts: &mut Facts) {
-        facts.kernel.modules = Fact::Known(vec![Module {
-            name: "nouveau".to_owned(),
-            users: Vec::new(),
-        }]);
+        facts.kernel.modules =
+            Fact::Known(vec![Module { name: "nouveau".to_owned(), users: Vec::new() }]);
     }
 
     #[test]
@@ -108,11 +95,7 @@ mod tests {
         load(&mut facts);
         assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Info);
         facts.kernel.modules = Fact::Unknown(Why::Denied);
-        assert_eq!(
-            only("gpu.nouveau", &facts).outcome,
-            Outcome::Pass,
-            "the links are enough"
-        );
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Pass, "the links are enough");
     }
 
     #[test]

@@ -21,10 +21,7 @@ pub fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match cuda_gpu(ctx, device.bdf) {
             Err(gap) => gap.unknown(subject),
             Ok(gpu) if gpu.rdma == Fact::Known(false) && gpu.dma_buf != Fact::Known(true) => {
-                Judgement::skip(
-                    subject,
-                    "It receives no remote writes: see gpu.rdma-capable.",
-                )
+                Judgement::skip(subject, "It receives no remote writes: see gpu.rdma-capable.")
             }
             Ok(gpu) => judge(subject, gpu)
                 .evidence(

@@ -37,9 +37,7 @@ pub fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
     {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
-        .map(|gpu| gpu.bdf)
-        .collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
     if gpus.len() < 2 {
         return vec![Judgement::skip("machine", "There are fewer than two GPUs.")];
     }
@@ -50,17 +48,11 @@ pub fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut groups: BTreeMap<PeerAccess, Vec<(Bdf, Bdf)>> = BTreeMap::new();
     for (at, a) in gpus.iter().enumerate() {
         for b in gpus.iter().skip(at + 1) {
-            groups
-                .entry(pair_access(ctx, &reports, *a, *b))
-                .or_default()
-                .push((*a, *b));
+            groups.entry(pair_access(ctx, &reports, *a, *b)).or_default().push((*a, *b));
         }
     }
     let all = groups.len() == 1;
-    groups
-        .into_iter()
-        .map(|(access, pairs)| judge(ctx, &reports, access, &pairs, all))
-        .collect()
+    groups.into_iter().map(|(access, pairs)| judge(ctx, &reports, access, &pairs, all)).collect()
 }
 
 fn judge(
@@ -72,25 +64,20 @@ fn judge(
 ) -> Judgement {
     let subject = match all && pairs.len() > 1 {
         true => format!("all {} pairs of GPUs", pairs.len()),
-        false => words::list(
-            pairs
-                .iter()
-                .map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))),
-        ),
+        false => {
+            words::list(pairs.iter().map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))))
+        }
     };
     let wanted = ctx.expectations.names("p2p");
     match access {
         PeerAccess::Allowed => {
             let judgement =
                 Judgement::pass(subject, "The driver allows peer-to-peer access, both ways.");
-            let cuda_reports = pairs
-                .iter()
-                .all(|(a, b)| reports.access(*a, *b).0.known().is_some());
+            let cuda_reports =
+                pairs.iter().all(|(a, b)| reports.access(*a, *b).0.known().is_some());
             match cuda_reports {
-                true => judgement.evidence(
-                    format!("{SOURCE}, cuDeviceCanAccessPeer"),
-                    "OK, 1 both ways",
-                ),
+                true => judgement
+                    .evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
             }
         }
@@ -149,18 +136,12 @@ fn denial(
         because,
         advice,
         status: match status {
-            Some((read, write)) => format!(
-                "read {}, write {}",
-                read.abbreviation(),
-                write.abbreviation()
-            ),
+            Some((read, write)) => {
+                format!("read {}, write {}", read.abbreviation(), write.abbreviation())
+            }
             None => "unknown".to_owned(),
         },
-        access: format!(
-            "{} one way, {} the other",
-            shown(&access.0),
-            shown(&access.1)
-        ),
+        access: format!("{} one way, {} the other", shown(&access.0), shown(&access.1)),
     }
 }
 
@@ -239,9 +220,7 @@ fn why(
 
 fn checks_topology(ctx: &Ctx<'_>) -> bool {
     cuda(ctx).is_ok_and(|cuda| {
-        cuda.driver_version
-            .known()
-            .is_some_and(|version| *version >= CHECKS_TOPOLOGY)
+        cuda.driver_version.known().is_some_and(|version| *version >= CHECKS_TOPOLOGY)
     })
 }
 
@@ -304,17 +283,12 @@ impl<'a> PeerReports<'a> {
             let pair = self.accesses.get(&(from, to));
             pair.map_or(Fact::default(), |pair| pair.can_access.clone())
         };
-        (
-            direction(a.ordinal, b.ordinal),
-            direction(b.ordinal, a.ordinal),
-        )
+        (direction(a.ordinal, b.ordinal), direction(b.ordinal, a.ordinal))
     }
 
     fn is_mig(&self, (a, b): (Bdf, Bdf)) -> bool {
         let gpus = [self.nvml.get(&a), self.nvml.get(&b)];
-        gpus.into_iter()
-            .flatten()
-            .any(|gpu| gpu.mig == Fact::Known(true))
+        gpus.into_iter().flatten().any(|gpu| gpu.mig == Fact::Known(true))
     }
 
     fn is_before_fermi(&self, (a, b): (Bdf, Bdf)) -> bool {
@@ -325,10 +299,7 @@ impl<'a> PeerReports<'a> {
 
 /// A GPU's name without its address.
 fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    let row = ctx
-        .topology
-        .row_at(bdf)
-        .and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
     row.map_or(bdf.to_string(), |row| row.name.clone())
 }
 
@@ -365,16 +336,9 @@ mod tests {
         let (yes, no) = (Fact::Known(true), Fact::Known(false));
         assert_eq!(only("gpu.p2p-grant", &machine()).outcome, Outcome::Skip);
         let found = judged(&with(P2pStatus::Ok, yes.clone(), yes.clone()), &["p2p"]);
-        assert_eq!(
-            (found.outcome, found.subject.as_str()),
-            (Outcome::Pass, "GPU0–GPU1")
-        );
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0–GPU1"));
         for (status, back, words) in [
-            (
-                P2pStatus::Chipset,
-                &no,
-                "the chipset does not carry it (CNS)",
-            ),
+            (P2pStatus::Chipset, &no, "the chipset does not carry it (CNS)"),
             (P2pStatus::Gpu, &no, "does not support it (GNS)"),
             (P2pStatus::Topology, &no, "(TNS)"),
             (P2pStatus::Disabled, &no, "a registry key"),
@@ -402,43 +366,21 @@ mod tests {
         );
         facts.cuda = Fact::Unknown(Why::TimedOut);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
-        facts.cuda = Fact::Known(CudaOutcome::Absent {
-            reason: "no libcuda.so.1".to_owned(),
-        });
-        assert_eq!(
-            judged(&facts, &["p2p"]).outcome,
-            Outcome::Pass,
-            "NVML alone"
-        );
+        facts.cuda = Fact::Known(CudaOutcome::Absent { reason: "no libcuda.so.1".to_owned() });
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "NVML alone");
         facts = with(P2pStatus::Chipset, Fact::default(), Fact::default());
-        assert_eq!(
-            judged(&facts, &["p2p"]).outcome,
-            Outcome::Fail,
-            "NVML alone"
-        );
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Fail, "NVML alone");
         let half = with(P2pStatus::Ok, Fact::Known(true), Fact::default());
-        assert_eq!(
-            judged(&half, &["p2p"]).outcome,
-            Outcome::Unknown,
-            "CUDA one way, NVML both"
-        );
+        assert_eq!(judged(&half, &["p2p"]).outcome, Outcome::Unknown, "CUDA one way, NVML both");
         let half = with(P2pStatus::Unknown, Fact::Known(true), Fact::default());
-        assert_eq!(
-            judged(&half, &["p2p"]).outcome,
-            Outcome::Unknown,
-            "no library denies access"
-        );
+        assert_eq!(judged(&half, &["p2p"]).outcome, Outcome::Unknown, "no library denies access");
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         facts.cuda = Fact::Unknown(Why::TimedOut);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         let mut facts = with(P2pStatus::Unknown, Fact::Known(true), Fact::Known(true));
         facts.nvml = Fact::Unknown(Why::NotCovered);
-        assert_eq!(
-            judged(&facts, &["p2p"]).outcome,
-            Outcome::Pass,
-            "CUDA alone"
-        );
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "CUDA alone");
     }
 
     #[test]
@@ -451,10 +393,6 @@ mod tests {
         facts.add(gpu("0000:06:00.0"));
         let found = findings("gpu.p2p-grant", &facts, &["p2p"]);
         let subjects: Vec<&str> = found.iter().map(|found| found.subject.as_str()).collect();
-        assert_eq!(
-            subjects,
-            ["GPU0–GPU1", "GPU0–GPU2, GPU1–GPU2"],
-            "no library reports the third"
-        );
+        assert_eq!(subjects, ["GPU0–GPU1", "GPU0–GPU2, GPU1–GPU2"], "no library reports the third");
     }
 }

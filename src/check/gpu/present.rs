@@ -68,33 +68,23 @@ fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Opti
     };
     let message = format!("{what}: bound to nvidia, but not among the {count} that NVML lists");
     let excluded = ctx.facts.driver.params.present();
-    if let Some(list) = excluded
-        .and_then(|params| params.get("ExcludedGpus"))
-        .filter(|list| !list.is_empty())
+    if let Some(list) =
+        excluded.and_then(|params| params.get("ExcludedGpus")).filter(|list| !list.is_empty())
     {
         return Some(
-            Judgement::info(
-                subject,
-                format!("{message}: NVreg_ExcludedGpus may exclude it."),
-            )
-            .evidence(
-                "/proc/driver/nvidia/params",
-                format!("ExcludedGpus: {list}"),
-            ),
+            Judgement::info(subject, format!("{message}: NVreg_ExcludedGpus may exclude it."))
+                .evidence("/proc/driver/nvidia/params", format!("ExcludedGpus: {list}")),
         );
     }
     let job = ctx.facts.environment.known();
     let is_in_job = job.is_some_and(|variables| variables.contains_key("SLURM_JOB_ID"));
     let judgement = match container::in_container(ctx) || is_in_job {
-        true => Judgement::info(
-            subject,
-            format!("{message}: this container or job does not have it."),
-        ),
+        true => {
+            Judgement::info(subject, format!("{message}: this container or job does not have it."))
+        }
         false => match node::problem(ctx, gpu.bdf) {
-            Some(problem) => problem.advise(Judgement::broken(
-                subject,
-                format!("{message}: {}.", problem.text()),
-            )),
+            Some(problem) => problem
+                .advise(Judgement::broken(subject, format!("{message}: {}.", problem.text()))),
             None => Judgement::broken(
                 subject,
                 format!("{message}: the driver lost it, or could not start it."),
@@ -173,9 +163,8 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
         true => Judgement::broken(subject, message),
         false => Judgement::info(subject, message),
     };
-    let judgement = judgement
-        .evidence(source, driver.as_deref().unwrap_or("no such link"))
-        .advice(advice);
+    let judgement =
+        judgement.evidence(source, driver.as_deref().unwrap_or("no such link")).advice(advice);
     match unbind {
         Some(unbind) => judgement.command(unbind),
         None => judgement,
@@ -188,12 +177,7 @@ pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
         Some(attributes) => attributes.driver.clone(),
         None => Fact::Unknown(Why::NotCovered),
     };
-    let listed = ctx
-        .facts
-        .driver
-        .gpus
-        .known()
-        .is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
+    let listed = ctx.facts.driver.gpus.known().is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
     match link {
         Fact::Unknown(_) if listed => Fact::Known(Some("nvidia".to_owned())),
         link => link,
@@ -201,10 +185,7 @@ pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
 }
 
 fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
-    let row = ctx
-        .topology
-        .row_at(gpu.bdf)
-        .and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx.topology.row_at(gpu.bdf).and_then(|row| ctx.topology.rows.get(row));
     match (row.filter(|row| !row.label.is_empty()), gpu.ids.known()) {
         (Some(row), _) => row.label.clone(),
         (None, Some(ids)) => ids.to_string(),
@@ -224,10 +205,7 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
         assert_eq!(found.message, "NVIDIA H200, NUMA node 0.");
-        assert_eq!(
-            found.evidence[0].source,
-            "/sys/bus/pci/devices/0000:03:00.0/driver"
-        );
+        assert_eq!(found.evidence[0].source, "/sys/bus/pci/devices/0000:03:00.0/driver");
     }
 
     #[test]
@@ -236,11 +214,7 @@ mod tests {
         facts.pci = Fact::Known(Vec::new());
         assert_eq!(only("gpu.present", &facts).outcome, Outcome::Fail);
         facts.partial = true;
-        assert_eq!(
-            only("gpu.present", &facts).outcome,
-            Outcome::Unknown,
-            "the text may omit it"
-        );
+        assert_eq!(only("gpu.present", &facts).outcome, Outcome::Unknown, "the text may omit it");
         let mut facts = machine();
         for device in facts.devices_mut() {
             device.ids = Fact::Unknown(Why::Denied);
@@ -256,13 +230,8 @@ mod tests {
             bind(&mut facts, GPU, driver);
             facts
         };
-        for driver in [
-            Some("nouveau"),
-            Some("NovaCore"),
-            Some("simpledrm"),
-            None,
-            Some("vfio-pci"),
-        ] {
+        for driver in [Some("nouveau"), Some("NovaCore"), Some("simpledrm"), None, Some("vfio-pci")]
+        {
             let found = only("gpu.present", &with(driver));
             assert_eq!(found.outcome, Outcome::Fail, "{driver:?}");
             assert!(found.fix.is_some() && found.message.contains(driver.unwrap_or("no driver")));
@@ -286,9 +255,7 @@ mod tests {
         assert_eq!(outcomes(&facts), [Outcome::Pass, Outcome::Fail]);
         let found = findings("gpu.present", &facts, &[]);
         assert!(
-            found[1]
-                .message
-                .contains("not among the 1 GPU that NVML lists"),
+            found[1].message.contains("not among the 1 GPU that NVML lists"),
             "{}",
             found[1].message
         );
@@ -300,9 +267,7 @@ mod tests {
         assert_eq!(outcomes(&facts), [Outcome::Pass, Outcome::Info]);
         // NVML and the driver list a GPU that is not on the bus.
         let mut facts = machine();
-        facts
-            .devices_mut()
-            .retain(|device| device.bdf.to_string() != GPU);
+        facts.devices_mut().retain(|device| device.bdf.to_string() != GPU);
         facts.add(gpu("0000:05:00.0"));
         let found = findings("gpu.present", &facts, &[]);
         let lost = found.last().expect("a finding");
@@ -310,11 +275,7 @@ mod tests {
         assert!(lost.message.contains("not on the PCI bus any more"));
         // Text of lspci may omit it.
         facts.partial = true;
-        assert!(
-            findings("gpu.present", &facts, &[])
-                .iter()
-                .all(|found| found.subject != GPU)
-        );
+        assert!(findings("gpu.present", &facts, &[]).iter().all(|found| found.subject != GPU));
     }
 
     #[test]

@@ -24,10 +24,7 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
             continue;
         }
         let Judgement { subject, .. } = judgement;
-        let key = Judgement {
-            subject: String::new(),
-            ..judgement
-        };
+        let key = Judgement { subject: String::new(), ..judgement };
         match shared.get(&key) {
             Some(other) => {
                 let subjects = &mut judgements[*other].subject;
@@ -74,11 +71,7 @@ pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
     match &ctx.facts.nvml {
         Fact::Known(NvmlOutcome::Read(nvml)) => Ok(nvml),
         Fact::Known(NvmlOutcome::Absent { reason } | NvmlOutcome::Failed { reason, .. }) => {
-            Err(gap(
-                Why::NotCovered,
-                reason,
-                "an NVML that answers: see gpu.driver",
-            ))
+            Err(gap(Why::NotCovered, reason, "an NVML that answers: see gpu.driver"))
         }
         Fact::Unknown(Why::NotCovered) => Err(gap(
             Why::NotCovered,
@@ -92,16 +85,13 @@ pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
 /// A GPU as NVML sees it.
 pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
     let nvml = nvml(ctx)?;
-    nvml.gpus
-        .iter()
-        .find(|gpu| gpu.bdf == bdf)
-        .ok_or_else(|| Gap {
-            why: Why::NotCovered,
-            area: Area::Nvml,
-            source: "NVML",
-            evidence: format!("{} GPUs, not this one", nvml.gpus.len()),
-            needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
-        })
+    nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).ok_or_else(|| Gap {
+        why: Why::NotCovered,
+        area: Area::Nvml,
+        source: "NVML",
+        evidence: format!("{} GPUs, not this one", nvml.gpus.len()),
+        needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
+    })
 }
 
 pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
@@ -119,11 +109,9 @@ pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
             reason,
             "libcuda.so.1, which is not installed: see gpu.driver",
         )),
-        Fact::Known(CudaOutcome::Failed { reason, .. }) => Err(gap(
-            Why::NotCovered,
-            reason,
-            "a CUDA that starts: see gpu.driver and gpu.fabric",
-        )),
+        Fact::Known(CudaOutcome::Failed { reason, .. }) => {
+            Err(gap(Why::NotCovered, reason, "a CUDA that starts: see gpu.driver and gpu.fabric"))
+        }
         Fact::Unknown(Why::NotCovered) => Err(gap(
             Why::NotCovered,
             "",
@@ -149,11 +137,7 @@ pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
     };
     let ids = |bdf| ctx.facts.device(bdf).and_then(|device| device.ids.known());
     let same_model = |gpu: &&CudaGpu| {
-        cuda.one_of_each
-            && gpu
-                .bdf
-                .and_then(ids)
-                .is_some_and(|found| Some(found) == ids(bdf))
+        cuda.one_of_each && gpu.bdf.and_then(ids).is_some_and(|found| Some(found) == ids(bdf))
     };
     let itself = cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf));
     // With `one_of_each`, one GPU stands for all of its model.
@@ -195,26 +179,14 @@ mod tests {
         let mut facts = two_gpus("0000:05:00.0");
         let subjects = |facts: &_| -> Vec<(String, Outcome)> {
             let found = findings("gpu.persistence", facts, &[]);
-            found
-                .into_iter()
-                .map(|found| (found.subject, found.outcome))
-                .collect()
+            found.into_iter().map(|found| (found.subject, found.outcome)).collect()
         };
         let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
-        assert_eq!(
-            subjects(&facts),
-            [(format!("{first}, {second}"), Outcome::Pass)]
-        );
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Pass)]);
         nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
-        let apart = [
-            (first.to_owned(), Outcome::Info),
-            (second.to_owned(), Outcome::Pass),
-        ];
+        let apart = [(first.to_owned(), Outcome::Info), (second.to_owned(), Outcome::Pass)];
         assert_eq!(subjects(&facts), apart);
         facts.nvml = Fact::Unknown(Why::NotCovered);
-        assert_eq!(
-            subjects(&facts),
-            [(format!("{first}, {second}"), Outcome::Unknown)]
-        );
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Unknown)]);
     }
 }

@@ -22,9 +22,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(true) => {
                 let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and gdr's rm backend maps no memory; \
                                RDMA works, to the instance of the process.";
-                let wanted = ["p2p", "mpi"]
-                    .iter()
-                    .any(|profile| ctx.expectations.names(profile))
+                let wanted = ["p2p", "mpi"].iter().any(|profile| ctx.expectations.names(profile))
                     || (ctx.expectations.names("gdrcopy")
                         && ctx.facts.gdrdrv.version.present().is_none());
                 match wanted {
@@ -91,11 +89,10 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off")
         }
         // Queried: NVML does not support it, or no GPU has it.
-        Fact::Unknown(Why::NotCovered) => Judgement::pass(
-            "machine",
-            "These GPUs or their driver have no confidential computing.",
-        )
-        .evidence(SOURCE, "not supported"),
+        Fact::Unknown(Why::NotCovered) => {
+            Judgement::pass("machine", "These GPUs or their driver have no confidential computing.")
+                .evidence(SOURCE, "not supported")
+        }
         Fact::Unknown(why) => Judgement::unknown("machine", *why, Area::Nvml, SOURCE),
         Fact::Known(true) => {
             let links = match nvml.protected_links.known().map(String::as_str) {

@@ -51,10 +51,8 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
     nics::rdma_nics(ctx.facts).next()?;
     let services = ctx.facts.limits.services.known()?;
     let settings = ctx.facts.limits.memlock_settings.known()?;
-    let default = settings
-        .iter()
-        .rev()
-        .find(|setting| setting.line.starts_with("DefaultLimitMEMLOCK="));
+    let default =
+        settings.iter().rev().find(|setting| setting.line.starts_with("DefaultLimitMEMLOCK="));
     let limited: Vec<_> = services
         .iter()
         .filter_map(|service| {
@@ -70,16 +68,16 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
     let message = format!(
         "Programs that {names} starts may lock little memory, unless the job or container sets a higher limit."
     );
-    let judgement = limited.iter().fold(
-        Judgement::info(names, message),
-        |judgement, (service, setting)| match setting {
-            Some(setting) => judgement.evidence(&setting.path, &setting.line),
-            None => judgement.evidence(
-                format!("{}.service", service.name),
-                "no LimitMEMLOCK: systemd's default, 8 MiB",
-            ),
-        },
-    );
+    let judgement =
+        limited.iter().fold(Judgement::info(names, message), |judgement, (service, setting)| {
+            match setting {
+                Some(setting) => judgement.evidence(&setting.path, &setting.line),
+                None => judgement.evidence(
+                    format!("{}.service", service.name),
+                    "no LimitMEMLOCK: systemd's default, 8 MiB",
+                ),
+            }
+        });
     let first = limited.first().map_or("", |(service, _)| &service.name);
     Some(judgement.fix("memlock").advice(format!(
                 "Set LimitMEMLOCK=infinity in the [Service] section of {first} (systemctl edit) and restart it; for docker, start with \
@@ -101,10 +99,7 @@ fn low_limit(ctx: &Ctx<'_>, soft: u64) -> Judgement {
         ),
         soft => (
             Severity::Warn,
-            format!(
-                "This process may lock {} at most. {counted}",
-                words::size(soft)
-            ),
+            format!("This process may lock {} at most. {counted}", words::size(soft)),
         ),
     };
     // Without a NIC no memory is registered.
@@ -118,17 +113,9 @@ fn low_limit(ctx: &Ctx<'_>, soft: u64) -> Judgement {
     let judgement = Judgement::broken(subject, message)
         .weighing(weight)
         .evidence("/proc/self/limits: Max locked memory, hard", hard);
-    let settings = ctx
-        .facts
-        .limits
-        .memlock_settings
-        .known()
-        .into_iter()
-        .flatten();
+    let settings = ctx.facts.limits.memlock_settings.known().into_iter().flatten();
     settings
-        .fold(judgement, |judgement, setting| {
-            judgement.evidence(&setting.path, &setting.line)
-        })
+        .fold(judgement, |judgement, setting| judgement.evidence(&setting.path, &setting.line))
         .fix("memlock")
         .advice(
             "For logins, write '* - memlock unlimited' to a file of /etc/security/limits.d; for \
@@ -153,24 +140,17 @@ mod tests {
     #[test]
     fn names_services_with_limits() {
         let mut facts = machine();
-        let setting = |path: &str, line: &str| Setting {
-            path: path.to_owned(),
-            line: line.to_owned(),
-        };
-        let service = |name: &str, memlock: Option<Setting>| Service {
-            name: name.to_owned(),
-            memlock,
-        };
+        let setting =
+            |path: &str, line: &str| Setting { path: path.to_owned(), line: line.to_owned() };
+        let service =
+            |name: &str, memlock: Option<Setting>| Service { name: name.to_owned(), memlock };
         let slurmd = "/usr/lib/systemd/system/slurmd.service";
         facts.limits.services = Fact::Known(vec![
             service("slurmd", Some(setting(slurmd, "LimitMEMLOCK=infinity"))),
             service("docker", None),
         ]);
         let found = findings("limits.memlock", &facts, &["rdma"]);
-        assert_eq!(
-            (found[0].outcome, found[1].outcome),
-            (Outcome::Pass, Outcome::Info)
-        );
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Info));
         assert_eq!(found[1].subject, "docker");
         let default = setting("/etc/systemd/system.conf", "DefaultLimitMEMLOCK=infinity");
         facts.limits.memlock_settings = Fact::Known(vec![default]);

@@ -26,12 +26,7 @@ pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(used) => left.push((grant, *used)),
             Fact::Unknown(why) => {
                 let source = format!("{}/rdma.current", grant.group);
-                judgements.push(Judgement::unknown(
-                    grant.device.clone(),
-                    *why,
-                    Area::Sys,
-                    &source,
-                ));
+                judgements.push(Judgement::unknown(grant.device.clone(), *why, Area::Sys, &source));
             }
         }
     }
@@ -68,8 +63,5 @@ fn exhausted(grant: &RdmaGrant, used: u64) -> Judgement {
 }
 
 fn source(grant: &RdmaGrant) -> String {
-    format!(
-        "{}/rdma.max, rdma.current: {} {}",
-        grant.group, grant.device, grant.resource
-    )
+    format!("{}/rdma.max, rdma.current: {} {}", grant.group, grant.device, grant.resource)
 }

@@ -10,57 +10,37 @@ const PLACES: &str =
 /// Judges whether a known mechanism loads the module at boot.
 pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
-    let unknown = unknown_if(
-        &peers.nvidia_peermem,
-        "machine",
-        Area::Sys,
-        "/sys/module/nvidia_peermem",
-    );
-    if let Some(unknown) = unknown.or_else(|| {
-        unknown_if(
-            &peers.nv_peer_mem,
-            "machine",
-            Area::Sys,
-            "/sys/module/nv_peer_mem",
-        )
-    }) {
+    let unknown =
+        unknown_if(&peers.nvidia_peermem, "machine", Area::Sys, "/sys/module/nvidia_peermem");
+    if let Some(unknown) = unknown
+        .or_else(|| unknown_if(&peers.nv_peer_mem, "machine", Area::Sys, "/sys/module/nv_peer_mem"))
+    {
         return vec![unknown];
     }
     let module = match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
         (Fact::Known(true), _) => "nvidia-peermem",
         (_, Fact::Known(true)) => "nv_peer_mem",
         _ => {
-            return vec![Judgement::skip(
-                "machine",
-                "No peer memory module is loaded.",
-            )];
+            return vec![Judgement::skip("machine", "No peer memory module is loaded.")];
         }
     };
     let at_boot = match &ctx.facts.module_files.at_boot {
         Fact::Known(at_boot) => at_boot,
         Fact::Unknown(why) => return vec![Judgement::unknown(module, *why, Area::Files, PLACES)],
     };
-    let places: Vec<_> = at_boot
-        .iter()
-        .filter(|place| loads_module(module, &place.names))
-        .collect();
+    let places: Vec<_> =
+        at_boot.iter().filter(|place| loads_module(module, &place.names)).collect();
     if !places.is_empty() {
         let by = words::list(places.iter().map(|place| &place.path));
         let pass = Judgement::pass(module, format!("{module} is loaded at boot, by {by}."));
         return vec![
-            places
-                .iter()
-                .fold(pass, |pass, place| pass.evidence(&place.path, &place.names)),
+            places.iter().fold(pass, |pass, place| pass.evidence(&place.path, &place.names)),
         ];
     }
     // A script or a local unit may have loaded it. In a container the host loads it, and with dma-buf for every NIC it
     // is not needed.
-    let container = ctx
-        .facts
-        .platform
-        .container_marks
-        .known()
-        .is_some_and(|marks| !marks.is_empty());
+    let container =
+        ctx.facts.platform.container_marks.known().is_some_and(|marks| !marks.is_empty());
     let weight = match container || memory_path::dma_buf_everywhere(ctx) {
         true => Severity::Info,
         false => Severity::Warn,
@@ -101,10 +81,7 @@ mod tests {
     }
 
     fn at_boot(path: &str, names: &str) -> Fact<Vec<AtBoot>> {
-        Fact::Known(vec![AtBoot {
-            path: path.to_owned(),
-            names: names.to_owned(),
-        }])
+        Fact::Known(vec![AtBoot { path: path.to_owned(), names: names.to_owned() }])
     }
 
     #[test]

@@ -15,19 +15,13 @@ const FIRST: u32 = 470;
 
 /// Judges whether modprobe can load the module.
 pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(
-        &ctx.facts.rdma,
-        "machine",
-        Area::Sys,
-        "/sys/class/infiniband",
-    ) {
+    if let Some(unknown) =
+        unknown_if(&ctx.facts.rdma, "machine", Area::Sys, "/sys/class/infiniband")
+    {
         return vec![unknown];
     }
     if nics::rdma_nics(ctx.facts).next().is_none() {
-        return vec![Judgement::skip(
-            "machine",
-            "There is no NIC that could reach GPU memory.",
-        )];
+        return vec![Judgement::skip("machine", "There is no NIC that could reach GPU memory.")];
     }
     let branch = match version::driver(ctx.facts) {
         Fact::Known(None) => return vec![Judgement::no_driver("machine")],
@@ -50,10 +44,9 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "nvidia-peermem",
             "nvidia-peermem is loaded, and the RDMA stack uses it.",
         );
-        return vec![judgement.evidence(
-            format!("{}, {}", memory_path::MODULE, memory_path::CLIENTS),
-            state,
-        )];
+        return vec![
+            judgement.evidence(format!("{}, {}", memory_path::MODULE, memory_path::CLIENTS), state),
+        ];
     }
     vec![match ctx.facts.module_files.find("nvidia_peermem") {
         Fact::Known(Some(module)) => built(ctx, module),
@@ -96,12 +89,8 @@ fn kernel(ctx: &Ctx<'_>) -> String {
 }
 
 fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
-    let stack: Vec<&str> = module
-        .needs
-        .iter()
-        .map(String::as_str)
-        .filter(|name| is_stack(name))
-        .collect();
+    let stack: Vec<&str> =
+        module.needs.iter().map(String::as_str).filter(|name| is_stack(name)).collect();
     let needs = match module.needs.is_empty() {
         true => "nothing".to_owned(),
         false => module.needs.join(", "),
@@ -201,15 +190,8 @@ mod tests {
         let mut facts = without_list();
         facts.driver = machine().driver;
         let found = &findings("peermem.buildable", &facts, &["rdma"])[0];
-        assert_eq!(
-            (found.outcome, found.severity),
-            (Outcome::Unknown, Severity::Info)
-        );
-        assert!(
-            found.message.ends_with(". dma-buf is open without it."),
-            "{}",
-            found.message
-        );
+        assert_eq!((found.outcome, found.severity), (Outcome::Unknown, Severity::Info));
+        assert!(found.message.ends_with(". dma-buf is open without it."), "{}", found.message);
     }
 
     #[test]
@@ -217,11 +199,7 @@ mod tests {
         let mut facts = without_list();
         let found = only("peermem.buildable", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
-        assert!(
-            found
-                .needs
-                .is_some_and(|needs| needs.contains("/lib/modules"))
-        );
+        assert!(found.needs.is_some_and(|needs| needs.contains("/lib/modules")));
         facts.driver.version_line = Fact::Known(None);
         facts.driver.module_version = Fact::Known(None);
         assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);

@@ -22,12 +22,7 @@ pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![Judgement::unknown(NODE, *why, Area::Devices, NODE)];
         }
         None => {
-            return vec![Judgement::unknown(
-                NODE,
-                Why::NotCovered,
-                Area::Devices,
-                NODE,
-            )];
+            return vec![Judgement::unknown(NODE, Why::NotCovered, Area::Devices, NODE)];
         }
     };
     vec![judge(ctx, state).evidence(NODE, describe(state))]
@@ -88,12 +83,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     if let Some(judgement) = wrong_flavour(ctx) {
         return judgement;
     }
-    let version = ctx
-        .facts
-        .gdrdrv
-        .version
-        .present()
-        .or_else(|| param(ctx, "Version"));
+    let version = ctx.facts.gdrdrv.version.present().or_else(|| param(ctx, "Version"));
     match version {
         Some(version) if is_older(version) => {
             let message = format!(
@@ -107,12 +97,10 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
             let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
                 .evidence(MODULE, version);
             let shown = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
-            shown
-                .iter()
-                .fold(pass, |pass, name| match param(ctx, name) {
-                    Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
-                    None => pass,
-                })
+            shown.iter().fold(pass, |pass, name| match param(ctx, name) {
+                Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
+                None => pass,
+            })
         }
         None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is unknown."),
     }
@@ -169,15 +157,8 @@ fn is_older(version: &str) -> bool {
 }
 
 fn describe(state: &NodeState) -> String {
-    let kind = if state.character {
-        "character device"
-    } else {
-        "no character device"
-    };
-    format!(
-        "{kind} {}:{}, mode {:04o}",
-        state.major, state.minor, state.mode
-    )
+    let kind = if state.character { "character device" } else { "no character device" };
+    format!("{kind} {}:{}, mode {:04o}", state.major, state.minor, state.mode)
 }
 
 #[cfg(test)]
@@ -200,16 +181,9 @@ mod tests {
 
     #[test]
     fn usable_node_passes() {
-        assert_eq!(
-            only("gdrdrv.node", &machine()).message,
-            "gdrdrv 2.5 is loaded and opens."
-        );
+        assert_eq!(only("gdrdrv.node", &machine()).message, "gdrdrv 2.5 is loaded and opens.");
         let recorded = with(|node| node.usable = Fact::Unknown(Why::NotCovered));
-        assert_eq!(
-            only("gdrdrv.node", &recorded).outcome,
-            Outcome::Pass,
-            "mode 0666"
-        );
+        assert_eq!(only("gdrdrv.node", &recorded).outcome, Outcome::Pass, "mode 0666");
     }
 
     #[test]
@@ -219,28 +193,14 @@ mod tests {
         let mut old = machine();
         old.gdrdrv.version = Fact::Known(Some("2.4.3".to_owned()));
         let mut missing = machine();
-        missing.gdrdrv.node = Some(crate::model::NodeFile {
-            path: NODE.to_owned(),
-            state: Fact::Known(None),
-        });
+        missing.gdrdrv.node =
+            Some(crate::model::NodeFile { path: NODE.to_owned(), state: Fact::Known(None) });
         let mut absent = missing.clone();
         absent.kernel.char_devices = Fact::Known(Default::default());
         for (facts, word, fix) in [
-            (
-                with(|node| node.major = 239),
-                "major number 239, gdrdrv has 240",
-                "c 240 0",
-            ),
-            (
-                with(|node| node.character = false),
-                "major number 240",
-                "rm /dev/gdrdrv",
-            ),
-            (
-                with(|node| node.usable = Fact::Known(false)),
-                "may not open",
-                "chmod 0666",
-            ),
+            (with(|node| node.major = 239), "major number 239, gdrdrv has 240", "c 240 0"),
+            (with(|node| node.character = false), "major number 240", "rm /dev/gdrdrv"),
+            (with(|node| node.usable = Fact::Known(false)), "may not open", "chmod 0666"),
             (unloaded, "left over", "modprobe gdrdrv"),
             (old, "2.4.3 has a resource leak", "2.4.4 or later"),
             (missing, "node is missing", "c 240 0"),
@@ -250,10 +210,7 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Info);
             assert_says(&found, word);
             assert_fix_says(&found, fix);
-            assert_eq!(
-                findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome,
-                Outcome::Warn
-            );
+            assert_eq!(findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome, Outcome::Warn);
         }
     }
 
@@ -261,10 +218,7 @@ mod tests {
     fn module_of_wrong_flavour_warns() {
         let mut facts = machine();
         if let Fact::Known(Some(params)) = &mut facts.gdrdrv.params {
-            params.insert(
-                "Built for NVIDIA driver flavor".to_owned(),
-                "proprietary".to_owned(),
-            );
+            params.insert("Built for NVIDIA driver flavor".to_owned(), "proprietary".to_owned());
         }
         let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
         assert_eq!(found.outcome, Outcome::Warn);

@@ -18,12 +18,7 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", Area::Sys, MODULE);
     if let Some(unknown) = unknown.or_else(|| {
-        unknown_if(
-            &peers.nvidia_peermem,
-            "nv_peer_mem",
-            Area::Sys,
-            "/sys/module/nvidia_peermem",
-        )
+        unknown_if(&peers.nvidia_peermem, "nv_peer_mem", Area::Sys, "/sys/module/nvidia_peermem")
     }) {
         let loaded = [&peers.nv_peer_mem, &peers.nvidia_peermem];
         return vec![match loaded.contains(&&Fact::Known(false)) {
@@ -71,10 +66,9 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
     };
     let judgement = judgement.evidence(MODULE, "not loaded");
     match ofed {
-        Some(ofed) => judgement.evidence(OFED, ofed).evidence(
-            "/sys/module/nvidia_peermem/parameters/peerdirect_support",
-            parameter_is,
-        ),
+        Some(ofed) => judgement
+            .evidence(OFED, ofed)
+            .evidence("/sys/module/nvidia_peermem/parameters/peerdirect_support", parameter_is),
         None => judgement,
     }
 }
@@ -117,9 +111,7 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
         .fix("peermem").command("modprobe -r nv_peer_mem && modprobe nvidia-peermem").advice("This needs driver 470 or later; with an older one install nv_peer_mem 1.3."),
         _ => Judgement::info("nv_peer_mem", format!("nv_peer_mem {version} is loaded; NVIDIA no longer maintains it.")),
     };
-    let branch = version::driver(ctx.facts)
-        .present()
-        .and_then(|version| version::branch(version));
+    let branch = version::driver(ctx.facts).present().and_then(|version| version::branch(version));
     let judgement = match branch {
         Some(SUCCESSOR..) if judgement.fix.is_none() => judgement
             .fix("peermem")
@@ -165,12 +157,7 @@ mod tests {
     fn version_must_match_stack() {
         for (version, ofed, outcome, word) in [
             ("1.1-0", "4.9-7.1.0", Outcome::Info, "no longer maintains"),
-            (
-                "1.1-0",
-                "5.8-1.1.2",
-                Outcome::Warn,
-                "belongs to MLNX_OFED 4.9",
-            ),
+            ("1.1-0", "5.8-1.1.2", Outcome::Warn, "belongs to MLNX_OFED 4.9"),
             ("1.3-0", "5.4-1.0.3", Outcome::Warn, "2696789"),
             ("1.3-0", "5.4-3.0.3", Outcome::Info, "no longer"),
             ("1.2-0", "5.5-1.0.3", Outcome::Info, "no longer"),

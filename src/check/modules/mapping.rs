@@ -10,25 +10,16 @@ const ADVICE: &str = "See why each backend was refused; gdr probe copy shows mor
 /// One judgement for each GPU: its memory was mapped, and written data read back.
 pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(outcome) = &ctx.facts.mapping else {
-        return vec![Judgement::skip(
-            "machine",
-            "GPU memory is mapped only with --live.",
-        )];
+        return vec![Judgement::skip("machine", "GPU memory is mapped only with --live.")];
     };
     match outcome {
-        Fact::Unknown(why) => vec![Judgement::unknown(
-            "machine",
-            *why,
-            Area::Cuda,
-            "a trial of mapping GPU memory",
-        )],
+        Fact::Unknown(why) => {
+            vec![Judgement::unknown("machine", *why, Area::Cuda, "a trial of mapping GPU memory")]
+        }
         Fact::Known(MappingOutcome::Absent { reason }) => vec![
-            Judgement::broken(
-                "machine",
-                "There is no CUDA library: no GPU memory can be mapped.",
-            )
-            .evidence("libcuda.so.1", reason)
-            .advice("Install the driver's user-space part (libcuda.so.1)."),
+            Judgement::broken("machine", "There is no CUDA library: no GPU memory can be mapped.")
+                .evidence("libcuda.so.1", reason)
+                .advice("Install the driver's user-space part (libcuda.so.1)."),
         ],
         Fact::Known(MappingOutcome::Failed { reason }) => vec![
             Judgement::broken("machine", "CUDA shows no GPU whose memory could be mapped.")
@@ -95,19 +86,14 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
             .evidence("the trial", reason)
             .advice(ADVICE),
     };
-    let others = gpu
-        .backends
-        .iter()
-        .filter(|choice| choice.outcome != BackendOutcome::Chosen);
+    let others = gpu.backends.iter().filter(|choice| choice.outcome != BackendOutcome::Chosen);
     others.fold(judgement, |judgement, choice| {
         let outcome = match choice.outcome {
             BackendOutcome::Usable => "usable",
             BackendOutcome::Refused | BackendOutcome::Chosen => "refused",
         };
-        judgement.evidence(
-            format!("backend {}", choice.backend),
-            format!("{outcome}: {}", choice.why),
-        )
+        judgement
+            .evidence(format!("backend {}", choice.backend), format!("{outcome}: {}", choice.why))
     })
 }
 
@@ -116,10 +102,7 @@ fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
     let Some(bdf) = gpu.bdf else {
         return format!("CUDA device {}", gpu.ordinal);
     };
-    let row = ctx
-        .topology
-        .row_at(bdf)
-        .and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
     match row {
         Some(row) => format!("{} ({bdf})", row.name),
         None => bdf.to_string(),
@@ -172,11 +155,8 @@ mod tests {
             found.message,
             "The CPU maps its memory through rm (write combining): 65536 bytes in each direction arrived correctly."
         );
-        let evidence: Vec<String> = found
-            .evidence
-            .iter()
-            .map(|e| format!("{}: {}", e.source, e.value))
-            .collect();
+        let evidence: Vec<String> =
+            found.evidence.iter().map(|e| format!("{}: {}", e.source, e.value)).collect();
         assert_eq!(
             evidence,
             [
@@ -190,39 +170,21 @@ mod tests {
     #[test]
     fn missing_mapping_fails_for_gdrcopy() {
         let reason = || "no way to map GPU memory here".to_owned();
-        let with = |outcome| Facts {
-            mapping: Some(Fact::Known(outcome)),
-            ..machine()
-        };
+        let with = |outcome| Facts { mapping: Some(Fact::Known(outcome)), ..machine() };
         for (facts, words) in [
+            (tried(MappingTrial::Refused { reason: reason() }), "No backend maps"),
             (
-                tried(MappingTrial::Refused { reason: reason() }),
-                "No backend maps",
-            ),
-            (
-                tried(MappingTrial::Wrong {
-                    backend: "rm".to_owned(),
-                    reason: reason(),
-                }),
+                tried(MappingTrial::Wrong { backend: "rm".to_owned(), reason: reason() }),
                 "wrong bytes",
             ),
-            (
-                with(MappingOutcome::Absent { reason: reason() }),
-                "no CUDA library",
-            ),
-            (
-                with(MappingOutcome::Failed { reason: reason() }),
-                "shows no GPU",
-            ),
+            (with(MappingOutcome::Absent { reason: reason() }), "no CUDA library"),
+            (with(MappingOutcome::Failed { reason: reason() }), "shows no GPU"),
         ] {
             let found = only("mapping.backend", &facts);
             assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
             assert_says(&found, words);
             assert!(found.fix.is_some() && !found.evidence.is_empty());
-            assert_eq!(
-                findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome,
-                Outcome::Fail
-            );
+            assert_eq!(findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome, Outcome::Fail);
         }
     }
 

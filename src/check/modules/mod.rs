@@ -124,10 +124,7 @@ pub const CHECKS: &[Check] = &[
             permissions decide which backend works; only a trial shows it.",
         remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial shows \
             why each backend failed.",
-        references: &[
-            "docs: gdrcopy.md",
-            "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md",
-        ],
+        references: &["docs: gdrcopy.md", "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"],
         explained_by: &["gpu.driver"],
         reads: &[Source::Mapping],
         judge: mapping,

@@ -12,19 +12,11 @@ use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
 /// One judgement for each NIC.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
-        return vec![Judgement::unknown(
-            "machine",
-            why,
-            Area::Sys,
-            "/sys/class/infiniband",
-        )];
+        return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/class/infiniband")];
     }
     let rdma_nics: Vec<&RdmaDevice> = nics::rdma_nics(ctx.facts).collect();
     if rdma_nics.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "There is no NIC that could reach GPU memory.",
-        )];
+        return vec![Judgement::skip("machine", "There is no NIC that could reach GPU memory.")];
     }
     if version::driver(ctx.facts) == Fact::Known(None) {
         return vec![Judgement::no_driver("machine")];
@@ -49,10 +41,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             subject,
             "Both memory paths to GPU memory should work: nvidia-peermem and dma-buf.",
         ),
-        (PathState::Open(_), _) => Judgement::pass(
-            subject,
-            "GPU memory should be reachable through nvidia-peermem.",
-        ),
+        (PathState::Open(_), _) => {
+            Judgement::pass(subject, "GPU memory should be reachable through nvidia-peermem.")
+        }
         (PathState::Closed(_), PathState::Open(_)) => Judgement::pass(
             subject,
             "GPU memory should be reachable through dma-buf. Software that knows only \
@@ -80,10 +71,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     };
     judgement
         .evidence(format!("{MODULE}, {CLIENTS}"), describe(&peermem))
-        .evidence(
-            "/proc/driver/nvidia/version, osrelease, the NIC's driver",
-            describe(&dma_buf),
-        )
+        .evidence("/proc/driver/nvidia/version, osrelease, the NIC's driver", describe(&dma_buf))
 }
 
 /// True if the driver denies an EFA the mapping that its plugin for NCCL asks for, for every coherent GPU, and there is no other GPU.
@@ -102,14 +90,10 @@ fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
 
 /// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.
 pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
-    let branch = version::driver(ctx.facts)
-        .present()
-        .and_then(|version| version::branch(version));
+    let branch = version::driver(ctx.facts).present().and_then(|version| version::branch(version));
     let peers = &ctx.facts.peer_memory;
-    let open_possible = ctx
-        .facts
-        .gpus()
-        .all(|gpu| Generation::of_device(gpu) > Some(Generation::BeforeTuring));
+    let open_possible =
+        ctx.facts.gpus().all(|gpu| Generation::of_device(gpu) > Some(Generation::BeforeTuring));
     let other = match open_possible {
         true => "; or install the open kernel modules and use dma-buf",
         false => "",
@@ -178,10 +162,7 @@ mod tests {
         assert_eq!(fix(&found), ("peermem", command));
         let found = only("peermem.loaded", &peers(false, None));
         let (id, text) = fix(&found);
-        assert!(
-            id == "peermem" && text.contains("Invalid argument"),
-            "{text}"
-        );
+        assert!(id == "peermem" && text.contains("Invalid argument"), "{text}");
         let mut facts = peers(false, None);
         facts.module_files.on_disk = Fact::Known(Some(Vec::new()));
         assert_eq!(fix(&only("peermem.loaded", &facts)).0, "advice");
@@ -195,18 +176,12 @@ mod tests {
     fn module_users_replace_list_of_clients() {
         let mut facts = peers(true, None);
         let nvidia: (&str, &[&str]) = ("nvidia", &["nvidia_peermem"]);
-        users(
-            &mut facts,
-            &[nvidia, ("ib_core", &["mlx5_ib", "nvidia_peermem"])],
-        );
+        users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib", "nvidia_peermem"])]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         users(&mut facts, &[nvidia, ("ib_uverbs", &["nvidia_peermem"])]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib"])]);
-        assert_says(
-            &only("peermem.loaded", &facts),
-            "built without the RDMA stack's symbols",
-        );
+        assert_says(&only("peermem.loaded", &facts), "built without the RDMA stack's symbols");
         // A built-in stack, and a kernel that lists no users.
         users(&mut facts, &[nvidia]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
@@ -239,11 +214,7 @@ mod tests {
                 Outcome::Warn,
                 "older than 515",
             ),
-            (
-                |f| bind(f, NIC, Some("mlx4_core")),
-                Outcome::Warn,
-                "mlx4_core does not take it",
-            ),
+            (|f| bind(f, NIC, Some("mlx4_core")), Outcome::Warn, "mlx4_core does not take it"),
             (
                 |f| {
                     bind(f, NIC, Some("bnxt_en"));
@@ -260,21 +231,9 @@ mod tests {
                 Outcome::Pass,
                 "through dma-buf",
             ),
-            (
-                |f| bind(f, NIC, Some("newnic")),
-                Outcome::Unknown,
-                "whether newnic supports",
-            ),
-            (
-                |f| f.device_mut(NIC).attributes = None,
-                Outcome::Unknown,
-                "the NIC's driver",
-            ),
-            (
-                |f| f.kernel.release = Fact::Unknown(Why::Denied),
-                Outcome::Unknown,
-                "osrelease",
-            ),
+            (|f| bind(f, NIC, Some("newnic")), Outcome::Unknown, "whether newnic supports"),
+            (|f| f.device_mut(NIC).attributes = None, Outcome::Unknown, "the NIC's driver"),
+            (|f| f.kernel.release = Fact::Unknown(Why::Denied), Outcome::Unknown, "osrelease"),
         ] {
             let found = open(change);
             assert_eq!(found.outcome, outcome, "{}", found.message);

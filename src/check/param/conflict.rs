@@ -25,29 +25,20 @@ pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
         && ctx.facts.gpus().next().is_none()
         && !ctx.facts.partial
     {
-        return vec![Judgement::skip(
-            DRIVER,
-            "There is no NVIDIA GPU to load a driver for.",
-        )];
+        return vec![Judgement::skip(DRIVER, "There is no NVIDIA GPU to load a driver for.")];
     }
     let load = config.load(nvidia::MODULE);
     let mut found = errors(ctx, &config);
     found.extend(options::all(ctx, &config, &load));
     found.extend(hidden(ctx));
-    if found
-        .iter()
-        .all(|found| found.rule == crate::check::Rule::Noted)
-    {
+    if found.iter().all(|found| found.rule == crate::check::Rule::Noted) {
         let count = config.iter().count();
         let message = match count {
             0 => "Neither modprobe.d nor the kernel's command line mentions these modules.".to_owned(),
             _ => "Nothing in modprobe.d or on the kernel's command line blocks these modules or their options.".to_owned(),
         };
         let directories = ctx.facts.modprobe.directories.join(", ");
-        found.insert(
-            0,
-            Judgement::pass(DRIVER, message).evidence(directories, lines(count)),
-        );
+        found.insert(0, Judgement::pass(DRIVER, message).evidence(directories, lines(count)));
     }
     found
 }
@@ -65,14 +56,8 @@ fn is_wanted(ctx: &Ctx<'_>) -> bool {
 }
 
 fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
-    let listed = ctx
-        .facts
-        .kernel
-        .modules
-        .known()
-        .into_iter()
-        .flatten()
-        .any(|loaded| loaded.name == module);
+    let listed =
+        ctx.facts.kernel.modules.known().into_iter().flatten().any(|loaded| loaded.name == module);
     // Debian's driver goes by another name.
     listed || (module == nvidia::MODULE && ctx.facts.driver.version().present().is_some())
 }
@@ -86,10 +71,7 @@ fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
         if let Some((judgement, block)) = blocked(ctx, config, module) {
             let optional = Judgement::info(
                 judgement.subject.clone(),
-                format!(
-                    "{} Memory paths without this module still work.",
-                    judgement.message
-                ),
+                format!("{} Memory paths without this module still work.", judgement.message),
             );
             found.push(optional.evidence(place(block.directive()), shown(block.directive())));
         }
@@ -124,10 +106,7 @@ fn blocked<'a>(
     let load = config.load(module);
     let refused = load.refused.or_else(|| {
         let by_device = ["nvidia", "mlx5_core"].contains(&module);
-        config
-            .blacklisted(module)
-            .filter(|_| by_device)
-            .map(NotLoaded::Blacklist)
+        config.blacklisted(module).filter(|_| by_device).map(NotLoaded::Blacklist)
     })?;
     let directive = refused.directive();
     let (at, text) = (place(directive), shown(directive));
@@ -159,9 +138,7 @@ fn blocked<'a>(
         (NotLoaded::Blacklist(_), true) => Judgement::info(module, message),
         // No file overrides the kernel's command line.
         _ if directive.line == 0 => Judgement::broken(module, message).advice(remedy(directive)),
-        _ => Judgement::broken(module, message)
-            .fix("modprobe")
-            .advice(remedy(directive)),
+        _ => Judgement::broken(module, message).fix("modprobe").advice(remedy(directive)),
     };
     Some((judgement.evidence(at, text), refused))
 }
@@ -174,9 +151,7 @@ pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
     if let Some(refused) = config.load(module).refused {
         return Some((describe(refused.directive()), false));
     }
-    config
-        .blacklisted(module)
-        .map(|directive| (describe(directive), true))
+    config.blacklisted(module).map(|directive| (describe(directive), true))
 }
 
 /// How to remove a directive.

@@ -49,10 +49,7 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
             0 => {
                 "The driver has its defaults, and nothing changes them at the next load.".to_owned()
             }
-            count => format!(
-                "The driver has what its next load will use: {}.",
-                parameters(count)
-            ),
+            count => format!("The driver has what its next load will use: {}.", parameters(count)),
         };
         let judgement = Judgement::pass(DRIVER, message);
         return evidence_of_values(judgement.evidence(PARAMS, "as set"), &values);
@@ -86,9 +83,7 @@ fn differences<'a>(
     values: &BTreeMap<String, Value<'a>>,
 ) -> Vec<Difference<'a>> {
     let set = values.iter().filter_map(|(name, value)| {
-        let one = params
-            .get(name)
-            .filter(|one| !same(name, one, &value.text))?;
+        let one = params.get(name).filter(|one| !same(name, one, &value.text))?;
         Some((name.as_str(), one, Some(value.clone())))
     });
     let left = nvidia::DEFAULTS.iter().filter_map(|(name, default)| {
@@ -96,11 +91,7 @@ fn differences<'a>(
         (!values.contains_key(*name)).then_some((*name, one, None))
     });
     set.chain(left)
-        .map(|(name, one, other)| Difference {
-            name: name.to_owned(),
-            one: one.clone(),
-            other,
-        })
+        .map(|(name, one, other)| Difference { name: name.to_owned(), one: one.clone(), other })
         .collect()
 }
 
@@ -130,10 +121,9 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
     if let Some(failure) = &image.failure {
         let message = format!("cannot determine the contents of {}: {failure}", image.path);
         let judgement = Judgement::undetermined(IMAGE, message).evidence(&image.path, packing);
-        return Some(judgement.needs(format!(
-            "its list: lsinitramfs -l {0}, or lsinitrd {0}",
-            image.path
-        )));
+        return Some(
+            judgement.needs(format!("its list: lsinitramfs -l {0}, or lsinitrd {0}", image.path)),
+        );
     }
     if !contains_driver(image) {
         let judgement = Judgement::pass(
@@ -148,34 +138,21 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
 /// True if the image has the nvidia module itself, whatever name the distribution gives it.
 fn contains_driver(image: &Initramfs) -> bool {
     image.modules.iter().any(|path| {
-        let name = path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
-            .split(".ko")
-            .next()
-            .unwrap_or_default();
+        let name =
+            path.rsplit('/').next().unwrap_or_default().split(".ko").next().unwrap_or_default();
         let name = name.replace('-', "_");
-        ["_uvm", "_drm", "_modeset", "_peermem", "_fs"]
-            .iter()
-            .all(|suffix| !name.ends_with(suffix))
+        ["_uvm", "_drm", "_modeset", "_peermem", "_fs"].iter().all(|suffix| !name.ends_with(suffix))
     })
 }
 
 fn compare_image(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
     let config = next::config_of(ctx, image);
-    let (there, here) = (
-        next::values(&config.load(nvidia::MODULE)),
-        next::values(load),
-    );
+    let (there, here) = (next::values(&config.load(nvidia::MODULE)), next::values(load));
     let text = |values: &BTreeMap<String, Value<'_>>, name: &str| {
         values.get(name).map(|value| value.text.clone())
     };
     let default = |name: &str| {
-        nvidia::DEFAULTS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| *value)
+        nvidia::DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     };
     let names: std::collections::BTreeSet<&String> = there.keys().chain(here.keys()).collect();
     let differences: Vec<Difference<'_>> = names
@@ -214,9 +191,7 @@ fn compare_image(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement
         more(differences.len()),
     );
     let judgement = Judgement::broken(IMAGE, message).evidence(&image.path, module);
-    evidence(judgement, &image.path, &differences)
-        .fix("initramfs")
-        .command(rebuild(&image.path))
+    evidence(judgement, &image.path, &differences).fix("initramfs").command(rebuild(&image.path))
 }
 
 /// The command that rebuilds the image, by the file name that each distribution uses.
@@ -236,21 +211,14 @@ fn rebuild(path: &str) -> String {
 
 fn evidence(judgement: Judgement, source: &str, differences: &[Difference<'_>]) -> Judgement {
     const MAX: usize = 8;
-    differences
-        .iter()
-        .take(MAX)
-        .fold(judgement, |judgement, found| {
-            let judgement = judgement.evidence(format!("{source}: {}", found.name), &found.one);
-            match &found.other {
-                Some(value) => {
-                    judgement.evidence(place(value.from), shown(&found.name, &value.text))
-                }
-                None => judgement.evidence(
-                    next::MODPROBE,
-                    format!("nothing sets {}", nvidia::set_as(&found.name)),
-                ),
-            }
-        })
+    differences.iter().take(MAX).fold(judgement, |judgement, found| {
+        let judgement = judgement.evidence(format!("{source}: {}", found.name), &found.one);
+        match &found.other {
+            Some(value) => judgement.evidence(place(value.from), shown(&found.name, &value.text)),
+            None => judgement
+                .evidence(next::MODPROBE, format!("nothing sets {}", nvidia::set_as(&found.name))),
+        }
+    })
 }
 
 fn evidence_of_values(judgement: Judgement, values: &BTreeMap<String, Value<'_>>) -> Judgement {
@@ -258,21 +226,14 @@ fn evidence_of_values(judgement: Judgement, values: &BTreeMap<String, Value<'_>>
     if values.is_empty() {
         return judgement.evidence(next::MODPROBE, "no options for nvidia");
     }
-    values
-        .iter()
-        .take(MAX)
-        .fold(judgement, |judgement, (name, value)| {
-            judgement.evidence(place(value.from), shown(name, &value.text))
-        })
+    values.iter().take(MAX).fold(judgement, |judgement, (name, value)| {
+        judgement.evidence(place(value.from), shown(name, &value.text))
+    })
 }
 
 fn wanted(found: &Difference<'_>) -> String {
     match &found.other {
-        Some(value) => format!(
-            "{} ({})",
-            shown(&found.name, &value.text),
-            place(value.from)
-        ),
+        Some(value) => format!("{} ({})", shown(&found.name, &value.text), place(value.from)),
         None => "its default, which nothing changes".to_owned(),
     }
 }

@@ -31,9 +31,8 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let is = |gpu: &PciDevice, is: fn(&Ids) -> bool| gpu.ids.known().is_some_and(is);
     let (unlisted, listed): (Vec<&PciDevice>, Vec<&PciDevice>) =
         passthrough::own_gpus(ctx.facts).partition(|gpu| is(gpu, Ids::is_unknown_gpu));
-    let (coherent, gpus): (Vec<&PciDevice>, Vec<&PciDevice>) = listed
-        .into_iter()
-        .partition(|gpu| is(gpu, Ids::is_coherent_gpu));
+    let (coherent, gpus): (Vec<&PciDevice>, Vec<&PciDevice>) =
+        listed.into_iter().partition(|gpu| is(gpu, Ids::is_coherent_gpu));
     let mut judgements: Vec<Judgement> =
         unlisted.iter().map(|gpu| unknown_model(ctx, gpu)).collect();
     if !coherent.is_empty() {
@@ -85,10 +84,7 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
         Fact::Unknown(why) => return Some(Judgement::unknown("driver", *why, Area::Proc, PARAMS)),
     };
     let evidence = |judgement: Judgement| {
-        judgement.evidence(
-            format!("{PARAMS}: {OPTION}"),
-            value.map_or("", String::as_str),
-        )
+        judgement.evidence(format!("{PARAMS}: {OPTION}"), value.map_or("", String::as_str))
     };
     match value.map(String::as_str) {
         Some("1") => Some(evidence(Judgement::pass(
@@ -111,10 +107,7 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
 
 fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> Vec<Judgement> {
     let with_chipset = |judgement: Judgement| {
-        judgement.evidence(
-            DEVICES,
-            chipset.unwrap_or("no root complex that the driver rejects"),
-        )
+        judgement.evidence(DEVICES, chipset.unwrap_or("no root complex that the driver rejects"))
     };
     let Some(chipset) = chipset else {
         let message =
@@ -129,9 +122,7 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         return vec![answer];
     }
     let places = || nics::rdma_nics(ctx.facts).map(|nic| &nic.place);
-    let nics: Vec<Bdf> = places()
-        .filter_map(|place| place.present().copied())
-        .collect();
+    let nics: Vec<Bdf> = places().filter_map(|place| place.present().copied()).collect();
     match places().find_map(Fact::why) {
         Some(why) if nics.is_empty() => {
             let source = "the PCI functions of the RDMA devices";
@@ -140,9 +131,7 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         None if nics.is_empty() => return vec![Judgement::skip("driver", "There is no RDMA NIC.")],
         _ => {}
     }
-    gpus.iter()
-        .map(|gpu| with_chipset(one(ctx, gpu, &nics, chipset)))
-        .collect()
+    gpus.iter().map(|gpu| with_chipset(one(ctx, gpu, &nics, chipset))).collect()
 }
 
 /// The answer where no NIC can be judged.
@@ -214,9 +203,7 @@ fn chipset(facts: &Facts) -> Fact<Option<&'static str>> {
         _ => None,
     };
     facts.pci.as_ref().and_then(|devices| {
-        let found = devices
-            .iter()
-            .find_map(|device| root_complex(device.ids.known()?));
+        let found = devices.iter().find_map(|device| root_complex(device.ids.known()?));
         let unknown = devices.iter().find_map(|device| device.ids.why());
         match (found, unknown, facts.partial) {
             (Some(found), _, _) => Fact::Known(Some(found)),

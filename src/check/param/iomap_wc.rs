@@ -43,16 +43,12 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 ),
             }
         }
-        Fact::Known(None) => Judgement::pass(
-            "driver",
-            "The driver maps GPU memory for the CPU write-combined.",
-        ),
-        Fact::Unknown(why) => Judgement::unknown(
-            "driver",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices, /proc/cpuinfo",
-        ),
+        Fact::Known(None) => {
+            Judgement::pass("driver", "The driver maps GPU memory for the CPU write-combined.")
+        }
+        Fact::Unknown(why) => {
+            Judgement::unknown("driver", why, Area::Sys, "/sys/bus/pci/devices, /proc/cpuinfo")
+        }
     };
     vec![
         judgement
@@ -84,9 +80,7 @@ fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
 fn arm_guest(facts: &Facts) -> Fact<Option<&'static str>> {
     version::driver(facts).map(|driver| {
         let branch = driver.as_deref().and_then(version::branch);
-        branch
-            .is_none_or(|branch| branch >= ARM_GUESTS)
-            .then_some("a guest on an Arm machine")
+        branch.is_none_or(|branch| branch >= ARM_GUESTS).then_some("a guest on an Arm machine")
     })
 }
 
@@ -95,11 +89,7 @@ fn bridge(device: &PciDevice) -> Option<&'static str> {
     match (ids.vendor, ids.device?) {
         (Ids::MELLANOX, 0xa2da | 0xa2db) => Some("a BlueField-3 host"),
         (AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => {
-            let first = device
-                .config
-                .header
-                .known()
-                .is_some_and(|header| header.revision == 0);
+            let first = device.config.header.known().is_some_and(|header| header.revision == 0);
             first.then_some("the first revision of Ampere Altra")
         }
         _ => None,

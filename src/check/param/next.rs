@@ -23,22 +23,12 @@ pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Jud
         Fact::Unknown(why) => Err(Box::new(Judgement::unknown(subject, *why, area, source))),
     };
     let files = known(&modprobe.directives, Area::Modprobe, MODPROBE)?;
-    Ok(Config::new(files.iter().chain(known(
-        &modprobe.command_line,
-        Area::Proc,
-        COMMAND_LINE,
-    )?)))
+    Ok(Config::new(files.iter().chain(known(&modprobe.command_line, Area::Proc, COMMAND_LINE)?)))
 }
 
 /// The configuration from the modprobe.d of an image and the command line.
 pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
-    let words = ctx
-        .facts
-        .modprobe
-        .command_line
-        .known()
-        .into_iter()
-        .flatten();
+    let words = ctx.facts.modprobe.command_line.known().into_iter().flatten();
     Config::new(image.directives.iter().chain(words))
 }
 
@@ -49,12 +39,7 @@ fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
         // A directory that is laid out like a root has no process.
         Fact::Unknown(Why::NotCovered) => return None,
         Fact::Unknown(why) => {
-            return Some(Judgement::unknown(
-                subject,
-                *why,
-                Area::Proc,
-                "/proc/self/ns",
-            ));
+            return Some(Judgement::unknown(subject, *why, Area::Proc, "/proc/self/ns"));
         }
     };
     let namespace = marks.iter().find(|mark| mark.starts_with("namespace "))?;
@@ -129,10 +114,5 @@ pub fn place(directive: &Directive) -> String {
 }
 
 pub fn unread(subject: &str, why: Why) -> Judgement {
-    Judgement::unknown(
-        subject,
-        why,
-        Area::Modprobe,
-        "the initramfs of the running kernel",
-    )
+    Judgement::unknown(subject, why, Area::Modprobe, "the initramfs of the running kernel")
 }

@@ -24,11 +24,7 @@ impl PeerMapping {
     pub fn of(ctx: &Ctx<'_>, gpu: Bdf) -> Self {
         if let Some(params) = ctx.facts.driver.params.present() {
             let text = |name: &str| params.get(name).map_or("", String::as_str);
-            if is_on(of(
-                text("RegistryDwords"),
-                text("RegistryDwordsPerDevice"),
-                gpu,
-            )) {
+            if is_on(of(text("RegistryDwords"), text("RegistryDwordsPerDevice"), gpu)) {
                 return Self::Open;
             }
         }
@@ -118,18 +114,11 @@ pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
-        .map(|gpu| gpu.bdf)
-        .collect();
-    let single = gpus
-        .iter()
-        .all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
+    let single = gpus.iter().all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
     let subjects: Vec<(String, Option<u32>)> = match single {
         true => vec![("driver".to_owned(), keys::key(all, KEY))],
-        false => gpus
-            .iter()
-            .map(|gpu| (words::device(ctx, *gpu), of(all, each, *gpu)))
-            .collect(),
+        false => gpus.iter().map(|gpu| (words::device(ctx, *gpu), of(all, each, *gpu))).collect(),
     };
     subjects
         .into_iter()
@@ -190,10 +179,7 @@ mod tests {
         let found = findings("param.peer-mapping", &facts, &["async"]);
         assert_eq!(
             outcomes(&found),
-            [
-                ("GPU0 (0000:03:00.0)", Outcome::Pass),
-                ("GPU1 (0000:05:00.0)", Outcome::Fail)
-            ]
+            [("GPU0 (0000:03:00.0)", Outcome::Pass), ("GPU1 (0000:05:00.0)", Outcome::Fail)]
         );
     }
 

@@ -18,10 +18,7 @@ pub fn key(text: &str, name: &str) -> Option<u32> {
 
 /// A module option's value in `RegistryDwords`, which overrides the module parameter.
 pub fn option(text: &str, name: &str) -> Option<u32> {
-    tokens(text)
-        .filter(|(key, _)| key == name)
-        .last()
-        .map(|(_, value)| number(&value))
+    tokens(text).filter(|(key, _)| key == name).last().map(|(_, value)| number(&value))
 }
 
 /// A registry key's value for one GPU in `RegistryDwordsPerDevice`: `pci=DDDD:BB:DD.F;key=value;…`, repeated.
@@ -73,11 +70,7 @@ pub fn joined<'t>(last: &str, earlier: impl IntoIterator<Item = &'t str>) -> Str
 /// which are removed.
 pub fn fixed(text: &str) -> (String, Vec<String>) {
     let (mut fixed, mut left) = (String::new(), Vec::new());
-    for token in text
-        .split(';')
-        .map(str::trim)
-        .filter(|token| !token.is_empty())
-    {
+    for token in text.split(';').map(str::trim).filter(|token| !token.is_empty()) {
         let parts: Vec<&str> = match tokens(token).next() {
             Some(_) => vec![token],
             None => token
@@ -95,18 +88,13 @@ pub fn fixed(text: &str) -> (String, Vec<String>) {
 
 /// The keys that a string sets, ignoring case, with their last values.
 pub fn effect(text: &str) -> BTreeMap<String, u32> {
-    tokens(text)
-        .map(|(key, value)| (key.to_ascii_lowercase(), number(&value)))
-        .collect()
+    tokens(text).map(|(key, value)| (key.to_ascii_lowercase(), number(&value))).collect()
 }
 
 /// The tokens that the driver drops because they are not `key=value`.
 pub fn dropped(text: &str) -> Vec<String> {
     let whole = |token: &String| token.is_empty() || tokens(token).next().is_some();
-    text.split(';')
-        .map(without_blanks)
-        .filter(|token| !whole(token))
-        .collect()
+    text.split(';').map(without_blanks).filter(|token| !whole(token)).collect()
 }
 
 /// The accepted keys and values, in order.
@@ -131,9 +119,7 @@ pub fn number(text: &str) -> u32 {
         None => (text, 10),
     };
     let digits = digits.chars().map_while(|c| c.to_digit(base));
-    digits.fold(0, |value: u32, digit| {
-        value.wrapping_mul(base).wrapping_add(digit)
-    })
+    digits.fold(0, |value: u32, digit| value.wrapping_mul(base).wrapping_add(digit))
 }
 
 /// `BB:DD`, `DDDD:BB:DD` or `DDDD:BB:DD.F`.
@@ -174,20 +160,14 @@ mod tests {
 
     #[test]
     fn reports_dropped_tokens() {
-        assert_eq!(
-            dropped("A=1;B=2,C=3; D ;=1;;E="),
-            ["B=2,C=3", "D", "=1", "E="]
-        );
+        assert_eq!(dropped("A=1;B=2,C=3; D ;=1;;E="), ["B=2,C=3", "D", "=1", "E="]);
         assert!(dropped("A=1; B = 0x2;").is_empty());
         assert_eq!(effect("a=1;A=0x2;B=3"), effect("b=3;A=2"));
     }
 
     #[test]
     fn options_are_case_sensitive() {
-        assert_eq!(
-            option("EnableStreamMemOPs=1", "EnableStreamMemOPs"),
-            Some(1)
-        );
+        assert_eq!(option("EnableStreamMemOPs=1", "EnableStreamMemOPs"), Some(1));
         assert_eq!(option("enablestreammemops=1", "EnableStreamMemOPs"), None);
     }
 
@@ -195,11 +175,7 @@ mod tests {
     fn keys_of_a_device_follow_its_address() {
         let text = "PeerMappingOverride=1;pci=0000:03:00.0;PeerMappingOverride=1;pci=41:00;A=1;peermappingoverride=2";
         let value = |gpu: &str| {
-            key_of_device(
-                text,
-                gpu.parse().expect("an address"),
-                "PeerMappingOverride",
-            )
+            key_of_device(text, gpu.parse().expect("an address"), "PeerMappingOverride")
         };
         assert_eq!(value("0000:03:00.0"), Some(1));
         assert_eq!(value("0000:41:00.0"), Some(2));

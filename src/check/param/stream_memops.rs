@@ -23,11 +23,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         _ => None,
     };
     let gpus = read.map_or(&[][..], |cuda| cuda.gpus.as_slice());
-    let by_nvml = || {
-        ctx.facts
-            .nvml()
-            .and_then(|nvml| nvml.cuda_version.known().copied())
-    };
+    let by_nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
     let by_cuda = read.and_then(|cuda| cuda.driver_version.known().copied());
     let cuda = by_cuda.map(i64::from).or_else(|| by_nvml().map(i64::from));
     let branch = driver.known().and_then(|version| version::branch(version));
@@ -49,10 +45,9 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             );
         }
         _ => match first_form(gpus) {
-            Fact::Known(true) => Judgement::pass(
-                "driver",
-                "CUDA reports that stream memory operations are on.",
-            ),
+            Fact::Known(true) => {
+                Judgement::pass("driver", "CUDA reports that stream memory operations are on.")
+            }
             Fact::Known(false) => off(),
             Fact::Unknown(_) => match by_parameter(branch, &parameter) {
                 Ok(judgement) => judgement,
@@ -87,10 +82,9 @@ fn by_parameter(branch: Option<u32>, parameter: &Fact<bool>) -> Result<Judgement
             "driver",
             "Drivers before r387 need no parameter for stream memory operations.",
         )),
-        (_, Fact::Known(true)) => Ok(Judgement::pass(
-            "driver",
-            "EnableStreamMemOPs=1: stream memory operations are on.",
-        )),
+        (_, Fact::Known(true)) => {
+            Ok(Judgement::pass("driver", "EnableStreamMemOPs=1: stream memory operations are on."))
+        }
         (_, Fact::Known(false)) => Ok(off()),
         (_, Fact::Unknown(why)) => Err(*why),
     }
@@ -170,9 +164,7 @@ fn parameter(ctx: &Ctx<'_>) -> Fact<bool> {
             Some(params) => params,
             None => return Fact::Unknown(Why::NotCovered),
         };
-        let inside = params
-            .get("RegistryDwords")
-            .and_then(|dwords| keys::option(dwords, OPTION));
+        let inside = params.get("RegistryDwords").and_then(|dwords| keys::option(dwords, OPTION));
         match (inside, params.get(OPTION)) {
             (Some(value), _) => Fact::Known(value != 0),
             (None, Some(value)) => Fact::Known(value != "0"),

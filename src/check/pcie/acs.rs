@@ -27,37 +27,21 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if found.pairs == 0 && found.lost.is_empty() && ctx.facts.partial {
         let source = "the PCI functions that are missing in this text";
-        return vec![Judgement::unknown(
-            "machine",
-            Why::NotCovered,
-            Area::Sys,
-            source,
-        )];
+        return vec![Judgement::unknown("machine", Why::NotCovered, Area::Sys, source)];
     }
     if found.pairs == 0 && found.lost.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "No pair of devices has a port on its path.",
-        )];
+        return vec![Judgement::skip("machine", "No pair of devices has a port on its path.")];
     }
     if ctx.facts.is_grace() {
-        return vec![grace(
-            ctx,
-            found.clean.iter().chain(found.redirecting.keys()),
-        )];
+        return vec![grace(ctx, found.clean.iter().chain(found.redirecting.keys()))];
     }
     let held = Held::new(ctx);
     let mut judgements: Vec<Judgement> = Vec::new();
-    judgements.extend(
-        found
-            .redirecting
-            .iter()
-            .map(|(port, what)| match what.weight {
-                // It matters if they meet below a switch or at a host bridge.
-                Severity::Info if !found.lost.is_empty() => lost(&port.to_string(), &found.lost),
-                _ => redirects(ctx, *port, what, &held),
-            }),
-    );
+    judgements.extend(found.redirecting.iter().map(|(port, what)| match what.weight {
+        // It matters if they meet below a switch or at a host bridge.
+        Severity::Info if !found.lost.is_empty() => lost(&port.to_string(), &found.lost),
+        _ => redirects(ctx, *port, what, &held),
+    }));
     for why in [Why::Denied, Why::NotCovered, Why::Broken, Why::TimedOut] {
         let unread = found.unknown.iter().filter(|(_, reason)| **reason == why);
         let names: Vec<String> = unread.map(|(port, _)| port.to_string()).collect();
@@ -115,10 +99,7 @@ pub fn too_many() -> Judgement {
 }
 
 fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judgement {
-    let role = ctx
-        .forest
-        .device(port)
-        .map_or("port", |device| ctx.forest.role(device).phrase());
+    let role = ctx.forest.device(port).map_or("port", |device| ctx.forest.role(device).phrase());
     let (bits, pairs) = (what.bits.names().join(", "), pair_list(what));
     let verb = topo::verb(what.bits);
     let effect = match what.weight {
@@ -176,10 +157,8 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
         }
     };
     let judgement = judgement.weighing(what.weight);
-    judgement.evidence(
-        format!("{port} config {:#05x}, ACS control", what.register),
-        control(ctx, port),
-    )
+    judgement
+        .evidence(format!("{port} config {:#05x}, ACS control", what.register), control(ctx, port))
 }
 
 /// The first pairs, and the number of the others.
@@ -198,12 +177,7 @@ impl Held {
     pub fn new(ctx: &Ctx<'_>) -> Self {
         let mut held: BTreeMap<Bdf, Vec<Bdf>> = BTreeMap::new();
         for device in passthrough::passed_through(ctx.facts) {
-            for bridge in device
-                .place
-                .known()
-                .into_iter()
-                .flat_map(|place| &place.bridges)
-            {
+            for bridge in device.place.known().into_iter().flat_map(|place| &place.bridges) {
                 held.entry(*bridge).or_default().push(device.bdf);
             }
         }
@@ -232,10 +206,7 @@ fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
 }
 
 fn register(ctx: &Ctx<'_>, port: Bdf) -> String {
-    let acs = ctx
-        .facts
-        .device(port)
-        .and_then(|device| device.config.acs.present());
+    let acs = ctx.facts.device(port).and_then(|device| device.config.acs.present());
     match acs {
         Some(acs) => format!("{port} config {:#05x}, ACS control", acs.control_offset()),
         None => format!("{port} config, extended capabilities"),

@@ -11,11 +11,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.platform.is_guest() {
         let message = "The host's ports decide whether GPU and NIC reach each other directly; a guest can neither see nor set them.";
         let (_, fact) = ctx.facts.platform.kind();
-        return vec![
-            Judgement::info("machine", message)
-                .evidence("platform", fact)
-                .advice(ADVICE),
-        ];
+        return vec![Judgement::info("machine", message).evidence("platform", fact).advice(ADVICE)];
     }
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
@@ -51,18 +47,10 @@ mod tests {
         let mut facts = machine();
         assert_eq!(only("pcie.acs-vm", &facts).outcome, Outcome::Skip);
         facts.add(gpu("0000:05:00.0"));
-        for driver in [
-            "vfio-pci",
-            "nvgrace-gpu-vfio-pci",
-            "mlx5_vfio_pci",
-            "pci-stub",
-        ] {
+        for driver in ["vfio-pci", "nvgrace-gpu-vfio-pci", "mlx5_vfio_pci", "pci-stub"] {
             bind(&mut facts, "0000:05:00.0", Some(driver));
             let found = only("pcie.acs-vm", &facts);
-            assert_eq!(
-                (found.outcome, found.subject.as_str()),
-                (Outcome::Info, "0000:05:00.0")
-            );
+            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, "0000:05:00.0"));
             assert_says(&found, driver);
         }
         bind(&mut facts, "0000:05:00.0", Some("nvidia"));
@@ -75,10 +63,6 @@ mod tests {
         facts.platform = Platform::default();
         let found = only("pcie.acs-vm", &facts);
         assert_eq!(found.outcome, Outcome::Unknown, "unknown platform");
-        assert!(
-            found
-                .needs
-                .is_some_and(|needs| needs.contains("--platform"))
-        );
+        assert!(found.needs.is_some_and(|needs| needs.contains("--platform")));
     }
 }

@@ -32,9 +32,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .filter(|(row, _)| is_inline(ctx, row))
                 .map(|(row, bdf)| (words::row(row), bdf, false))
                 .collect();
-            let passed_through = passed_through
-                .into_iter()
-                .map(|(name, bdf)| (name, bdf, true));
+            let passed_through = passed_through.into_iter().map(|(name, bdf)| (name, bdf, true));
             inline.into_iter().chain(passed_through).collect()
         }
     };
@@ -45,9 +43,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = "No NIC is in a virtual machine, and none has a GPU below its own switch: address translation services do not matter.";
         return vec![Judgement::skip("machine", message)];
     }
-    nics.into_iter()
-        .map(|(name, bdf, wanted)| judge(ctx, &name, bdf, wanted, guest))
-        .collect()
+    nics.into_iter().map(|(name, bdf, wanted)| judge(ctx, &name, bdf, wanted, guest)).collect()
 }
 
 /// True if a GPU and this NIC are below a bridge of the NIC's maker: the switch inside the NIC.
@@ -56,10 +52,8 @@ fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
         return false;
     };
     ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
-        let bridge = ctx
-            .topology
-            .common_bridge(gpu, row)
-            .and_then(|bridge| ctx.facts.device(bridge));
+        let bridge =
+            ctx.topology.common_bridge(gpu, row).and_then(|bridge| ctx.facts.device(bridge));
         let ids = bridge.and_then(|bridge| bridge.ids.known());
         ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX)
     })
@@ -76,10 +70,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
     // A virtual function's firmware settings are those of its physical function.
-    let attributes = ctx
-        .facts
-        .device(bdf)
-        .and_then(|device| device.attributes.as_ref());
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
     let physical = attributes.and_then(|attributes| attributes.physical_function.present());
     let settings_of = physical.copied().unwrap_or(bdf);
     if guest {
@@ -87,9 +78,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
     }
     let set = |judgement: Judgement, value: u8| {
         judgement
-            .command(format!(
-                "mlxconfig -d {settings_of} set ATS_ENABLED={value}"
-            ))
+            .command(format!("mlxconfig -d {settings_of} set ATS_ENABLED={value}"))
             .advice("Then reset the NIC (mlxfwreset), or power cycle.")
     };
     let (judgement, value) = match (wanted, has) {
@@ -180,10 +169,7 @@ mod tests {
 
     fn inline(facts: &mut Facts) {
         let switch = facts.device_mut("0000:01:00.0");
-        switch.ids = switch.ids.clone().map(|ids| Ids {
-            vendor: Ids::MELLANOX,
-            ..ids
-        });
+        switch.ids = switch.ids.clone().map(|ids| Ids { vendor: Ids::MELLANOX, ..ids });
     }
 
     #[test]
@@ -199,20 +185,14 @@ mod tests {
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
         bind(&mut facts, NIC, Some("vfio-pci"));
         let found = only("pcie.ats", &facts);
-        assert_eq!(
-            (found.outcome, found.subject.as_str()),
-            (Outcome::Info, NIC)
-        );
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, NIC));
         assert_fix_says(&found, "ATS_ENABLED=1");
         let mut virtual_one = facts.clone();
         virtual_one.attributes_mut(NIC).physical_function = Fact::Known(Some(bdf("0000:04:00.7")));
         let found = only("pcie.ats", &virtual_one);
         assert_fix_says(&found, "mlxconfig -d 0000:04:00.7 set ATS_ENABLED=1");
         let function = facts.device_mut(NIC);
-        function.ids = function.ids.clone().map(|ids| Ids {
-            vendor: 0x8086,
-            ..ids
-        });
+        function.ids = function.ids.clone().map(|ids| Ids { vendor: 0x8086, ..ids });
         assert_eq!(
             only("pcie.ats", &facts).outcome,
             Outcome::Skip,
@@ -226,15 +206,8 @@ mod tests {
         inline(&mut facts);
         facts.device_mut(NIC).config.ats = Fact::Unknown(Why::Denied);
         let found = only("pcie.ats", &facts);
-        assert_eq!(
-            (found.outcome, found.needs.as_deref()),
-            (Outcome::Unknown, Some("root"))
-        );
+        assert_eq!((found.outcome, found.needs.as_deref()), (Outcome::Unknown, Some("root")));
         facts.platform = Default::default();
-        assert!(
-            only("pcie.ats", &facts)
-                .needs
-                .is_some_and(|needs| needs.contains("--platform"))
-        );
+        assert!(only("pcie.ats", &facts).needs.is_some_and(|needs| needs.contains("--platform")));
     }
 }

@@ -20,19 +20,14 @@ pub fn pending_acs(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
         ));
     }
     let configured = ctx.facts.boot.settings("acs");
-    let (source, name) = configured
-        .iter()
-        .find_map(|(source, line)| Some((source, parameter(line)?)))?;
+    let (source, name) =
+        configured.iter().find_map(|(source, line)| Some((source, parameter(line)?)))?;
     Some(not_yet(source, &format!("pci={name}=")))
 }
 
 /// For translated addresses: the parameter that passes them through takes effect at the next boot.
 pub fn pending_iommu(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
-    let word = if arm {
-        "iommu.passthrough=1"
-    } else {
-        "iommu=pt"
-    };
+    let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     let has_it = |line: &str| words(line).iter().any(|one| one == word);
     if has_it(ctx.facts.kernel.command_line.known()?) {
         return None;

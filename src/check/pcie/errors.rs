@@ -23,11 +23,7 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let unplaced = unplaced(ctx);
     if functions.is_empty() {
-        return or_skip(
-            ctx,
-            unplaced.into_iter().collect(),
-            "There is no GPU and no NIC.",
-        );
+        return or_skip(ctx, unplaced.into_iter().collect(), "There is no GPU and no NIC.");
     }
     let mut judgements = Vec::new();
     let (mut good, mut unknown, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
@@ -73,10 +69,7 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
-    let attributes = ctx
-        .facts
-        .device(bdf)
-        .and_then(|device| device.attributes.as_ref());
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
     match attributes.map(|attributes| &attributes.errors) {
         Some(Fact::Known(counts)) => Fact::Known(counts.as_ref()),
         Some(Fact::Unknown(why)) => Fact::Unknown(*why),
@@ -87,10 +80,7 @@ fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
 /// The judgement of errors that rose between two readings.
 fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
     let growth = ctx.facts.network.known()?.growth.as_ref()?;
-    let rises = growth
-        .rises
-        .get(&bdf.to_string())
-        .filter(|rises| !rises.is_empty())?;
+    let rises = growth.rises.get(&bdf.to_string()).filter(|rises| !rises.is_empty())?;
     let (name, seconds) = (words::device(ctx, bdf), growth.seconds);
     let meanings = rises.keys().filter_map(|name| counter(name));
     let meanings: Vec<&str> = meanings.map(|counter| counter.meaning).collect();
@@ -107,10 +97,8 @@ fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
             judgement.evidence(file, format!("{error} +{rise} in {seconds} s"))
         },
     );
-    let causes: BTreeSet<&str> = rises
-        .keys()
-        .filter_map(|name| Some(counter(name)?.cause))
-        .collect();
+    let causes: BTreeSet<&str> =
+        rises.keys().filter_map(|name| Some(counter(name)?.cause)).collect();
     Some(causes.into_iter().fold(judgement, Judgement::advice))
 }
 
@@ -131,25 +119,17 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
 
 fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
     let subject = words::list(good.iter().map(|(bdf, _)| bdf));
-    let judgement = Judgement::pass(
-        subject,
-        "No fatal error since boot on the paths to GPUs and NICs.",
-    );
+    let judgement =
+        Judgement::pass(subject, "No fatal error since boot on the paths to GPUs and NICs.");
     good.iter().fold(judgement, |judgement, (bdf, counts)| {
-        others(
-            judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"),
-            *bdf,
-            counts,
-        )
+        others(judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"), *bdf, counts)
     })
 }
 
 /// The errors that are shown beside the fatal ones.
 fn others(judgement: Judgement, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
-    let files = [
-        ("aer_dev_nonfatal", &counts.nonfatal),
-        ("aer_dev_correctable", &counts.correctable),
-    ];
+    let files =
+        [("aer_dev_nonfatal", &counts.nonfatal), ("aer_dev_correctable", &counts.correctable)];
     let counted = files.into_iter().filter(|(_, counts)| !counts.is_empty());
     counted.fold(judgement, |judgement, (file, counts)| {
         judgement.evidence(source(bdf, file), listed(counts))

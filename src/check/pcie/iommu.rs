@@ -54,11 +54,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let source = format!("/sys/class/infiniband/{name}");
         Judgement::unknown(name, why, Area::Sys, &source)
     }));
-    or_skip(
-        ctx,
-        judgements,
-        "This machine uses no GPU and no NIC itself.",
-    )
+    or_skip(ctx, judgements, "This machine uses no GPU and no NIC itself.")
 }
 
 /// True if a device's addresses are known to be translated.
@@ -77,10 +73,7 @@ pub fn translated(ctx: &Ctx<'_>) -> BTreeMap<u32, String> {
 
 /// The domain of a device's group. The type is that of the default domain, not of one attached by vfio.
 fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
-    let attributes = ctx
-        .facts
-        .device(bdf)
-        .and_then(|device| device.attributes.as_ref());
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
     let group = match attributes.map(|attributes| &attributes.iommu_group) {
         Some(Fact::Known(Some(group))) => *group,
         Some(Fact::Known(None)) => return Fact::Known(Domain::Off),
@@ -110,20 +103,15 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
         (true, false) => "These devices are in no IOMMU group: their addresses are not translated.",
         (false, _) => "The IOMMU does not translate these devices' addresses.",
     };
-    let mut judgement = Judgement::pass(
-        words::list(plain.iter().map(|(row, ..)| words::row(row))),
-        message,
-    );
+    let mut judgement =
+        Judgement::pass(words::list(plain.iter().map(|(row, ..)| words::row(row))), message);
     for (_, bdf, domain) in plain {
         judgement = match domain {
-            Domain::Off => judgement.evidence(
-                format!("/sys/bus/pci/devices/{bdf}/iommu_group"),
-                "no such link",
-            ),
-            Domain::Plain(group, kind) | Domain::Translating(group, kind) => judgement.evidence(
-                format!("/sys/kernel/iommu_groups/{group}/type ({bdf})"),
-                kind,
-            ),
+            Domain::Off => judgement
+                .evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), "no such link"),
+            Domain::Plain(group, kind) | Domain::Translating(group, kind) => {
+                judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type ({bdf})"), kind)
+            }
         };
     }
     judgement
@@ -131,9 +119,7 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
 
 fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgement {
     let params = ctx.facts.driver.params.present();
-    let remap = params
-        .and_then(|params| params.get("DmaRemapPeerMmio"))
-        .map(String::as_str);
+    let remap = params.and_then(|params| params.get("DmaRemapPeerMmio")).map(String::as_str);
     let arm = is_arm(ctx);
     let peers = pcie_peers(ctx, row);
     let subject = words::row(row);
@@ -163,14 +149,8 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     };
     let judgement = judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type"), kind);
     let judgement = judgement
-        .evidence(
-            format!("/sys/bus/pci/devices/{bdf}/iommu_group"),
-            group.to_string(),
-        )
-        .evidence(
-            "/proc/driver/nvidia/params: DmaRemapPeerMmio",
-            remap.unwrap_or("not known"),
-        );
+        .evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), group.to_string())
+        .evidence("/proc/driver/nvidia/params: DmaRemapPeerMmio", remap.unwrap_or("not known"));
     let judgement = match ctx.facts.kernel.command_line.known() {
         Some(line) => judgement.evidence("/proc/cmdline", iommu_words(line)),
         None => judgement,
@@ -182,9 +162,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
 /// IOMMU discarded their writes.
 fn unproven(ctx: &Ctx<'_>) -> Option<String> {
     let driver = version::driver(ctx.facts);
-    let driver = driver
-        .present()
-        .filter(|driver| version::branch(driver) >= Some(595))?;
+    let driver = driver.present().filter(|driver| version::branch(driver) >= Some(595))?;
     let release = ctx.facts.kernel.release.known()?;
     (version::kernel(release)? >= (7, 0)).then(|| {
         format!(
@@ -209,9 +187,9 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
         (_, true, _) => judgement
             .fix("iommu")
             .advice("Add iommu.passthrough=1 to the kernel command line and reboot."),
-        (_, _, Some(_)) => judgement
-            .fix("iommu")
-            .advice("Add iommu=pt to the kernel command line and reboot."),
+        (_, _, Some(_)) => {
+            judgement.fix("iommu").advice("Add iommu=pt to the kernel command line and reboot.")
+        }
         (_, _, None) => judgement.fix("iommu").advice(
             "Add iommu=pt (x86) or iommu.passthrough=1 (aarch64) to the kernel command line and \
                  reboot.",
@@ -226,9 +204,8 @@ fn pcie_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     }
     let me = ctx.topology.number(row)?;
     let peers = ctx.topology.rows_of(Kind::Gpu).filter(|(at, _)| *at != me);
-    let links: Vec<_> = peers
-        .filter_map(|(at, _)| Some(ctx.topology.pair(me, at)?.nvlinks))
-        .collect();
+    let links: Vec<_> =
+        peers.filter_map(|(at, _)| Some(ctx.topology.pair(me, at)?.nvlinks)).collect();
     match links.contains(&Fact::Known(0)) {
         true => Some(""),
         false if links.iter().any(|links| links.known().is_none()) => {
@@ -240,10 +217,8 @@ fn pcie_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
 
 /// The words of a command line about IOMMUs.
 fn iommu_words(line: &str) -> String {
-    let words: Vec<&str> = line
-        .split_ascii_whitespace()
-        .filter(|word| word.contains("iommu"))
-        .collect();
+    let words: Vec<&str> =
+        line.split_ascii_whitespace().filter(|word| word.contains("iommu")).collect();
     match words.is_empty() {
         true => "no parameter for an IOMMU".to_owned(),
         false => words.join(" "),

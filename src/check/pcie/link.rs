@@ -36,20 +36,14 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     }
     if !good.is_empty() {
-        let count = if good.len() == 1 {
-            "1 link".to_owned()
-        } else {
-            format!("{} links", good.len())
-        };
+        let count =
+            if good.len() == 1 { "1 link".to_owned() } else { format!("{} links", good.len()) };
         let subject = words::list(good.iter().map(|(_, hop)| hop.below.bdf));
         let pass = Judgement::pass(
             subject,
             format!("{count} above GPUs and NICs at full width and speed."),
         );
-        judgements.push(
-            good.iter()
-                .fold(pass, |pass, (above, hop)| evident(pass, *above, hop)),
-        );
+        judgements.push(good.iter().fold(pass, |pass, (above, hop)| evident(pass, *above, hop)));
     }
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
@@ -78,10 +72,7 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
         for below in chain {
             // A guest sees its NICs without the ports above them.
-            let above = ctx
-                .forest
-                .parent(below)
-                .map_or(below.bdf, |parent| parent.bdf);
+            let above = ctx.forest.parent(below).map_or(below.bdf, |parent| parent.bdf);
             let link = match ctx.forest.link_above(below) {
                 Fact::Known(Some(LinkState { current, max })) if current != max => {
                     match ctx.forest.one_end_unknown(below) {
@@ -93,12 +84,8 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
             };
             match link {
                 Fact::Known(Some(link)) => {
-                    let hop = hops.entry(above).or_insert(Hop {
-                        below,
-                        link,
-                        nic: false,
-                        awake: false,
-                    });
+                    let hop =
+                        hops.entry(above).or_insert(Hop { below, link, nic: false, awake: false });
                     hop.nic |= row.kind == Kind::Nic;
                     hop.awake |= below.bdf == bdf && row.kind == Kind::Gpu && is_awake(ctx, bdf);
                 }
@@ -112,10 +99,7 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
 }
 
 fn is_awake(ctx: &Ctx<'_>, gpu: Bdf) -> bool {
-    let gpu = ctx
-        .facts
-        .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu));
+    let gpu = ctx.facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu));
     gpu.is_some_and(|gpu| gpu.performance_state == Fact::Known(0))
 }
 
@@ -135,18 +119,12 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         (false, false) => return None,
         (true, _) => (
             true,
-            format!(
-                "{between} runs at x{}; both ends support x{}.",
-                current.width, max.width
-            ),
+            format!("{between} runs at x{}; both ends support x{}.", current.width, max.width),
             "Reseat the NIC, try another slot or riser, and look for a slot shared with another (bifurcation).",
         ),
         (false, true) if hop.nic || hop.awake => (
             true,
-            format!(
-                "{between} runs at {}; both ends support {}.",
-                current.speed, max.speed
-            ),
+            format!("{between} runs at {}; both ends support {}.", current.speed, max.speed),
             "Set the slot's speed in the firmware to the highest, reseat the NIC, and look for link errors in the kernel log.",
         ),
         (false, true) => (
@@ -178,16 +156,11 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     if above == hop.below.bdf || slot.width == 0 || slot.width >= card.width {
         return None;
     }
-    let best = Link {
-        speed: slot.speed,
-        ..card
-    };
+    let best = Link { speed: slot.speed, ..card };
     let loss = match (slot.bytes_per_second(), best.bytes_per_second()) {
-        (Some(slot), Some(best)) => format!(
-            ": {:.1} of {:.1} GB/s",
-            slot as f64 / 1e9,
-            best as f64 / 1e9
-        ),
+        (Some(slot), Some(best)) => {
+            format!(": {:.1} of {:.1} GB/s", slot as f64 / 1e9, best as f64 / 1e9)
+        }
         _ => String::new(),
     };
     let message = format!(
@@ -202,10 +175,9 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         card.width
     );
     Some(match card.width / slot.width {
-        _ if ctx.facts.platform.is_guest() => Judgement::info(
-            subject,
-            format!("{message} In a guest the link belongs to the host."),
-        ),
+        _ if ctx.facts.platform.is_guest() => {
+            Judgement::info(subject, format!("{message} In a guest the link belongs to the host."))
+        }
         NARROW.. => Judgement::broken(subject, message).advice(advice),
         _ => Judgement::info(subject, message).advice(advice),
     })
@@ -249,10 +221,7 @@ mod tests {
     #[test]
     fn judges_each_link_once() {
         let found = only("pcie.link", &machine());
-        assert_eq!(
-            found.message,
-            "3 links above GPUs and NICs at full width and speed."
-        );
+        assert_eq!(found.message, "3 links above GPUs and NICs at full width and speed.");
         // By the port above: root port, then the switch's two downstream ports.
         assert_eq!(found.subject, format!("{SWITCH}, {GPU}, {NIC}"));
         assert_eq!(found.evidence[0].value, "32GT/s x16 of 32GT/s x16");
@@ -266,10 +235,7 @@ mod tests {
     fn narrow_link_warns() {
         for bdf in [GPU, NIC, SWITCH] {
             let found = with(bdf, (5, 8), |_| {});
-            assert_eq!(
-                (found.outcome, found.subject.as_str()),
-                (Outcome::Warn, bdf)
-            );
+            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Warn, bdf));
             assert_says(&found, "runs at x8; both ends support x16");
             assert!(found.fix.is_some());
         }
@@ -295,9 +261,7 @@ mod tests {
             found.message.contains("2.5GT/s of 32GT/s")
                 && found.message.contains("only under load")
         );
-        let found = with(GPU, (1, 16), |facts| {
-            facts.nvml = Fact::Unknown(Why::NotCovered)
-        });
+        let found = with(GPU, (1, 16), |facts| facts.nvml = Fact::Unknown(Why::NotCovered));
         assert_eq!(found.outcome, Outcome::Info);
     }
 
@@ -311,10 +275,7 @@ mod tests {
             set_link(&mut facts, port, (4, 16), (4, 16));
         }
         assert_eq!(
-            findings("pcie.link", &facts, &[])
-                .last()
-                .expect("a finding")
-                .outcome,
+            findings("pcie.link", &facts, &[]).last().expect("a finding").outcome,
             Outcome::Pass
         );
     }
@@ -329,10 +290,7 @@ mod tests {
         };
         // A GPU in a riser of a chipset: 5 GT/s x1 is 0.5 GB/s of 8 GB/s.
         let found = with_slot(1);
-        assert_eq!(
-            (found.outcome, found.subject.as_str()),
-            (Outcome::Warn, GPU)
-        );
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Warn, GPU));
         assert!(
             found
                 .message
@@ -362,9 +320,7 @@ mod tests {
 
     #[test]
     fn guest_link_is_info() {
-        let found = with(NIC, (5, 8), |facts| {
-            facts.platform.hypervisor_flag = Fact::Known(true)
-        });
+        let found = with(NIC, (5, 8), |facts| facts.platform.hypervisor_flag = Fact::Known(true));
         assert_says(&found, "belongs to the host");
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
     }
@@ -376,21 +332,13 @@ mod tests {
             facts.device_mut(port).config.express = Fact::Unknown(Why::Denied);
         }
         let found = findings("pcie.link", &facts, &[]);
-        assert_eq!(
-            (found[0].outcome, found[1].outcome),
-            (Outcome::Pass, Outcome::Unknown)
-        );
-        assert_eq!(
-            (found[1].subject.as_str(), found[1].needs.as_deref()),
-            (GPU, Some("root"))
-        );
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
+        assert_eq!((found[1].subject.as_str(), found[1].needs.as_deref()), (GPU, Some("root")));
         facts.device_mut(NIC).place = Fact::Unknown(Why::Broken);
         let found = findings("pcie.link", &facts, &[]);
         let unplaced = found.last().expect("a finding");
         assert!(unplaced.outcome == Outcome::Unknown && unplaced.subject.contains(NIC));
-        facts
-            .devices_mut()
-            .retain(|device| device.bdf.to_string() == ROOT_PORT);
+        facts.devices_mut().retain(|device| device.bdf.to_string() == ROOT_PORT);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.link", &facts).outcome, Outcome::Skip);
     }

@@ -17,11 +17,7 @@ pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
-    let row = ctx
-        .topology
-        .rows
-        .get(found.row)
-        .filter(|row| row.kind == Kind::Gpu)?;
+    let row = ctx.topology.rows.get(found.row).filter(|row| row.kind == Kind::Gpu)?;
     let device = row.bdf.and_then(|bdf| ctx.facts.device(bdf));
     if device.is_some_and(|device| device.passthrough_driver().is_some()) {
         // Its partners belong to the virtual machine.
@@ -44,25 +40,17 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
                 Area::Sys,
                 "/sys/bus/pci/devices: places and NUMA nodes",
             );
-            return Some(Judgement {
-                message,
-                ..judgement
-            });
+            return Some(Judgement { message, ..judgement });
         }
     };
-    let pair = found.pick.and_then(|pick| {
-        Some((
-            ctx.topology.rows.get(pick)?,
-            ctx.topology.pair(found.row, pick)?,
-        ))
-    });
+    let pair = found
+        .pick
+        .and_then(|pick| Some((ctx.topology.rows.get(pick)?, ctx.topology.pair(found.row, pick)?)));
     let judgement = match pair {
         Some((nic, pair)) => {
             let class = pair.pci.known().map_or("unknown", |class| class.letters());
-            let judgement = judgement.evidence(
-                "links of /sys/bus/pci/devices",
-                format!("{} {class}", words::row(nic)),
-            );
+            let judgement = judgement
+                .evidence("links of /sys/bus/pci/devices", format!("{} {class}", words::row(nic)));
             let judgement = judgement.evidence(
                 "numa_node",
                 format!("{}; {}", words::numa(&row.numa), words::numa(&nic.numa)),
@@ -122,10 +110,7 @@ mod tests {
         let mut facts = machine();
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.locality", &facts);
-        assert_says(
-            &found,
-            "PIX in the guest's tree; the host's path is unknown",
-        );
+        assert_says(&found, "PIX in the guest's tree; the host's path is unknown");
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
     }
 

@@ -26,11 +26,7 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "In a guest the ports and their payload sizes belong to the host.",
         )];
     }
-    let Comparison {
-        mismatched: mut judgements,
-        good,
-        unknown,
-    } = compare(ctx);
+    let Comparison { mismatched: mut judgements, good, unknown } = compare(ctx);
     judgements.extend(between(ctx));
     if !good.is_empty() && judgements.is_empty() {
         judgements.push(fits(ctx, &good));
@@ -50,9 +46,7 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
 pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
     match ctx.facts.platform.is_guest() {
         true => Vec::new(),
-        false => small_readers(&compare(ctx).good)
-            .map(|(_, bdf, _)| *bdf)
-            .collect(),
+        false => small_readers(&compare(ctx).good).map(|(_, bdf, _)| *bdf).collect(),
     }
 }
 
@@ -110,11 +104,7 @@ fn above<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Result<Chain<'a>, Why> {
 fn mismatch(row: &Row, bdf: Bdf, express: &Express, chain: &Chain<'_>) -> Option<Judgement> {
     let subject = words::row(row);
     let own = express.max_payload;
-    if let Some((port, there)) = chain
-        .iter()
-        .skip(1)
-        .find(|(_, port)| port.max_payload < own)
-    {
+    if let Some((port, there)) = chain.iter().skip(1).find(|(_, port)| port.max_payload < own) {
         let message = format!(
             "{subject} may send {own} bytes in a packet, and the port {port} above it accepts {}: its writes are malformed there, which is a fatal error.",
             there.max_payload
@@ -145,37 +135,24 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Ok(path) if matches!(path.meeting, Meeting::Bridge(_)) => path,
             _ => continue,
         };
-        if [a, b]
-            .iter()
-            .any(|row| rows[*row].virtual_function.is_some())
-        {
+        if [a, b].iter().any(|row| rows[*row].virtual_function.is_some()) {
             continue;
         }
         let payload = |bdf: Bdf| {
             let device = ctx.forest.device(bdf)?;
             Some((bdf, device.config.express.present()?))
         };
-        let hops: Vec<_> = path
-            .hops
-            .iter()
-            .filter_map(|hop| payload(hop.bdf))
-            .collect();
+        let hops: Vec<_> = path.hops.iter().filter_map(|hop| payload(hop.bdf)).collect();
         let (Some((_, first)), Some((_, last))) = (hops.first(), hops.last()) else {
             continue;
         };
         // Each leg starts at the common bridge: `mismatch` covers the sender's own ports.
-        let common = hops
-            .iter()
-            .position(|(bdf, _)| path.meeting == Meeting::Bridge(*bdf))
-            .unwrap_or(0);
-        let legs = [
-            (a, b, first, &hops[common..]),
-            (b, a, last, &hops[..common]),
-        ];
+        let common =
+            hops.iter().position(|(bdf, _)| path.meeting == Meeting::Bridge(*bdf)).unwrap_or(0);
+        let legs = [(a, b, first, &hops[common..]), (b, a, last, &hops[..common])];
         for (from, to, sender, leg) in legs {
-            let Some((bdf, receiver)) = leg
-                .iter()
-                .find(|(_, receiver)| receiver.max_payload < sender.max_payload)
+            let Some((bdf, receiver)) =
+                leg.iter().find(|(_, receiver)| receiver.max_payload < sender.max_payload)
             else {
                 continue;
             };
@@ -216,9 +193,7 @@ fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
             "No device sends larger packets than the ports and peers on its paths accept.",
         ),
     };
-    good.iter().fold(judgement, |judgement, (_, bdf, express)| {
-        control(judgement, *bdf, express)
-    })
+    good.iter().fold(judgement, |judgement, (_, bdf, express)| control(judgement, *bdf, express))
 }
 
 /// Largest Max_Read_Request_Size, in bytes.
@@ -237,15 +212,11 @@ fn reads(good: &[Good<'_>]) -> Option<Judgement> {
     let message = format!(
         "{subject}: reads request less than {MAX_READ} bytes at once. If reads are slow, try {MAX_READ}."
     );
-    let judgement = small.iter().fold(
-        Judgement::info(subject, message),
-        |judgement, (_, bdf, express)| control(judgement, *bdf, express),
-    );
-    Some(
-        judgement
-            .fix("mrrs")
-            .command(format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")),
-    )
+    let judgement =
+        small.iter().fold(Judgement::info(subject, message), |judgement, (_, bdf, express)| {
+            control(judgement, *bdf, express)
+        });
+    Some(judgement.fix("mrrs").command(format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")))
 }
 
 fn control(judgement: Judgement, bdf: Bdf, express: &Express) -> Judgement {

@@ -43,10 +43,7 @@ pub struct Redirecting {
 const NAMED: usize = 4;
 
 pub fn ports(ctx: &Ctx<'_>) -> Ports {
-    let mut ports = Ports {
-        lost: lost(ctx),
-        ..Ports::default()
-    };
+    let mut ports = Ports { lost: lost(ctx), ..Ports::default() };
     let Ok(pairs) = pairs(ctx) else {
         ports.too_many = true;
         return ports;
@@ -57,9 +54,7 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
         look(ctx, (a, b), translated[a] || translated[b], &mut ports);
     }
     // A port may be clean for one pair and redirect another.
-    ports
-        .clean
-        .retain(|port| !ports.redirecting.contains_key(port));
+    ports.clean.retain(|port| !ports.redirecting.contains_key(port));
     ports
 }
 
@@ -85,27 +80,17 @@ fn lost(ctx: &Ctx<'_>) -> Vec<String> {
     let alone =
         super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
     let own = super::own(ctx).filter(|(row, bdf)| {
-        let place = ctx
-            .facts
-            .device(*bdf)
-            .and_then(|device| device.place.known());
+        let place = ctx.facts.device(*bdf).and_then(|device| device.place.known());
         !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
     });
     let nics = nics::rdma_nics(ctx.facts).filter(|nic| nic.place.known().is_none());
-    own.map(|(row, _)| words::row(row))
-        .chain(nics.map(|nic| nic.name.clone()))
-        .collect()
+    own.map(|(row, _)| words::row(row)).chain(nics.map(|nic| nic.name.clone())).collect()
 }
 
 /// True if bridges that are missing from the snapshot hide how the row's devices meet.
 fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     let me = ctx.topology.number(row);
-    let others = ctx
-        .topology
-        .rows
-        .iter()
-        .enumerate()
-        .filter(|(_, other)| other.kind != Kind::Nvme);
+    let others = ctx.topology.rows.iter().enumerate().filter(|(_, other)| other.kind != Kind::Nvme);
     me.is_some_and(|me| {
         others
             .filter_map(|(other, _)| ctx.topology.pair(me, other))
@@ -127,25 +112,15 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
         device.is_some_and(|device| device.passthrough_driver().is_some())
     };
     let passed_through: Vec<bool> = (0..topology.rows.len()).map(is_passed_through).collect();
-    let gpus: Vec<usize> = topology
-        .rows_of(Kind::Gpu)
-        .map(|(at, _)| at)
-        .filter(|at| !passed_through[*at])
-        .collect();
-    let with_nics = topology
-        .matches
-        .iter()
-        .filter(|found| gpus.binary_search(&found.row).is_ok());
+    let gpus: Vec<usize> =
+        topology.rows_of(Kind::Gpu).map(|(at, _)| at).filter(|at| !passed_through[*at]).collect();
+    let with_nics = topology.matches.iter().filter(|found| gpus.binary_search(&found.row).is_ok());
     let with_nics = with_nics.flat_map(|found| found.best.iter().map(|nic| (found.row, *nic)));
     let with_gpus = gpus.iter().enumerate().flat_map(|(at, a)| {
         let others = gpus[at + 1..].iter();
-        others
-            .filter(|b| !is_joined(ctx, *a, **b))
-            .map(|b| (*a, *b))
+        others.filter(|b| !is_joined(ctx, *a, **b)).map(|b| (*a, *b))
     });
-    let pairs = with_nics
-        .filter(|(_, nic)| !passed_through[*nic])
-        .chain(with_gpus);
+    let pairs = with_nics.filter(|(_, nic)| !passed_through[*nic]).chain(with_gpus);
     let pairs: Vec<(usize, usize)> = pairs.take(MAX_PATHS + 1).collect();
     match pairs.len() <= MAX_PATHS {
         true => Ok(pairs),
@@ -187,17 +162,14 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
                 continue;
             }
         };
-        let port = ports
-            .redirecting
-            .entry(redirect.port)
-            .or_insert_with(|| Redirecting {
-                bits: AcsBits::default(),
-                register: redirect.register,
-                weight,
-                pairs: Vec::new(),
-                pair_count: 0,
-                translated: false,
-            });
+        let port = ports.redirecting.entry(redirect.port).or_insert_with(|| Redirecting {
+            bits: AcsBits::default(),
+            register: redirect.register,
+            weight,
+            pairs: Vec::new(),
+            pair_count: 0,
+            translated: false,
+        });
         port.bits = port.bits | bits;
         if weight > port.weight {
             port.weight = weight;
@@ -219,10 +191,7 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
 fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
-    let class = ctx
-        .topology
-        .class(a, b)
-        .map_or("?", |class| class.letters());
+    let class = ctx.topology.class(a, b).map_or("?", |class| class.letters());
     let doubt = match pair.map(|pair| pair.nvlinks) {
         Some(Fact::Unknown(_)) if rows[b].kind == Kind::Gpu => ", if no NVLink joins them",
         _ => "",

@@ -57,10 +57,8 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if !alone.is_empty() {
         let subject = words::list(alone.iter().map(|(name, _)| name));
-        let pass = Judgement::pass(
-            subject,
-            "No other device uses the narrowest link of these pairs.",
-        );
+        let pass =
+            Judgement::pass(subject, "No other device uses the narrowest link of these pairs.");
         judgements.push(alone.iter().fold(pass, |pass, (name, bandwidth)| {
             pass.evidence(
                 format!("narrowest link between {name}"),
@@ -80,10 +78,8 @@ fn without_partner(ctx: &Ctx<'_>) -> Option<Judgement> {
         .iter()
         .filter(|found| found.pick.is_none() && found.verdict == Verdict::Unknown);
     let rows = lost.filter_map(|found| ctx.topology.rows.get(found.row));
-    let gpus: Vec<String> = rows
-        .filter(|row| row.kind == Kind::Gpu && !row.coherent)
-        .map(words::row)
-        .collect();
+    let gpus: Vec<String> =
+        rows.filter(|row| row.kind == Kind::Gpu && !row.coherent).map(words::row).collect();
     let has_nics = nics::rdma_nics(ctx.facts).next().is_some();
     (has_nics && !gpus.is_empty()).then(|| {
         let source = "/sys/bus/pci/devices: places";
@@ -94,11 +90,7 @@ fn without_partner(ctx: &Ctx<'_>) -> Option<Judgement> {
 /// The bandwidth of the narrowest link in bytes per second, and the devices below the links of that bandwidth.
 fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     let mut links: Vec<(Bdf, u64)> = Vec::new();
-    for hop in path
-        .hops
-        .iter()
-        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
-    {
+    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
         match &hop.link {
             Fact::Known(Some(link)) => match link.bandwidth() {
                 Some(bandwidth) => links.push((hop.bdf, bandwidth)),
@@ -110,9 +102,7 @@ fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     }
     match links.iter().map(|(_, bandwidth)| *bandwidth).min() {
         Some(least) => {
-            let narrow = links
-                .into_iter()
-                .filter(|(_, bandwidth)| *bandwidth == least);
+            let narrow = links.into_iter().filter(|(_, bandwidth)| *bandwidth == least);
             Fact::Known((least, narrow.map(|(bdf, _)| bdf).collect()))
         }
         None => Fact::Unknown(Why::NotCovered),
@@ -122,26 +112,17 @@ fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
 /// The first of these links with other devices below it, and those devices. Functions of one NIC are one device.
 fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<String>)> {
     let nic = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
-    let ends: Vec<_> = ends
-        .iter()
-        .filter_map(|row| ctx.topology.rows[*row].bdf)
-        .collect();
+    let ends: Vec<_> = ends.iter().filter_map(|row| ctx.topology.rows[*row].bdf).collect();
     links.iter().find_map(|link| {
         let below = |bdf: Bdf| {
-            let device = ctx
-                .facts
-                .device(bdf)
-                .and_then(|device| device.place.known());
+            let device = ctx.facts.device(bdf).and_then(|device| device.place.known());
             bdf == *link || device.is_some_and(|place| place.bridges.contains(link))
         };
         let others: Vec<String> = own(ctx)
             .filter(|(row, bdf)| {
-                let physical = row
-                    .virtual_function
-                    .and_then(|function| function.physical_function);
-                let is_end = ends
-                    .iter()
-                    .any(|end| nic(*end) == nic(*bdf) || physical == Some(*end));
+                let physical = row.virtual_function.and_then(|function| function.physical_function);
+                let is_end =
+                    ends.iter().any(|end| nic(*end) == nic(*bdf) || physical == Some(*end));
                 !is_end && below(*bdf)
             })
             .map(|(row, _)| words::row(row))
@@ -158,10 +139,7 @@ mod tests {
     #[test]
     fn pair_below_one_switch_shares_no_link() {
         let found = only("pcie.shared", &machine());
-        assert_eq!(
-            (found.outcome, found.subject.as_str()),
-            (Outcome::Pass, "GPU0 and NIC0")
-        );
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0 and NIC0"));
         // x16 at 32 GT/s: 32e9 * 16 * 128/130 / 8.
         assert_eq!(found.evidence[0].value, "63.0 GB/s one way");
     }

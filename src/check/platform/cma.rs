@@ -57,10 +57,7 @@ mod tests {
         let mut facts = machine();
         facts.kernel.cma = Fact::Known(Some(Cma { total: 0, free: 0 }));
         assert_eq!(only("platform.cma", &facts).outcome, Outcome::Pass);
-        facts.kernel.cma = Fact::Known(Some(Cma {
-            total: 64 << 20,
-            free: 1 << 20,
-        }));
+        facts.kernel.cma = Fact::Known(Some(Cma { total: 64 << 20, free: 1 << 20 }));
         facts.kernel.command_line = Fact::Known("ro kho=on".to_owned());
         let found = only("platform.cma", &facts);
         assert!(found.evidence.iter().any(|e| e.value == "kho=on"));

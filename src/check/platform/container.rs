@@ -10,17 +10,11 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let marks = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks,
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                "this process",
-                *why,
-                Area::Proc,
-                NAMESPACES,
-            )];
+            return vec![Judgement::unknown("this process", *why, Area::Proc, NAMESPACES)];
         }
     };
-    let (namespaces, files): (Vec<&String>, Vec<&String>) = marks
-        .iter()
-        .partition(|mark| mark.starts_with("namespace "));
+    let (namespaces, files): (Vec<&String>, Vec<&String>) =
+        marks.iter().partition(|mark| mark.starts_with("namespace "));
     if namespaces.is_empty() {
         let message = match files.is_empty() {
             true => "This is not a container.".to_owned(),
@@ -92,13 +86,8 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
 
 /// Paths that gdr reads in /sys and that an engine covers with an empty file system.
 fn masked(ctx: &Ctx<'_>) -> Vec<String> {
-    const READ: [&str; 5] = [
-        "/sys/bus",
-        "/sys/class",
-        "/sys/devices",
-        "/sys/kernel",
-        "/sys/module",
-    ];
+    const READ: [&str; 5] =
+        ["/sys/bus", "/sys/class", "/sys/devices", "/sys/kernel", "/sys/module"];
     let mounts = ctx.facts.platform.mounts.known().into_iter().flatten();
     let covers = |mount: &&Mount| {
         let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
@@ -108,10 +97,7 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
             .any(|path| mount.at.starts_with(path));
         mount.kind == "tmpfs" && READ.iter().any(|path| part(path)) && !harmless
     };
-    mounts
-        .filter(covers)
-        .map(|mount| mount.at.clone())
-        .collect()
+    mounts.filter(covers).map(|mount| mount.at.clone()).collect()
 }
 
 /// Missing device nodes. A container may have only some of the GPUs.
@@ -126,10 +112,8 @@ fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
         let any = |matches: &dyn Fn(&str) -> bool| {
             nodes.iter().filter(there).any(|node| matches(&node.path))
         };
-        let numbered = |path: &str| {
-            path.strip_prefix("/dev/nvidia")
-                .is_some_and(|n| n.parse::<u32>().is_ok())
-        };
+        let numbered =
+            |path: &str| path.strip_prefix("/dev/nvidia").is_some_and(|n| n.parse::<u32>().is_ok());
         for (there, path) in [
             (any(&numbered), "/dev/nvidia0"),
             (any(&|path| path == "/dev/nvidiactl"), "/dev/nvidiactl"),
@@ -165,10 +149,7 @@ mod tests {
 
     #[test]
     fn files_alone_make_no_container() {
-        assert_eq!(
-            only("platform.container", &with(&[])).message,
-            "This is not a container."
-        );
+        assert_eq!(only("platform.container", &with(&[])).message, "This is not a container.");
         let found = only("platform.container", &with(&["file /.dockerenv"]));
         assert_eq!(found.outcome, Outcome::Pass);
         assert_says(&found, "container engines left traces: file /.dockerenv");

@@ -29,11 +29,7 @@ pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// The platform without --platform.
 fn observed(platform: &Platform) -> String {
-    let (kind, fact) = Platform {
-        asserted: None,
-        ..platform.clone()
-    }
-    .kind();
+    let (kind, fact) = Platform { asserted: None, ..platform.clone() }.kind();
     match kind {
         Fact::Known(PlatformKind::Guest) => format!("guest, by {fact}"),
         Fact::Known(PlatformKind::BareMetal) => format!("bare metal, by {fact}"),
@@ -55,9 +51,6 @@ mod tests {
         let found = only("platform.guest", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.evidence[0].value, "--platform");
-        assert_eq!(
-            found.evidence[1].value,
-            "guest, by /proc/cpuinfo: flag hypervisor"
-        );
+        assert_eq!(found.evidence[1].value, "guest, by /proc/cpuinfo: flag hypervisor");
     }
 }

@@ -25,21 +25,11 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, Area::Proc, SOURCE)],
     };
     let Some(numbers) = version::kernel(release) else {
-        return vec![Judgement::unknown(
-            "machine",
-            Why::Broken,
-            Area::Proc,
-            SOURCE,
-        )];
+        return vec![Judgement::unknown("machine", Why::Broken, Area::Proc, SOURCE)];
     };
     let list = |has: bool| {
-        let features = FEATURES
-            .iter()
-            .filter(move |(since, _)| (numbers >= *since) == has);
-        features
-            .map(|(_, what)| *what)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let features = FEATURES.iter().filter(move |(since, _)| (numbers >= *since) == has);
+        features.map(|(_, what)| *what).collect::<Vec<_>>().join(", ")
     };
     let (has, lacks) = (list(true), list(false));
     let mut message = match (has.is_empty(), lacks.is_empty()) {
@@ -127,22 +117,10 @@ mod tests {
     #[test]
     fn release_decides_features() {
         for (release, outcome, word) in [
-            (
-                "4.18.0-553.el8_10.x86_64",
-                Outcome::Info,
-                "vendor's kernel may have it",
-            ),
-            (
-                "5.15.0-100-generic",
-                Outcome::Pass,
-                "missing: dma-bufs as queue memory",
-            ),
+            ("4.18.0-553.el8_10.x86_64", Outcome::Info, "vendor's kernel may have it"),
+            ("5.15.0-100-generic", Outcome::Pass, "missing: dma-bufs as queue memory"),
             ("6.12.3", Outcome::Pass, "fail with more than one device"),
-            (
-                "6.18.44",
-                Outcome::Pass,
-                "pci=config_acs= for several ports",
-            ),
+            ("6.18.44", Outcome::Pass, "pci=config_acs= for several ports"),
         ] {
             let mut facts = machine();
             facts.kernel.release = Fact::Known(release.to_owned());

@@ -72,10 +72,7 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
                  Secure Boot off.",
         );
     }
-    Judgement::info(
-        "machine",
-        format!("The kernel is locked down ({mode}): {refuses}."),
-    )
+    Judgement::info("machine", format!("The kernel is locked down ({mode}): {refuses}."))
 }
 
 #[cfg(test)]
@@ -105,11 +102,7 @@ mod tests {
         assert!(found.needs.is_some_and(|needs| needs.contains("container")));
         // Only namespaces make a container.
         facts.platform.container_marks = Fact::Known(vec!["file /.dockerenv".to_owned()]);
-        let needs = |facts: &Facts| {
-            only("platform.lockdown", facts)
-                .needs
-                .expect("what it needs")
-        };
+        let needs = |facts: &Facts| only("platform.lockdown", facts).needs.expect("what it needs");
         facts.host.source = "/srv/node17".to_owned();
         assert!(needs(&facts).contains("a snapshot of it") && !needs(&facts).contains("container"));
         facts.host.source = "live".to_owned();

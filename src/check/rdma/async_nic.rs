@@ -7,19 +7,13 @@ use crate::model::{Area, Fact};
 /// One judgement for each NIC; another NIC than mlx5 matters only if there is no mlx5 NIC.
 pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let drivers = rdma_nics(ctx.facts).map(|nic| driver(ctx.facts, nic));
-    let has_mlx5 = drivers
-        .into_iter()
-        .any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));
+    let has_mlx5 =
+        drivers.into_iter().any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));
     each_nic(ctx, |nic| {
         let driver = match driver(ctx.facts, nic) {
             Fact::Known(driver) => driver,
             Fact::Unknown(why) => {
-                return vec![Judgement::unknown(
-                    &nic.name,
-                    why,
-                    Area::Sys,
-                    "the NIC's driver",
-                )];
+                return vec![Judgement::unknown(&nic.name, why, Area::Sys, "the NIC's driver")];
             }
         };
         let judgement = match driver.as_str() {
@@ -66,11 +60,7 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Fail);
         assert_says(&found, "ConnectX-3");
         bind(&mut facts, NIC, Some("irdma"));
-        assert!(
-            only("rdma.async-nic", &facts)
-                .message
-                .starts_with("irdma NICs")
-        );
+        assert!(only("rdma.async-nic", &facts).message.starts_with("irdma NICs"));
         bind(&mut facts, NIC, None);
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());

@@ -25,12 +25,7 @@ pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )];
         }
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                "machine",
-                *why,
-                Area::Verbs,
-                "libibverbs.so.1",
-            )];
+            return vec![Judgement::unknown("machine", *why, Area::Verbs, "libibverbs.so.1")];
         }
     };
     each_nic(ctx, |nic| vec![judge(ctx, nic, verbs)])
@@ -48,11 +43,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
         }
         Fact::Unknown(why) => return Judgement::unknown(&nic.name, *why, Area::Verbs, SYMBOL),
     }
-    let judgement = match verbs
-        .trials
-        .as_ref()
-        .and_then(|trials| trials.get(&nic.name))
-    {
+    let judgement = match verbs.trials.as_ref().and_then(|trials| trials.get(&nic.name)) {
         Some(trial) => tried(ctx, nic, trial),
         None => by_driver(ctx, nic),
     };
@@ -125,10 +116,7 @@ fn provider_advice(driver: Option<&NicDriver>) -> String {
                 Dmabuf::Never => format!("Use nvidia-peermem with it, or another NIC: {versions}."),
             }
         }
-        None => format!(
-            "Install an rdma-core whose provider does: {}.",
-            dmabuf_providers()
-        ),
+        None => format!("Install an rdma-core whose provider does: {}.", dmabuf_providers()),
     }
 }
 
@@ -196,10 +184,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
         ),
         PathState::Closed(_) | PathState::Unknown(..) => {
             let mut letters = what.chars();
-            let start = letters
-                .next()
-                .map(|c| c.to_uppercase().to_string())
-                .unwrap_or_default();
+            let start = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
             Judgement::broken(&nic.name, format!("{start}{}.", letters.as_str())).advice(advice)
         }
     }
@@ -222,10 +207,7 @@ mod tests {
     }
 
     fn answering(dmabuf: DmabufAnswer) -> Facts {
-        let opened = VerbsTrial::Opened(VerbsDevice {
-            dmabuf,
-            ..VerbsDevice::default()
-        });
+        let opened = VerbsTrial::Opened(VerbsDevice { dmabuf, ..VerbsDevice::default() });
         with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), opened)].into()))
     }
 
@@ -237,11 +219,7 @@ mod tests {
 
     #[test]
     fn rejected_registration_warns_without_peermem() {
-        assert_outcome(
-            "rdma.core",
-            &answering(DmabufAnswer::Registers(9)),
-            Outcome::Pass,
-        );
+        assert_outcome("rdma.core", &answering(DmabufAnswer::Registers(9)), Outcome::Pass);
         for errno in [93, 95] {
             let facts = answering(DmabufAnswer::Refuses(errno));
             assert_eq!(only("rdma.core", &facts).outcome, Outcome::Info);
@@ -254,26 +232,15 @@ mod tests {
     #[test]
     fn versions_are_those_of_the_driver() {
         for (function, versions) in [
-            (
-                "bnxt_en",
-                "bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
-            ),
-            (
-                "ice",
-                "irdma registers dma-bufs from Linux 6.3 and rdma-core 45 on",
-            ),
-            (
-                "newnic",
-                "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61",
-            ),
+            ("bnxt_en", "bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on"),
+            ("ice", "irdma registers dma-bufs from Linux 6.3 and rdma-core 45 on"),
+            ("newnic", "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61"),
         ] {
             let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
             bind(&mut facts, NIC, Some(function));
             assert_fix_says(&only("rdma.core", &facts), versions);
         }
-        let check = super::super::CHECKS
-            .iter()
-            .find(|check| check.id == "rdma.core");
+        let check = super::super::CHECKS.iter().find(|check| check.id == "rdma.core");
         assert!(check.is_some_and(|check| check.remedy.contains(&dmabuf_providers())));
     }
 
@@ -293,19 +260,13 @@ mod tests {
         let facts = with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), refused)].into()));
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
         assert_eq!(
-            only(
-                "rdma.core",
-                &answering(DmabufAnswer::Failed(VerbsError::default()))
-            )
-            .outcome,
+            only("rdma.core", &answering(DmabufAnswer::Failed(VerbsError::default()))).outcome,
             Outcome::Unknown
         );
         let mut facts = machine();
         facts.verbs = Fact::Unknown(Why::TimedOut);
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
-        facts.verbs = Fact::Known(VerbsOutcome::Absent {
-            reason: String::new(),
-        });
+        facts.verbs = Fact::Known(VerbsOutcome::Absent { reason: String::new() });
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Skip);
     }
 

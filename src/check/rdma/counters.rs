@@ -86,27 +86,19 @@ fn rises(
         .partition(|(_, name, _)| counter(name).is_some_and(|counter| counter.kind.is_fault()));
     let (subject, seconds) = (subject(nic, port), growth.seconds);
     let listed = |rises: &[(&String, &String, u64)]| {
-        words::list(
-            rises
-                .iter()
-                .map(|(_, name, rise)| format!("{name} +{rise}")),
-        )
+        words::list(rises.iter().map(|(_, name, rise)| format!("{name} +{rise}")))
     };
     let mut judgement = match (faults.is_empty(), others.is_empty()) {
         (false, _) => {
             let meanings = faults.iter().filter_map(|(_, name, _)| counter(name));
-            let meanings: Vec<String> = meanings
-                .map(|counter| format!("{}: {}", counter.name, counter.meaning))
-                .collect();
+            let meanings: Vec<String> =
+                meanings.map(|counter| format!("{}: {}", counter.name, counter.meaning)).collect();
             let message = format!(
                 "Errors rose within {seconds} s: {}. {}",
                 listed(&faults),
                 meanings.join(" ")
             );
-            advised(
-                Judgement::broken(subject, message),
-                faults.iter().map(|(_, name, _)| *name),
-            )
+            advised(Judgement::broken(subject, message), faults.iter().map(|(_, name, _)| *name))
         }
         (true, false) => Judgement::info(
             subject,
@@ -115,10 +107,9 @@ fn rises(
                 listed(&others)
             ),
         ),
-        (true, true) => Judgement::pass(
-            subject,
-            format!("No counter of errors rose within {seconds} s."),
-        ),
+        (true, true) => {
+            Judgement::pass(subject, format!("No counter of errors rose within {seconds} s."))
+        }
     };
     for (of, name, rise) in faults.iter().chain(&others) {
         judgement = judgement.evidence(format!("{of} {name}"), format!("+{rise} in {seconds} s"));
@@ -157,25 +148,17 @@ fn since_reset(subject: String, sources: &[(String, &BTreeMap<String, u64>)]) ->
             subject,
             "No error of this port was counted since its counters were reset.",
         );
-        return sources.iter().fold(judgement, |judgement, (source, _)| {
-            judgement.evidence(source, "no errors")
-        });
-    }
-    let listed = words::list(
-        errors
+        return sources
             .iter()
-            .map(|(_, name, count)| format!("{name} {count}")),
-    );
+            .fold(judgement, |judgement, (source, _)| judgement.evidence(source, "no errors"));
+    }
+    let listed = words::list(errors.iter().map(|(_, name, count)| format!("{name} {count}")));
     let message = format!(
         "Errors since the counters were reset: {listed}. They do not show when; gdr doctor --live shows whether they still rise."
     );
-    let judgement = advised(
-        Judgement::info(subject, message),
-        errors.iter().map(|(_, name, _)| *name),
-    );
-    errors
-        .iter()
-        .fold(judgement, |judgement, (source, name, count)| {
-            judgement.evidence(format!("{source}: {name}"), count.to_string())
-        })
+    let judgement =
+        advised(Judgement::info(subject, message), errors.iter().map(|(_, name, _)| *name));
+    errors.iter().fold(judgement, |judgement, (source, name, count)| {
+        judgement.evidence(format!("{source}: {name}"), count.to_string())
+    })
 }

@@ -7,26 +7,13 @@ use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 /// One judgement for each Data Direct function.
 pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown(
-            "machine",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices",
-        )];
+        return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }
-    let functions = ctx
-        .facts
-        .devices()
-        .iter()
-        .filter(|device| is_data_direct(device));
-    let coherent: Vec<&PciDevice> = ctx
-        .facts
-        .gpus()
-        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu))
-        .collect();
-    let judgements: Vec<Judgement> = functions
-        .map(|device| judge(ctx, device, &coherent))
-        .collect();
+    let functions = ctx.facts.devices().iter().filter(|device| is_data_direct(device));
+    let coherent: Vec<&PciDevice> =
+        ctx.facts.gpus().filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu)).collect();
+    let judgements: Vec<Judgement> =
+        functions.map(|device| judge(ctx, device, &coherent)).collect();
     or_skip(judgements, "There is no Data Direct function.")
 }
 
@@ -40,10 +27,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     if coherent.is_empty()
         && let Some(unidentified) = unidentified(ctx.facts)
     {
-        return Judgement {
-            subject: name,
-            ..unidentified
-        };
+        return Judgement { subject: name, ..unidentified };
     }
     if coherent.is_empty() {
         return Judgement::info(
@@ -86,10 +70,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             forced_pcie_remedy(ctx.facts)
         )),
     };
-    judgement.evidence(
-        format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf),
-        group(device),
-    )
+    judgement.evidence(format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf), group(device))
 }
 
 fn group(device: &PciDevice) -> String {
@@ -113,11 +94,8 @@ mod tests {
         set_device_id(&mut facts, GPU, 0x2941);
         facts.attributes_mut(GPU).iommu_group = Fact::Known(Some(7));
         let mut function = gpu("0000:05:00.0");
-        function.ids = Fact::Known(Ids {
-            vendor: Ids::MELLANOX,
-            device: Some(0x2100),
-            class: 0x08_8000,
-        });
+        function.ids =
+            Fact::Known(Ids { vendor: Ids::MELLANOX, device: Some(0x2100), class: 0x08_8000 });
         if let Some(attributes) = &mut function.attributes {
             attributes.iommu_group = own;
         }

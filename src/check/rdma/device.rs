@@ -74,10 +74,7 @@ fn judge(ctx: &Ctx<'_>, device: &RdmaDevice) -> Judgement {
             name,
             format!("{what}. It has no verbs node, so no program can use it."),
         )
-        .evidence(
-            "/sys/class/infiniband_verbs",
-            format!("none for {}", device.name),
-        )
+        .evidence("/sys/class/infiniband_verbs", format!("none for {}", device.name))
         .command("modprobe ib_uverbs"),
         Fact::Unknown(why) => {
             Judgement::unknown(name, *why, Area::Sys, "/sys/class/infiniband_verbs")
@@ -94,9 +91,7 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
             return Judgement::broken(name, format!("{what}. Its node {path} is missing."))
                 .evidence(path, "not there")
                 .command("udevadm trigger -s infiniband_verbs")
-                .advice(format!(
-                    "In a container, start it with --device={path} instead."
-                ));
+                .advice(format!("In a container, start it with --device={path} instead."));
         }
         Fact::Unknown(why) => return Judgement::unknown(name, *why, Area::Devices, path),
     };
@@ -127,11 +122,7 @@ fn ports(device: &RdmaDevice) -> String {
     let word = |fact: &Fact<String>| fact.known().cloned().unwrap_or_else(|| "?".to_owned());
     let each = ports.iter().map(|port| {
         let (number, state) = (port.number, word(&port.state));
-        format!(
-            "port {number} {state}, {}, {}",
-            word(&port.link_layer),
-            word(&port.rate)
-        )
+        format!("port {number} {state}, {}, {}", word(&port.link_layer), word(&port.rate))
     });
     each.collect::<Vec<_>>().join("; ")
 }
@@ -154,10 +145,7 @@ mod tests {
             "At 0000:04:00.0; port 1 ACTIVE, InfiniBand, 400 Gb/sec (4X NDR)."
         );
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
-        assert_says(
-            &only("rdma.device", &facts),
-            "a virtual function of 0000:04:00.1",
-        );
+        assert_says(&only("rdma.device", &facts), "a virtual function of 0000:04:00.1");
         // In a guest nothing but the device id shows it.
         facts.nic_mut().physical_function = Fact::Known(None);
         set_device_id(&mut facts, NIC, 0x101e);
@@ -176,11 +164,7 @@ mod tests {
         switch.management = Fact::Known(true);
         facts.rdma = Fact::Known(vec![rxe, switch]);
         let found = findings("rdma.device", &facts, &["rdma"]);
-        let want = [
-            ("rxe0", Outcome::Info),
-            ("mlx5_9", Outcome::Info),
-            ("machine", Outcome::Fail),
-        ];
+        let want = [("rxe0", Outcome::Info), ("mlx5_9", Outcome::Info), ("machine", Outcome::Fail)];
         assert_eq!(outcomes(&found), want);
         assert!(
             found[0].message.contains("GPUDirect does not")
@@ -205,33 +189,15 @@ mod tests {
             Fact::Known(Some(file))
         };
         let unknown = || Fact::Unknown(Why::NotCovered);
-        let missing = NodeFile {
-            path: "/dev/infiniband/uverbs0".to_owned(),
-            state: Fact::Known(None),
-        };
+        let missing =
+            NodeFile { path: "/dev/infiniband/uverbs0".to_owned(), state: Fact::Known(None) };
         for (node, outcome, word) in [
             (Fact::Known(None), Outcome::Warn, "no verbs node"),
-            (
-                Fact::Known(Some(missing)),
-                Outcome::Warn,
-                "uverbs0 is missing",
-            ),
-            (
-                state(Fact::Known(false), 0o660),
-                Outcome::Warn,
-                "may not open",
-            ),
+            (Fact::Known(Some(missing)), Outcome::Warn, "uverbs0 is missing"),
+            (state(Fact::Known(false), 0o660), Outcome::Warn, "may not open"),
             (state(unknown(), 0o666), Outcome::Pass, "ACTIVE"),
-            (
-                state(unknown(), 0o660),
-                Outcome::Unknown,
-                "access to /dev/infiniband/uverbs0",
-            ),
-            (
-                Fact::Unknown(Why::Denied),
-                Outcome::Unknown,
-                "infiniband_verbs",
-            ),
+            (state(unknown(), 0o660), Outcome::Unknown, "access to /dev/infiniband/uverbs0"),
+            (Fact::Unknown(Why::Denied), Outcome::Unknown, "infiniband_verbs"),
         ] {
             let found = with(node);
             assert_eq!(found.outcome, outcome);
@@ -247,10 +213,7 @@ mod tests {
         facts.nvme = Fact::default();
         facts.rdma = Fact::Known(vec![rdma("hns_0", "0000:04:00.0")]);
         facts.nic_mut().place = Fact::Known(None);
-        assert_eq!(
-            findings("rdma.device", &facts, &[])[0].outcome,
-            Outcome::Info
-        );
+        assert_eq!(findings("rdma.device", &facts, &[])[0].outcome, Outcome::Info);
         facts.nic_mut().place = Fact::Unknown(Why::Broken);
         assert_eq!(only("rdma.device", &facts).outcome, Outcome::Unknown);
     }

@@ -59,17 +59,11 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
     match have >= want {
         true => Judgement::pass(
             name,
-            format!(
-                "Firmware {version} is not older than {} ({about}).",
-                minimum.version
-            ),
+            format!("Firmware {version} is not older than {} ({about}).", minimum.version),
         ),
         false => Judgement::broken(
             name,
-            format!(
-                "Firmware {version} is older than {} ({about}).",
-                minimum.version
-            ),
+            format!("Firmware {version} is older than {} ({about}).", minimum.version),
         )
         .evidence("profiles/devices.toml", &minimum.source)
         .command("mlxfwmanager --online -u")

@@ -46,26 +46,15 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
         _ => {}
     }
     if let Fact::Unknown(why) = ctx.facts.network {
-        return Judgement::unknown(
-            subject,
-            why,
-            Area::Sys,
-            "priorities of the network interface",
-        );
+        return Judgement::unknown(subject, why, Area::Sys, "priorities of the network interface");
     }
     let found: Vec<_> = interfaces(ctx, nic, port).collect();
     let with_priorities = found
         .iter()
         .find_map(|(name, interface)| Some((*name, *interface, interface.priorities.present()?)));
     let Some((name, interface, priorities)) = with_priorities else {
-        let why = found
-            .iter()
-            .find_map(|(_, interface)| interface.priorities.why());
-        return unread(
-            subject,
-            why,
-            &words::list(found.iter().map(|(name, _)| *name)),
-        );
+        let why = found.iter().find_map(|(_, interface)| interface.priorities.why());
+        return unread(subject, why, &words::list(found.iter().map(|(name, _)| *name)));
     };
     let class = Class::of(ctx, port);
     let judgement = Port {
@@ -101,11 +90,7 @@ fn unread(subject: String, why: Option<Why>, interfaces: &str) -> Judgement {
 fn has_vlan(port: &RdmaPort) -> Option<bool> {
     let gids = port.gids.known()?;
     let is_vlan = |name: &String| name.contains('.') || name.starts_with("vlan");
-    if gids
-        .iter()
-        .filter_map(|gid| gid.interface.present())
-        .any(is_vlan)
-    {
+    if gids.iter().filter_map(|gid| gid.interface.present()).any(is_vlan) {
         return Some(true);
     }
     let is_known = |gid: &RdmaGid| gid.interface.known().is_some();
@@ -137,11 +122,7 @@ impl Class {
         });
         let of_manager = port.roce.manager_class.present();
         match (chosen, of_manager) {
-            (Some((name, value)), _) => Self {
-                value,
-                source: name.to_owned(),
-                is_chosen: true,
-            },
+            (Some((name, value)), _) => Self { value, source: name.to_owned(), is_chosen: true },
             (None, Some(value)) => Self {
                 value: *value,
                 source: "default_roce_tos (connection manager)".to_owned(),
@@ -209,17 +190,9 @@ impl Port<'_> {
         };
         let judgement = judgement.evidence(
             format!("PFC of {}", self.interface),
-            if pfc.is_empty() {
-                "none".to_owned()
-            } else {
-                listed(pfc)
-            },
+            if pfc.is_empty() { "none".to_owned() } else { listed(pfc) },
         );
-        let trust = if self.priorities.trusts_dscp {
-            "DSCP"
-        } else {
-            "VLAN tag"
-        };
+        let trust = if self.priorities.trusts_dscp { "DSCP" } else { "VLAN tag" };
         let judgement = judgement.evidence(format!("trust of {}", self.interface), trust);
         match self.port.roce.notification_dscp.present() {
             Some(dscp) => judgement.evidence("cc_params/np_cnp_dscp", dscp.to_string()),
@@ -248,10 +221,8 @@ impl Port<'_> {
             class.dscp()
         );
         if !pfc.contains(&priority) {
-            let message = format!(
-                "{path}, which has no flow control; priority {} has.",
-                listed(pfc)
-            );
+            let message =
+                format!("{path}, which has no flow control; priority {} has.", listed(pfc));
             let judgement = match class.is_chosen {
                 true => Judgement::broken(self.subject.clone(), message),
                 // A job may still choose another class than this process.
@@ -314,27 +285,16 @@ impl Port<'_> {
             .filter(|(points, _)| is_off(points))
             .map(|(_, name)| name)
             .collect();
-        (!off.is_empty()).then(|| {
-            format!(
-                "DCQCN's {} is off for priority {priority}",
-                off.join(" and ")
-            )
-        })
+        (!off.is_empty())
+            .then(|| format!("DCQCN's {} is off for priority {priority}", off.join(" and ")))
     }
 
     /// How to bring packets into a lossless priority.
     fn advised(&self, judgement: Judgement, pfc: &[u8]) -> Judgement {
-        let dscp = self
-            .priorities
-            .dscp
-            .iter()
-            .filter(|(_, priority)| pfc.contains(priority));
+        let dscp = self.priorities.dscp.iter().filter(|(_, priority)| pfc.contains(priority));
         // 26 is the usual one of RoCE, and in most tables the only one of its priority that anything uses.
         let dscp: Vec<u8> = dscp.map(|(dscp, _)| *dscp).collect();
-        let best = dscp
-            .iter()
-            .find(|dscp| **dscp == 26)
-            .or_else(|| dscp.first());
+        let best = dscp.iter().find(|dscp| **dscp == 26).or_else(|| dscp.first());
         match (self.priorities.trusts_dscp, best) {
             (true, Some(dscp)) => judgement.advice(format!(
                 "Give programs traffic class {} (DSCP {dscp}), as in NCCL_IB_TC={0} and UCX_IB_TRAFFIC_CLASS={0}.",

@@ -10,14 +10,7 @@ const MODULES: &str = "/proc/modules";
 const MARK: &str = "mlx_compat";
 
 /// Modules of both stacks, with the same names.
-const BOTH: [&str; 6] = [
-    "ib_core",
-    "ib_uverbs",
-    "rdma_cm",
-    "rdma_ucm",
-    "mlx5_core",
-    "mlx5_ib",
-];
+const BOTH: [&str; 6] = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"];
 
 pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let modules = match &ctx.facts.kernel.modules {
@@ -41,10 +34,7 @@ pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
             None => Judgement::skip("machine", "No RDMA stack is loaded."),
         }];
     }
-    let users = modules
-        .iter()
-        .find(|module| module.name == MARK)
-        .map(|mark| &mark.users);
+    let users = modules.iter().find(|module| module.name == MARK).map(|mark| &mark.users);
     let (ofed, own): (Vec<&str>, Vec<&str>) = both
         .into_iter()
         .partition(|name| users.is_some_and(|users| users.iter().any(|user| user == name)));
@@ -103,11 +93,7 @@ mod tests {
 
     #[test]
     fn one_stack_passes() {
-        let own = with(&[
-            ("ib_core", &["mlx5_ib"]),
-            ("mlx5_core", &[]),
-            ("mlx5_ib", &[]),
-        ]);
+        let own = with(&[("ib_core", &["mlx5_ib"]), ("mlx5_core", &[]), ("mlx5_ib", &[])]);
         assert_eq!(only("rdma.mixed-stack", &own).outcome, Outcome::Pass);
         let ofed = with(&[
             ("mlx_compat", &["ib_core", "mlx5_core"]),
@@ -129,11 +115,7 @@ mod tests {
         let mut live = none.clone();
         live.host.source = "live".to_owned();
         live.kernel.modules = Fact::Unknown(Why::NotCovered);
-        let needs = |facts: &Facts| {
-            only("rdma.mixed-stack", facts)
-                .needs
-                .expect("what it needs")
-        };
+        let needs = |facts: &Facts| only("rdma.mixed-stack", facts).needs.expect("what it needs");
         assert!(needs(&live).contains("CONFIG_MODULES"));
         live.platform.container_marks = Fact::Known(vec!["namespace pid:[4026532000]".to_owned()]);
         assert!(needs(&live).contains("outside of the container"));

@@ -390,26 +390,19 @@ fn interfaces<'a>(
 fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
     each_nic(ctx, |nic| match driver(ctx.facts, nic) {
         Fact::Known(driver) if driver == MLX5 => judge(nic),
-        Fact::Known(driver) => vec![Judgement::skip(
-            &nic.name,
-            format!("It is no mlx5 NIC: {driver} drives it."),
-        )],
-        Fact::Unknown(why) => vec![Judgement::unknown(
-            &nic.name,
-            why,
-            Area::Sys,
-            "the NIC's driver",
-        )],
+        Fact::Known(driver) => {
+            vec![Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it."))]
+        }
+        Fact::Unknown(why) => {
+            vec![Judgement::unknown(&nic.name, why, Area::Sys, "the NIC's driver")]
+        }
     })
 }
 
 /// The kernel module that makes these NICs RDMA devices.
 fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static str {
     let is_mlx4 = |nic: &PciDevice| {
-        let driver = nic
-            .attributes
-            .as_ref()
-            .and_then(|attributes| attributes.driver.present());
+        let driver = nic.attributes.as_ref().and_then(|attributes| attributes.driver.present());
         driver.is_some_and(|driver| driver == "mlx4_core")
     };
     match nics.all(is_mlx4) {

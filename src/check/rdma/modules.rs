@@ -50,11 +50,8 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(_) => "whether the connection manager is loaded is unknown",
     };
     vec![
-        Judgement::pass(
-            "machine",
-            format!("Each RDMA device has its verbs node; {manager}."),
-        )
-        .evidence(VERBS, words::list(devices.map(|device| &device.name))),
+        Judgement::pass("machine", format!("Each RDMA device has its verbs node; {manager}."))
+            .evidence(VERBS, words::list(devices.map(|device| &device.name))),
     ]
 }
 
@@ -67,17 +64,11 @@ fn no_device(ctx: &Ctx<'_>) -> Judgement {
         return Judgement::skip("machine", "There is no RDMA device.");
     }
     let list = words::list(nics().map(|nic| nic.bdf));
-    Judgement::broken(
-        "machine",
-        format!("The NVIDIA NICs at {list} are no RDMA devices."),
-    )
-    .evidence(CLASS, "empty, or not there")
-    .evidence("/sys/bus/pci/devices", list)
-    .fix("rdma-modules")
-    .command(format!(
-        "modprobe {} && modprobe ib_uverbs",
-        rdma_module(nics())
-    ))
+    Judgement::broken("machine", format!("The NVIDIA NICs at {list} are no RDMA devices."))
+        .evidence(CLASS, "empty, or not there")
+        .evidence("/sys/bus/pci/devices", list)
+        .fix("rdma-modules")
+        .command(format!("modprobe {} && modprobe ib_uverbs", rdma_module(nics())))
 }
 
 #[cfg(test)]

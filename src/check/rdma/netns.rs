@@ -20,20 +20,14 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(marks) => marks.iter().any(|mark| mark.starts_with("namespace ")),
         Fact::Unknown(_) if shared => false,
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                "machine",
-                *why,
-                Area::Proc,
-                "/proc/self/ns",
-            )];
+            return vec![Judgement::unknown("machine", *why, Area::Proc, "/proc/self/ns")];
         }
     };
     let here = rdma_nics(ctx.facts).count();
     let judgement = match (shared, contained) {
-        (true, false) => Judgement::pass(
-            "machine",
-            "RDMA devices are shared among network namespaces.",
-        ),
+        (true, false) => {
+            Judgement::pass("machine", "RDMA devices are shared among network namespaces.")
+        }
         (true, true) => Judgement::pass(
             "machine",
             "RDMA devices are shared among network namespaces; a RoCE address works only where its interface is.",

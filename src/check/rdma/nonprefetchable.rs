@@ -11,25 +11,13 @@ pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
 /// One judgement for each mlx5 NIC, if there is such a GPU.
 pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown(
-            "machine",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices",
-        )];
+        return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }
-    let old: Vec<_> = old_gpus(ctx)
-        .map(|gpu| words::device(ctx, gpu.bdf))
-        .collect();
+    let old: Vec<_> = old_gpus(ctx).map(|gpu| words::device(ctx, gpu.bdf)).collect();
     if old.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "No GPU of this machine is older than Pascal.",
-        )];
+        return vec![Judgement::skip("machine", "No GPU of this machine is older than Pascal.")];
     }
-    each_mlx5(ctx, |nic| {
-        vec![judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))]
-    })
+    each_mlx5(ctx, |nic| vec![judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))])
 }
 
 /// A NIC whose firmware setting must change.
@@ -48,9 +36,7 @@ pub fn prefetchable_nics<'a>(ctx: &Ctx<'a>) -> Vec<PrefetchableNic<'a>> {
     let facts = ctx.facts;
     let is_mlx5 = |nic: &&RdmaDevice| {
         facts.virtual_function(nic).is_none()
-            && driver(facts, nic)
-                .known()
-                .is_some_and(|driver| driver == MLX5)
+            && driver(facts, nic).known().is_some_and(|driver| driver == MLX5)
     };
     let nics = rdma_nics(facts).filter(is_mlx5).filter_map(|nic| {
         let bdf = *nic.place.present()?;
@@ -163,22 +149,13 @@ mod tests {
             device: 0x1017,
             class: Class(0x02_0700),
             revision: 0,
-            kind: HeaderKind::Endpoint {
-                subsystem: Subsystem {
-                    vendor: 0x15b3,
-                    device: 0,
-                },
-            },
+            kind: HeaderKind::Endpoint { subsystem: Subsystem { vendor: 0x15b3, device: 0 } },
             multifunction: false,
             command: Command(6),
             status: Status(0x10),
             bars: vec![Bar {
                 index: 0,
-                kind: BarKind::Memory {
-                    address: 0x2000_0000,
-                    bits64: true,
-                    prefetchable: true,
-                },
+                kind: BarKind::Memory { address: 0x2000_0000, bits64: true, prefetchable: true },
             }],
             interrupt_pin: 1,
         });

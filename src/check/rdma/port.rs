@@ -150,15 +150,8 @@ fn ethernet(
         }
     };
     let table = gids.iter().map(describe).collect::<Vec<_>>().join("; ");
-    let table = if table.is_empty() {
-        "empty".to_owned()
-    } else {
-        table
-    };
-    if let Some(why) = gids
-        .iter()
-        .find_map(|gid| gid.kind.why().or(gid.here.why()))
-    {
+    let table = if table.is_empty() { "empty".to_owned() } else { table };
+    if let Some(why) = gids.iter().find_map(|gid| gid.kind.why().or(gid.here.why())) {
         return Judgement::unknown(subject, why, Area::Sys, &format!("{path}/gid_attrs"));
     }
     let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
@@ -209,16 +202,12 @@ impl<'a> Wanted<'a> {
             .flat_map(|found| found.best.iter().copied())
             .chain(nics.filter(|at| unplaced(*at)))
             .collect();
-        let names = best
-            .into_iter()
-            .filter_map(|row| Some(topology.rows.get(row)?.label.as_str()));
+        let names = best.into_iter().filter_map(|row| Some(topology.rows.get(row)?.label.as_str()));
         Self(Some(names.collect()))
     }
 
     fn has(&self, nic: &RdmaDevice) -> bool {
-        self.0
-            .as_ref()
-            .is_none_or(|names| names.contains(nic.name.as_str()))
+        self.0.as_ref().is_none_or(|names| names.contains(nic.name.as_str()))
     }
 }
 
@@ -237,25 +226,16 @@ fn reached(gid: &RdmaGid) -> String {
         GidReach::Ipv4 => "IPv4",
         _ => "IPv6",
     };
-    format!(
-        "The port is active; GID index {} is {ROCE_V2} over {over}, on {interface}.",
-        gid.index
-    )
+    format!("The port is active; GID index {} is {ROCE_V2} over {over}, on {interface}.", gid.index)
 }
 
 /// A port with a GID: judges its path MTU, from the device or from the interface MTU.
 fn path_mtu(subject: String, gid: &RdmaGid, verbs: Option<&VerbsPort>) -> Judgement {
     let [.., most] = PAYLOADS;
-    let largest = verbs
-        .and_then(|verbs| verbs.largest_mtu)
-        .map_or(most, |largest| largest.min(most));
-    let fits = |mtu: u32| {
-        PAYLOADS
-            .into_iter()
-            .rev()
-            .find(|bytes| bytes + HEADERS <= mtu)
-            .unwrap_or(0)
-    };
+    let largest =
+        verbs.and_then(|verbs| verbs.largest_mtu).map_or(most, |largest| largest.min(most));
+    let fits =
+        |mtu: u32| PAYLOADS.into_iter().rev().find(|bytes| bytes + HEADERS <= mtu).unwrap_or(0);
     let active = verbs.and_then(|verbs| verbs.active_mtu);
     if let (Fact::Unknown(why), None) = (&gid.mtu, active) {
         let source = format!(
@@ -338,23 +318,14 @@ fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)
             }
             Some(_) => return None,
         };
-        Some((
-            variable,
-            format!("{variable} names GID index {index}, which {fault}."),
-        ))
+        Some((variable, format!("{variable} names GID index {index}, which {fault}.")))
     })
 }
 
 /// GID indices from environment variables; a negative index lets the program choose.
 fn chosen<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'static str, u32)> + 'a {
-    let variables = [
-        "NCCL_IB_GID_INDEX",
-        "UCX_IB_GID_INDEX",
-        "NVSHMEM_IB_GID_INDEX",
-    ];
-    variables
-        .into_iter()
-        .filter_map(|name| Some((name, value(ctx, name)?.trim().parse().ok()?)))
+    let variables = ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"];
+    variables.into_iter().filter_map(|name| Some((name, value(ctx, name)?.trim().parse().ok()?)))
 }
 
 fn value<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
@@ -370,11 +341,7 @@ fn describe(gid: &RdmaGid) -> String {
         GidReach::Ipv6 => "IPv6",
     };
     let interface = gid.interface.present().map_or("", String::as_str);
-    let elsewhere = if gid.here == Fact::Known(false) {
-        " (not here)"
-    } else {
-        ""
-    };
+    let elsewhere = if gid.here == Fact::Known(false) { " (not here)" } else { "" };
     format!("{} {kind} {reach} {interface}{elsewhere}", gid.index)
 }
 

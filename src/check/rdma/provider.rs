@@ -26,18 +26,11 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let broken =
                 Judgement::broken("machine", format!("libibverbs does not work: {reason}."));
             return vec![
-                broken
-                    .evidence(CALL, reason)
-                    .advice("Compare with ibv_devices; see rdma.modules."),
+                broken.evidence(CALL, reason).advice("Compare with ibv_devices; see rdma.modules."),
             ];
         }
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                "machine",
-                *why,
-                Area::Verbs,
-                "libibverbs.so.1",
-            )];
+            return vec![Judgement::unknown("machine", *why, Area::Verbs, "libibverbs.so.1")];
         }
     };
     let served = verbs.devices.join(", ");
@@ -50,10 +43,7 @@ fn judge(nic: &RdmaDevice, verbs: &Verbs, served: &str) -> Judgement {
             .evidence(CALL, served);
     }
     if nic.uverbs.is_absent() {
-        return Judgement::skip(
-            &nic.name,
-            "It has no verbs node, so no provider can open it.",
-        );
+        return Judgement::skip(&nic.name, "It has no verbs node, so no provider can open it.");
     }
     Judgement::broken(
         &nic.name,

@@ -36,12 +36,9 @@ pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return each_nic(ctx, |_| vec![]);
     }
     let skipped = "GPU memory is registered only with --live.";
-    with_trials(
-        ctx,
-        skipped,
-        "a trial of registering GPU memory",
-        |gpus, tried| gpus.iter().map(|gpu| judge(ctx, *gpu, tried)).collect(),
-    )
+    with_trials(ctx, skipped, "a trial of registering GPU memory", |gpus, tried| {
+        gpus.iter().map(|gpu| judge(ctx, *gpu, tried)).collect()
+    })
 }
 
 /// Judges the registration trials of the host's GPUs; one judgement if there are none. `skipped` is the
@@ -112,10 +109,7 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
             .needs("a user who may open the NIC's node: see rdma.device");
         }
         None => {
-            let message = format!(
-                "Cannot determine: {}, its best NIC, was not tried.",
-                nic.name
-            );
+            let message = format!("Cannot determine: {}, its best NIC, was not tried.", nic.name);
             return Judgement::undetermined(subject, message)
                 .evidence("ibv_get_device_list", words::list(with_nics.keys()))
                 .needs("a NIC that libibverbs supports, among its first 64: see rdma.provider");
@@ -126,9 +120,7 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     let coherent = ids.is_some_and(Ids::is_coherent_gpu);
     let pair = (expected.known().copied(), coherent);
     let judgement = judge_paths(ctx, subject, nic, paths, pair);
-    let words = expected
-        .known()
-        .map_or("unknown", |expected| expected.phrase());
+    let words = expected.known().map_or("unknown", |expected| expected.phrase());
     tried_paths(paths).fold(
         judgement.evidence("expected path of GPU and NIC", words),
         |judgement, (memory_path, trial)| {
@@ -137,15 +129,8 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
                 PEERMEM => BY_ADDRESS,
                 _ => BY_DMABUF,
             };
-            let mapping = if memory_path == DMABUF_PCIE {
-                ", PCIe mapping"
-            } else {
-                ""
-            };
-            judgement.evidence(
-                format!("{function} on {}{mapping}", nic.name),
-                describe(trial),
-            )
+            let mapping = if memory_path == DMABUF_PCIE { ", PCIe mapping" } else { "" };
+            judgement.evidence(format!("{function} on {}{mapping}", nic.name), describe(trial))
         },
     )
 }
@@ -166,8 +151,7 @@ fn tried_paths(paths: &MemoryPaths) -> impl Iterator<Item = (&'static str, &Memo
         (DMABUF, Some(&paths.dmabuf)),
         (PEERMEM, Some(&paths.peermem)),
     ];
-    all.into_iter()
-        .filter_map(|(memory_path, trial)| Some((memory_path, trial?)))
+    all.into_iter().filter_map(|(memory_path, trial)| Some((memory_path, trial?)))
 }
 
 /// How the topology expects this NIC to reach this GPU's memory.
@@ -184,15 +168,8 @@ fn best_nic<'a, 't>(
 ) -> Option<(&'a RdmaDevice, Option<&'t NicTrial>)> {
     let rows = &ctx.topology.rows;
     let of_gpu = |row: usize| rows.get(row).is_some_and(|row| row.bdf == Some(gpu));
-    let pick = ctx
-        .topology
-        .matches
-        .iter()
-        .find(|found| of_gpu(found.row))?
-        .pick;
-    let label = pick
-        .and_then(|pick| rows.get(pick))
-        .map(|row| row.label.as_str());
+    let pick = ctx.topology.matches.iter().find(|found| of_gpu(found.row))?.pick;
+    let label = pick.and_then(|pick| rows.get(pick)).map(|row| row.label.as_str());
     match rdma_nics(ctx.facts).find(|nic| Some(nic.name.as_str()) == label) {
         Some(nic) => Some((nic, tried(&nic.name))),
         None => rdma_nics(ctx.facts).find_map(|nic| Some((nic, Some(tried(&nic.name)?)))),
@@ -231,14 +208,8 @@ fn judge_paths(
         );
         return Judgement::info(subject, message).advice(ONE_GROUP);
     }
-    match (
-        why_not_dmabuf(&paths.dmabuf),
-        why_not_peermem(&paths.peermem),
-    ) {
-        _ if working
-            .iter()
-            .any(|path| [DATA_DIRECT, DMABUF_PCIE].contains(path)) =>
-        {
+    match (why_not_dmabuf(&paths.dmabuf), why_not_peermem(&paths.peermem)) {
+        _ if working.iter().any(|path| [DATA_DIRECT, DMABUF_PCIE].contains(path)) => {
             let message = format!("{name} registers its memory by {}.", words::list(working));
             Judgement::pass(subject, message)
         }

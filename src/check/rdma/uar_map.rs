@@ -18,21 +18,15 @@ const ENOMEM: i32 = 12;
 
 /// One judgement for each mlx5 NIC with all GPUs of the host; several if the GPUs differ.
 pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let may_be_mlx5 = |nic: &RdmaDevice| {
-        driver(ctx.facts, nic)
-            .known()
-            .is_none_or(|name| name == MLX5)
-    };
+    let may_be_mlx5 =
+        |nic: &RdmaDevice| driver(ctx.facts, nic).known().is_none_or(|name| name == MLX5);
     if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_mlx5) {
         return each_mlx5(ctx, |_| vec![]);
     }
     let skipped = "A doorbell is registered only with --live.";
-    with_trials(
-        ctx,
-        skipped,
-        "a trial of registering doorbells",
-        |gpus, tried| each_mlx5(ctx, |nic| judge(ctx, nic, gpus, tried)),
-    )
+    with_trials(ctx, skipped, "a trial of registering doorbells", |gpus, tried| {
+        each_mlx5(ctx, |nic| judge(ctx, nic, gpus, tried))
+    })
 }
 
 /// Result for a GPU and a NIC.
@@ -55,9 +49,9 @@ fn pair_result<'a>(nic: &RdmaDevice, gpu: Bdf, tried: &'a [GpuRegistration]) -> 
         Some(tried) => match &tried.doorbells {
             None => PairResult::Untried,
             Some(DoorbellTrials::NotTried { reason }) => PairResult::NoGpu(reason),
-            Some(DoorbellTrials::Tried(rdma_nics)) => rdma_nics
-                .get(&nic.name)
-                .map_or(PairResult::NoNic, PairResult::Trial),
+            Some(DoorbellTrials::Tried(rdma_nics)) => {
+                rdma_nics.get(&nic.name).map_or(PairResult::NoNic, PairResult::Trial)
+            }
         },
     }
 }

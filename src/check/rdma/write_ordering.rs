@@ -34,10 +34,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         }
         None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
-    let setting = nic
-        .settings
-        .present()
-        .and_then(|settings| settings.get(SETTING));
+    let setting = nic.settings.present().and_then(|settings| settings.get(SETTING));
     let judgement = match (express.relaxed_ordering, setting) {
         (true, Some(setting)) => {
             let now = setting.current.as_deref().unwrap_or(&setting.next);
@@ -70,10 +67,8 @@ mod tests {
     fn control_bit_decides() {
         let mut facts = machine();
         assert_eq!(only("rdma.write-ordering", &facts).outcome, Outcome::Pass);
-        let forced = FirmwareSetting {
-            next: "force_relax(1)".to_owned(),
-            ..FirmwareSetting::default()
-        };
+        let forced =
+            FirmwareSetting { next: "force_relax(1)".to_owned(), ..FirmwareSetting::default() };
         facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), forced)].into()));
         assert_says(&only("rdma.write-ordering", &facts), "every region");
         if let Fact::Known(Some(express)) = &mut facts.device_mut(NIC).config.express {
@@ -87,9 +82,6 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Skip);
         facts.device_mut(NIC).config.express = Fact::Unknown(Why::Denied);
         let found = only("rdma.write-ordering", &facts);
-        assert_eq!(
-            (found.outcome, found.needs.as_deref()),
-            (Outcome::Unknown, Some("root"))
-        );
+        assert_eq!((found.outcome, found.needs.as_deref()), (Outcome::Unknown, Some("root")));
     }
 }

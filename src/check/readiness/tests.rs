@@ -7,15 +7,10 @@ use crate::profile::SHIPPED;
 use crate::topo::topology;
 
 fn readiness_of(facts: &Facts, profile: &str) -> Readiness {
-    let (_, text) = SHIPPED
-        .iter()
-        .find(|(name, _)| *name == profile)
-        .expect("a profile");
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == profile).expect("a profile");
     let profile = Profile::parse(profile, text, |_| true).expect("a profile");
-    let (topology, expectations) = (
-        topology(facts),
-        Expectations::of(std::slice::from_ref(&profile)),
-    );
+    let (topology, expectations) =
+        (topology(facts), Expectations::of(std::slice::from_ref(&profile)));
     let ctx = Ctx::new(facts, &topology, &expectations);
     readiness(&ctx, &profile, &Judged::new(&ctx, |_| true))
 }
@@ -28,18 +23,12 @@ fn sound_machine_is_ready() {
         (ReadyState::Ready, &["GPU0–NIC0".to_owned()][..])
     );
     assert_eq!(found.text, "GPUDirect RDMA: ready on GPU0–NIC0.");
-    assert_eq!(
-        readiness_of(&machine(), "gdrcopy").text,
-        "gdrcopy: ready on GPU0."
-    );
+    assert_eq!(readiness_of(&machine(), "gdrcopy").text, "gdrcopy: ready on GPU0.");
     // One GPU has no peer.
     let alone = readiness_of(&machine(), "p2p");
     assert_eq!(
         (alone.state, alone.text.as_str()),
-        (
-            ReadyState::NotReady,
-            "peer to peer: not ready: there are no two GPUs."
-        )
+        (ReadyState::NotReady, "peer to peer: not ready: there are no two GPUs.")
     );
 }
 
@@ -50,17 +39,10 @@ fn port_on_path_blocks_pair() {
     let found = readiness_of(&facts, "rdma");
     assert_eq!(found.state, ReadyState::NotReady);
     assert_eq!(
-        found
-            .blocked
-            .first()
-            .map(|obstacle| (obstacle.place.as_str(), obstacle.check.as_str())),
+        found.blocked.first().map(|obstacle| (obstacle.place.as_str(), obstacle.check.as_str())),
         Some(("GPU0–NIC0", "pcie.acs"))
     );
-    assert!(
-        found.text.starts_with("GPUDirect RDMA: not ready: "),
-        "{}",
-        found.text
-    );
+    assert!(found.text.starts_with("GPUDirect RDMA: not ready: "), "{}", found.text);
 }
 
 #[test]
@@ -82,10 +64,7 @@ fn unknown_required_fact() {
     facts.process.memlock_soft = Fact::Unknown(Why::Denied);
     let found = readiness_of(&facts, "rdma");
     assert_eq!(found.state, ReadyState::Undetermined);
-    assert_eq!(
-        found.text,
-        "GPUDirect RDMA: cannot determine: limits.memlock (needs root)."
-    );
+    assert_eq!(found.text, "GPUDirect RDMA: cannot determine: limits.memlock (needs root).");
 }
 
 /// GPU1 and its NIC1 below one root port, beside the pair of the small machine.
@@ -113,15 +92,9 @@ fn one_of_two_pairs_is_undetermined() {
     facts.peer_memory.nvidia_peermem = Fact::Known(false);
     facts.attributes_mut("0000:05:00.1").driver = Fact::Unknown(Why::Denied);
     let found = readiness_of(&facts, "rdma");
-    assert_eq!(
-        (found.state, found.ready.len()),
-        (ReadyState::Undetermined, 0),
-        "{found:#?}"
-    );
+    assert_eq!((found.state, found.ready.len()), (ReadyState::Undetermined, 0), "{found:#?}");
     assert!(
-        found
-            .text
-            .starts_with("GPUDirect RDMA: cannot determine on GPU1–NIC1: peermem.loaded")
+        found.text.starts_with("GPUDirect RDMA: cannot determine on GPU1–NIC1: peermem.loaded")
             && found.text.contains("; not on GPU0–NIC0: pcie.acs"),
         "{}",
         found.text
@@ -155,11 +128,8 @@ fn redirecting_port_spares_path_through_root() {
     };
     facts.device_mut(crate::check::testing::NIC).place = place(&["0000:00:02.0"]);
     let mut second = gpu("0000:05:00.0");
-    second.place = place(&[
-        crate::check::testing::ROOT_PORT,
-        "0000:01:00.0",
-        crate::check::testing::NIC_PORT,
-    ]);
+    second.place =
+        place(&[crate::check::testing::ROOT_PORT, "0000:01:00.0", crate::check::testing::NIC_PORT]);
     facts.add(second);
     facts.nvml = Fact::Unknown(Why::NotCovered);
     set_acs(&mut facts, GPU_PORT, 0x1d);

@@ -48,15 +48,9 @@ const VARIABLES: &[(&str, Effect)] = &[
                 .to_owned()
         })
     }),
-    ("UCX_TLS", |ctx, value| {
-        transports::ucx_tls(value, gpus(ctx))
-    }),
-    ("OMPI_MCA_btl", |ctx, value| {
-        transports::btl(value, gpus(ctx))
-    }),
-    ("OMPI_MCA_pml", |ctx, value| {
-        transports::pml(value, has_nic(ctx))
-    }),
+    ("UCX_TLS", |ctx, value| transports::ucx_tls(value, gpus(ctx))),
+    ("OMPI_MCA_btl", |ctx, value| transports::btl(value, gpus(ctx))),
+    ("OMPI_MCA_pml", |ctx, value| transports::pml(value, has_nic(ctx))),
     ("OMPI_MCA_opal_cuda_support", gpu_off),
     ("MPIR_CVAR_ENABLE_GPU", gpu_off),
     ("MPICH_GPU_SUPPORT_ENABLED", gpu_off),
@@ -68,13 +62,11 @@ const VARIABLES: &[(&str, Effect)] = &[
         let harm = "keeps MVAPICH2 from CUDA IPC: GPU memory on one host goes through host memory";
         (gpus(ctx) > 1).then(|| transports::path_off(value, gpus(ctx), harm))?
     }),
-    ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| {
-        match value.to_ascii_lowercase().as_str() {
-            "n" | "no" | "0" | "off" if has_nic(ctx) => {
-                Some("keeps UCX from GPUDirect RDMA".to_owned())
-            }
-            _ => None,
+    ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| match value.to_ascii_lowercase().as_str() {
+        "n" | "no" | "0" | "off" if has_nic(ctx) => {
+            Some("keeps UCX from GPUDirect RDMA".to_owned())
         }
+        _ => None,
     }),
     ("NCCL_GIN_ENABLE", |ctx, value| {
         (number(value) == Some(0) && has_nic(ctx))
@@ -90,9 +82,7 @@ const VARIABLES: &[(&str, Effect)] = &[
             .then(|| "keeps DeepEP from GPU-initiated networking".to_owned())
     }),
     (VISIBLE, |ctx, value| visible(gpus(ctx), value)),
-    ("CUDA_NIC_INTEROP", |_, _| {
-        Some("has not been needed since CUDA 4.1".to_owned())
-    }),
+    ("CUDA_NIC_INTEROP", |_, _| Some("has not been needed since CUDA 4.1".to_owned())),
     ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
         (number(value) == Some(1)).then(|| {
             "lets CUDA use peer to peer where the IOMMU or ACS makes it unsafe: data may be lost silently".to_owned()
@@ -167,10 +157,7 @@ const CONDITIONAL: &[Conditional] = &[
         effect: "has no effect: NCCL loads libgdrapi, which is not installed, and goes on without it",
     },
     PYTORCH,
-    Conditional {
-        name: "PYTORCH_ALLOC_CONF",
-        ..PYTORCH
-    },
+    Conditional { name: "PYTORCH_ALLOC_CONF", ..PYTORCH },
 ];
 
 /// One judgement for each harmful variable, or one if there is none.
@@ -203,11 +190,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let set = match variables.is_empty() {
         true => "no relevant variable is set".to_owned(),
-        false => words::list(
-            variables
-                .iter()
-                .map(|(name, value)| format!("{name}={value}")),
-        ),
+        false => words::list(variables.iter().map(|(name, value)| format!("{name}={value}"))),
     };
     let pass = Judgement::pass(
         subject,
@@ -217,11 +200,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn unread(why: Why, area: Area, source: &str) -> Missing {
-    Missing {
-        why,
-        area,
-        source: source.to_owned(),
-    }
+    Missing { why, area, source: source.to_owned() }
 }
 
 fn harmful(ctx: &Ctx<'_>, name: &str, value: &str, effect: &str) -> Judgement {
@@ -251,12 +230,7 @@ fn visible(gpus: usize, value: &str) -> Option<String> {
     if gpus == 0 || value == "(set)" {
         return None;
     }
-    let is_gpu = |number: &str| {
-        number
-            .trim()
-            .parse::<usize>()
-            .is_ok_and(|number| number < gpus)
-    };
+    let is_gpu = |number: &str| number.trim().parse::<usize>().is_ok_and(|number| number < gpus);
     let numbers: Vec<&str> = value.split(',').collect();
     let wrong = numbers.iter().position(|number| !is_gpu(number))?;
     Some(match (wrong, numbers.get(wrong)?.trim()) {
@@ -276,11 +250,7 @@ fn visible(gpus: usize, value: &str) -> Option<String> {
 
 fn has_mlx5(ctx: &Ctx<'_>) -> bool {
     let mut mlx5 = nics::rdma_nics(ctx.facts);
-    mlx5.any(|nic| {
-        nics::driver(ctx.facts, nic)
-            .known()
-            .is_some_and(|name| name == "mlx5_core")
-    })
+    mlx5.any(|nic| nics::driver(ctx.facts, nic).known().is_some_and(|name| name == "mlx5_core"))
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> bool {
@@ -329,9 +299,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     let allowed = level(value)?;
     let rows = &ctx.topology.rows;
     ctx.topology.matches.iter().find_map(|found| {
-        let gpu = rows
-            .get(found.row)
-            .filter(|row| row.kind == Kind::Gpu && !row.coherent)?;
+        let gpu = rows.get(found.row).filter(|row| row.kind == Kind::Gpu && !row.coherent)?;
         let nic = rows.get(found.pick?)?;
         let class = *ctx.topology.pair(found.row, found.pick?)?.pci.known()?;
         let needs = match class {
@@ -361,9 +329,7 @@ fn has_expandable_segments(value: &str) -> bool {
     value.split(',').any(|option| {
         let mut parts = option.split(':').map(str::trim);
         parts.next() == Some("expandable_segments")
-            && parts
-                .next()
-                .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+            && parts.next().is_some_and(|value| value.eq_ignore_ascii_case("true"))
     })
 }
 
@@ -403,52 +369,17 @@ mod tests {
             (two_gpus(), "NCCL_P2P_DISABLE", "1", "peer to peer"),
             (two_gpus(), "NCCL_IB_DISABLE", "1", "sockets"),
             (two_gpus(), "NCCL_NET", "socket", "sockets"),
-            (
-                with_libraries(Vec::new()),
-                "NCCL_GDRCOPY_ENABLE",
-                "1",
-                "not installed",
-            ),
-            (
-                two_gpus(),
-                "NCCL_NET_GDR_LEVEL",
-                "LOC",
-                "GPU0 and NIC0, which meet at PIX",
-            ),
+            (with_libraries(Vec::new()), "NCCL_GDRCOPY_ENABLE", "1", "not installed"),
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "LOC", "GPU0 and NIC0, which meet at PIX"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "0", "meet at PIX"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "NVL", "meet at PIX"),
             (two_gpus(), "NCCL_P2P_LEVEL", "LOC", "peer to peer"),
-            (
-                dma_buf_alone(),
-                "NCCL_DMABUF_ENABLE",
-                "0",
-                "the only memory path",
-            ),
-            (
-                dma_buf_alone(),
-                "NVSHMEM_IB_DISABLE_DMABUF",
-                "true",
-                "the only memory path",
-            ),
-            (
-                dma_buf_alone(),
-                "UCX_IB_GPU_DIRECT_RDMA",
-                "yes",
-                "does not work here",
-            ),
+            (dma_buf_alone(), "NCCL_DMABUF_ENABLE", "0", "the only memory path"),
+            (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "true", "the only memory path"),
+            (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "yes", "does not work here"),
             (two_gpus(), "UCX_IB_GPU_DIRECT_RDMA", "n", "keeps UCX"),
-            (
-                two_gpus(),
-                "UCX_TLS",
-                "rc,sm",
-                "does not support GPU memory",
-            ),
-            (
-                two_gpus(),
-                "UCX_TLS",
-                "^cuda",
-                "does not support GPU memory",
-            ),
+            (two_gpus(), "UCX_TLS", "rc,sm", "does not support GPU memory"),
+            (two_gpus(), "UCX_TLS", "^cuda", "does not support GPU memory"),
             (
                 peer_memory_alone(),
                 "PYTORCH_CUDA_ALLOC_CONF",
@@ -456,22 +387,13 @@ mod tests {
                 "cannot register",
             ),
             (two_gpus(), "CUDA_NIC_INTEROP", "1", "has not been needed"),
-            (
-                two_gpus(),
-                "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
-                "1",
-                "lost silently",
-            ),
+            (two_gpus(), "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", "1", "lost silently"),
             (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "1", "unnoticed"),
         ] {
             let mut facts = facts;
             set(&mut facts, name, value);
             let found = only("env.contradiction", &facts);
-            assert_eq!(
-                (found.outcome, found.subject.as_str()),
-                (Outcome::Info, name),
-                "{value}"
-            );
+            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, name), "{value}");
             assert_says(&found, word);
         }
     }
@@ -539,19 +461,11 @@ mod tests {
             (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "False"),
             (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "0"),
             (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "no way"),
-            (
-                dma_buf_alone(),
-                "PYTORCH_CUDA_ALLOC_CONF",
-                "expandable_segments:True",
-            ),
+            (dma_buf_alone(), "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
         ] {
             let mut facts = facts;
             set(&mut facts, name, value);
-            assert_eq!(
-                only("env.contradiction", &facts).outcome,
-                Outcome::Pass,
-                "{name}={value}"
-            );
+            assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Pass, "{name}={value}");
         }
     }
 }

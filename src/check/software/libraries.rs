@@ -17,11 +17,7 @@ pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
         (NVML, "NVML", facts.nvml.why()),
         (CUDA, "CUDA", facts.cuda.why().or(mapping)),
         (VERBS, "verbs", facts.verbs.why()),
-        (
-            "libcuda.so.1 and libibverbs.so.1",
-            "CUDA and verbs",
-            registration,
-        ),
+        ("libcuda.so.1 and libibverbs.so.1", "CUDA and verbs", registration),
     ];
     let failed = read.into_iter().filter_map(|(library, source, why)| {
         let why = why.filter(|why| *why != Why::NotCovered)?;
@@ -32,23 +28,12 @@ pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return judgements;
     }
     let answers = [
-        (
-            NVML,
-            matches!(facts.nvml, Fact::Known(NvmlOutcome::Read(_))),
-        ),
-        (
-            CUDA,
-            matches!(facts.cuda, Fact::Known(CudaOutcome::Read(_))),
-        ),
-        (
-            VERBS,
-            matches!(facts.verbs, Fact::Known(VerbsOutcome::Read(_))),
-        ),
+        (NVML, matches!(facts.nvml, Fact::Known(NvmlOutcome::Read(_)))),
+        (CUDA, matches!(facts.cuda, Fact::Known(CudaOutcome::Read(_)))),
+        (VERBS, matches!(facts.verbs, Fact::Known(VerbsOutcome::Read(_)))),
     ];
-    let answered: Vec<&str> = answers
-        .iter()
-        .filter_map(|(library, answered)| answered.then_some(*library))
-        .collect();
+    let answered: Vec<&str> =
+        answers.iter().filter_map(|(library, answered)| answered.then_some(*library)).collect();
     let none = [facts.nvml.why(), facts.cuda.why(), facts.verbs.why()];
     vec![match (answered.is_empty(), none) {
         (true, [Some(why), Some(_), Some(_)]) => {
@@ -59,10 +44,7 @@ pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "No vendor library that is installed hangs, crashes or answers what cannot be true.",
         ),
         (false, _) => answered.iter().fold(
-            Judgement::pass(
-                "machine",
-                format!("These libraries answer: {}.", answered.join(", ")),
-            ),
+            Judgement::pass("machine", format!("These libraries answer: {}.", answered.join(", "))),
             |judgement, library| judgement.evidence(*library, "answers"),
         ),
     }]
@@ -101,10 +83,7 @@ fn nvml(ctx: &Ctx<'_>) -> Option<Judgement> {
         return Some(unusable(NVML, None, reason));
     }
     let nvml = ctx.facts.nvml()?;
-    let is_empty = nvml
-        .driver_version
-        .known()
-        .is_some_and(|version| version.trim().is_empty());
+    let is_empty = nvml.driver_version.known().is_some_and(|version| version.trim().is_empty());
     let is_zero = nvml.cuda_version == Fact::Known(0);
     let path = nvml.library.as_deref().unwrap_or(NVML);
     let what = match (is_empty, is_zero) {
@@ -119,12 +98,9 @@ fn nvml(ctx: &Ctx<'_>) -> Option<Judgement> {
 fn cuda(ctx: &Ctx<'_>) -> Option<Judgement> {
     let cuda = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(cuda)) => cuda,
-        Fact::Known(CudaOutcome::Failed {
-            code: None,
-            reason,
-            library,
-            ..
-        }) => return Some(unusable(CUDA, library.as_deref(), reason)),
+        Fact::Known(CudaOutcome::Failed { code: None, reason, library, .. }) => {
+            return Some(unusable(CUDA, library.as_deref(), reason));
+        }
         _ => return None,
     };
     let path = cuda.library.as_deref().unwrap_or(CUDA);
@@ -141,9 +117,7 @@ fn cuda(ctx: &Ctx<'_>) -> Option<Judgement> {
 fn untrue(library: &str, path: &str, what: &str) -> Judgement {
     let message =
         format!("{library} answers what cannot be true: {what}. What else it says is in doubt.");
-    Judgement::broken(library, message)
-        .evidence(path, what)
-        .advice(
-            "Install the library of the loaded driver, and remove this one from LD_LIBRARY_PATH.",
-        )
+    Judgement::broken(library, message).evidence(path, what).advice(
+        "Install the library of the loaded driver, and remove this one from LD_LIBRARY_PATH.",
+    )
 }

@@ -18,11 +18,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let mut judgements = Vec::new();
     judgements.extend(software.picked("libmpi.so.40").map(open_mpi));
-    judgements.extend(
-        software
-            .picked("libmpi.so.12")
-            .map(|library| mpich(ctx, library)),
-    );
+    judgements.extend(software.picked("libmpi.so.12").map(|library| mpich(ctx, library)));
     for ucx in software.usable("libucp.so.0") {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
@@ -153,12 +149,7 @@ mod tests {
     use crate::model::{Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
-        let list = |names: &[&str]| {
-            names
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         Library {
             name: name.to_owned(),
             path: format!("/usr/lib64/{name}"),
@@ -173,11 +164,7 @@ mod tests {
     fn open_mpi_has_cuda_component() {
         for (plugins, words, outcome) in [
             (Some(&["mca_btl_smcuda.so"][..]), &[][..], Outcome::Pass),
-            (
-                Some(&[][..]),
-                &["mca_accelerator_cuda_component"][..],
-                Outcome::Pass,
-            ),
+            (Some(&[][..]), &["mca_accelerator_cuda_component"][..], Outcome::Pass),
             (Some(&[][..]), &[][..], Outcome::Info),
             (None, &[][..], Outcome::Unknown),
         ] {
@@ -191,34 +178,23 @@ mod tests {
 
     #[test]
     fn mvapich_needs_variable() {
-        let mut facts = with_libraries(vec![library(
-            "libmpi.so.12",
-            None,
-            &["MV2_USE_CUDA", "MVAPICH2"],
-        )]);
+        let mut facts =
+            with_libraries(vec![library("libmpi.so.12", None, &["MV2_USE_CUDA", "MVAPICH2"])]);
         assert_says(&only("mpi.cuda-aware", &facts), "with MV2_USE_CUDA=1");
         facts.environment = Fact::Known([("MV2_USE_CUDA".to_owned(), "1".to_owned())].into());
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
-        let found = only(
-            "mpi.cuda-aware",
-            &with_libraries(vec![library("libmpi.so.12", None, &[])]),
-        );
+        let found =
+            only("mpi.cuda-aware", &with_libraries(vec![library("libmpi.so.12", None, &[])]));
         assert!(found.message.contains("MPICH") && found.message.contains("without CUDA"));
     }
 
     #[test]
     fn ucx_needs_cuda_modules_and_libgdrapi() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
-        assert_outcome(
-            "mpi.cuda-aware",
-            &with_libraries(vec![ucx(&[])]),
-            Outcome::Info,
-        );
+        assert_outcome("mpi.cuda-aware", &with_libraries(vec![ucx(&[])]), Outcome::Info);
         let facts = with_libraries(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
-        let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
-            .iter()
-            .map(|f| f.outcome)
-            .collect();
+        let outcomes: Vec<_> =
+            findings("mpi.cuda-aware", &facts, &[]).iter().map(|f| f.outcome).collect();
         assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
         let facts = with_libraries(vec![
             ucx(&["libuct_cuda.so", GDR_COPY]),
@@ -233,11 +209,7 @@ mod tests {
         let mut packaged = library("libucp.so.0", Some(&["libuct_cuda.so"]), &[]);
         packaged.found = Found::PythonPackage;
         packaged.path = "/usr/lib/python3.12/site-packages/libucx/lib/libucp.so.0".to_owned();
-        let found = findings(
-            "mpi.cuda-aware",
-            &with_libraries(vec![plain, packaged]),
-            &[],
-        );
+        let found = findings("mpi.cuda-aware", &with_libraries(vec![plain, packaged]), &[]);
         let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
         assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
         assert!(found[1].subject.contains("site-packages"));

@@ -69,19 +69,11 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
         .iter()
         .find(|(since, _)| version >= *since)
         .map_or(3..=3, |(_, interfaces)| interfaces.clone());
-    let list = offered
-        .iter()
-        .map(|number| format!("v{number}"))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let list = offered.iter().map(|number| format!("v{number}")).collect::<Vec<_>>().join(", ");
     let judgement = match offered.first() {
         None => Judgement::undetermined(subject, "libnccl-net.so has no interface that gdr knows.")
             .needs("NCCL_DEBUG=INFO with a program that uses it"),
-        Some(_)
-            if offered
-                .iter()
-                .any(|interface| supported.contains(interface)) =>
-        {
+        Some(_) if offered.iter().any(|interface| supported.contains(interface)) => {
             Judgement::pass(
                 subject,
                 format!("NCCL {release} and its network plugin have an interface in common."),
@@ -103,14 +95,9 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             .advice(advice)
         }
     };
-    judgement.evidence(&nccl.path, release).evidence(
-        &plugin.path,
-        if list.is_empty() {
-            "no ncclNetPlugin"
-        } else {
-            &list
-        },
-    )
+    judgement
+        .evidence(&nccl.path, release)
+        .evidence(&plugin.path, if list.is_empty() { "no ncclNetPlugin" } else { &list })
 }
 
 /// The judgement of an NCCL that registers no dma-bufs, where nvidia-peermem does not work or may not.
@@ -134,10 +121,7 @@ fn without_dma_buf(ctx: &Ctx<'_>, nccl: &Library, release: &str) -> Option<Judge
 /// The judgement if the plugin needs a later libfabric than the loader picks, by symbol versions.
 fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
     let last = |library: &Library| {
-        library
-            .words
-            .known()
-            .and_then(|words| numbered(words, "FABRIC_1.").last().copied())
+        library.words.known().and_then(|words| numbered(words, "FABRIC_1.").last().copied())
     };
     let needs = last(plugin)?;
     if let Some((library, why)) = fabric.and_then(|library| Some((library, library.words.why()?))) {
@@ -148,10 +132,7 @@ fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
         None => ("there is none".to_owned(), "no libfabric.so.1".to_owned()),
         Some(fabric) => {
             let has = last(fabric).filter(|has| *has < needs)?;
-            (
-                format!("{} has at most FABRIC_1.{has}", fabric.path),
-                format!("FABRIC_1.{has}"),
-            )
+            (format!("{} has at most FABRIC_1.{has}", fabric.path), format!("FABRIC_1.{has}"))
         }
     };
     let message = format!(
@@ -183,11 +164,7 @@ fn numbered(words: &[String], prefix: &str) -> Vec<u32> {
 
 fn numbers(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
-    Some([
-        parts.next()??,
-        parts.next()??,
-        parts.next().flatten().unwrap_or(0),
-    ])
+    Some([parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)])
 }
 
 #[cfg(test)]
@@ -226,10 +203,7 @@ mod tests {
     fn plugin_interfaces() {
         let nccl = || library("libnccl.so.2", Some("2.18.3"), &[]);
         for (words, outcome) in [
-            (
-                &["ncclNetPlugin_v10", "ncclNetPlugin_v5"][..],
-                Outcome::Pass,
-            ),
+            (&["ncclNetPlugin_v10", "ncclNetPlugin_v5"][..], Outcome::Pass),
             (&[][..], Outcome::Unknown),
         ] {
             let plugin = library("libnccl-net.so", None, words);
@@ -241,21 +215,15 @@ mod tests {
     #[test]
     fn plugin_needs_its_libfabric() {
         let with_fabric = |fabric: Option<&[&str]>| {
-            let plugin = library(
-                "libnccl-net.so",
-                None,
-                &["ncclNetPlugin_v6", "FABRIC_1.1", "FABRIC_1.8"],
-            );
+            let plugin =
+                library("libnccl-net.so", None, &["ncclNetPlugin_v6", "FABRIC_1.1", "FABRIC_1.8"]);
             let mut libraries = vec![library("libnccl.so.2", Some("2.18.3"), &[]), plugin];
             libraries.extend(fabric.map(|words| library("libfabric.so.1", None, words)));
             findings("sw.net-plugin", &with_libraries(libraries), &[])
         };
         for (fabric, word) in [
             (None, "there is none"),
-            (
-                Some(&["FABRIC_1.0", "FABRIC_1.6"][..]),
-                "at most FABRIC_1.6",
-            ),
+            (Some(&["FABRIC_1.0", "FABRIC_1.6"][..]), "at most FABRIC_1.6"),
         ] {
             let found = with_fabric(fabric);
             let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
@@ -274,9 +242,6 @@ mod tests {
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Unknown);
         let mut facts = machine();
         facts.software.libraries = Fact::Unknown(Why::Denied);
-        assert_eq!(
-            findings("sw.net-plugin", &facts, &[])[0].outcome,
-            Outcome::Unknown
-        );
+        assert_eq!(findings("sw.net-plugin", &facts, &[])[0].outcome, Outcome::Unknown);
     }
 }

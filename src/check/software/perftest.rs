@@ -7,32 +7,21 @@ use crate::model::{Area, Fact, Kind};
 /// Judges the build; gives the commands for the best pair.
 pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let program = &ctx.facts.software.perftest;
-    if let Some(unknown) = unknown_if(
-        program,
-        "ib_write_bw",
-        Area::Files,
-        "/usr/bin, /usr/local/bin",
-    ) {
+    if let Some(unknown) =
+        unknown_if(program, "ib_write_bw", Area::Files, "/usr/bin, /usr/local/bin")
+    {
         return vec![unknown];
     }
     if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
         return vec![Judgement::skip("machine", "There is no GPU to measure.")];
     }
     let Fact::Known(Some(program)) = program else {
-        return vec![Judgement::skip(
-            "machine",
-            "ib_write_bw (perftest) is not installed.",
-        )];
+        return vec![Judgement::skip("machine", "ib_write_bw (perftest) is not installed.")];
     };
     let words = match &program.words {
         Fact::Known(words) => words,
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                "ib_write_bw",
-                *why,
-                Area::Files,
-                &program.path,
-            )];
+            return vec![Judgement::unknown("ib_write_bw", *why, Area::Files, &program.path)];
         }
     };
     if words.is_empty() {

@@ -19,23 +19,13 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(Some(driver)) => driver,
         Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(
-                CUDA,
-                why,
-                Area::Sys,
-                "/sys/module/nvidia/version",
-            )];
+            return vec![Judgement::unknown(CUDA, why, Area::Sys, "/sys/module/nvidia/version")];
         }
     };
     let judgement = judge(ctx, picked, &driver);
     let judgement = software.all(CUDA).fold(judgement, |judgement, library| {
-        judgement.evidence(
-            &library.path,
-            library
-                .version
-                .as_deref()
-                .unwrap_or("no version in its name"),
-        )
+        judgement
+            .evidence(&library.path, library.version.as_deref().unwrap_or("no version in its name"))
     });
     vec![judgement.evidence("/sys/module/nvidia/version", driver)]
 }
@@ -145,11 +135,8 @@ mod tests {
     #[test]
     fn other_libraries_are_info() {
         let found_with = |libraries| only("sw.toolkit", &with_libraries(libraries));
-        let compat = library(
-            "/usr/local/cuda/compat/libcuda.so.1",
-            Some("590.10"),
-            Found::LibraryPath,
-        );
+        let compat =
+            library("/usr/local/cuda/compat/libcuda.so.1", Some("590.10"), Found::LibraryPath);
         let found = found_with(vec![compat, system("580.159.04")]);
         assert_says(&found, "cuda-compat");
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
@@ -161,13 +148,8 @@ mod tests {
     #[test]
     fn reports_conda() {
         let mut facts = with_libraries(vec![system("580.159.04")]);
-        facts.environment = Fact::Known(
-            [(
-                "LD_LIBRARY_PATH".to_owned(),
-                "(conda):/usr/lib64".to_owned(),
-            )]
-            .into(),
-        );
+        facts.environment =
+            Fact::Known([("LD_LIBRARY_PATH".to_owned(), "(conda):/usr/lib64".to_owned())].into());
         assert_says(&only("sw.toolkit", &facts), "Conda");
     }
 

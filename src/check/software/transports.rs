@@ -7,14 +7,8 @@
 /// GPU transports of UCX, and what is lost without each.
 const CUDA: [(&str, &str); 3] = [
     ("cuda_copy", "UCX does not support GPU memory"),
-    (
-        "cuda_ipc",
-        "GPU memory on one host goes through host memory",
-    ),
-    (
-        "gdr_copy",
-        "small messages of GPU memory take a copy of the driver",
-    ),
+    ("cuda_ipc", "GPU memory on one host goes through host memory"),
+    ("gdr_copy", "small messages of GPU memory take a copy of the driver"),
 ];
 
 /// What a list of UCX transports turns off, for a machine with so many GPUs.
@@ -95,25 +89,13 @@ mod tests {
             ("all", 2, None),
             ("rc,sm,cuda", 2, None),
             ("rc,cuda_copy,cuda_ipc,gdr_copy", 2, None),
-            (
-                "rc,sm",
-                2,
-                Some("leaves out cuda_copy, cuda_ipc, gdr_copy: UCX does not"),
-            ),
+            ("rc,sm", 2, Some("leaves out cuda_copy, cuda_ipc, gdr_copy: UCX does not")),
             ("rc,sm", 0, None),
             ("rc,cuda_copy,gdr_copy", 1, None),
-            (
-                "rc,cuda_copy,gdr_copy",
-                2,
-                Some("leaves out cuda_ipc: GPU memory on one host"),
-            ),
+            ("rc,cuda_copy,gdr_copy", 2, Some("leaves out cuda_ipc: GPU memory on one host")),
             ("^cuda_ipc", 2, Some("leaves out cuda_ipc: ")),
             ("^gdr_copy", 2, Some("leaves out gdr_copy: small messages")),
-            (
-                "^cuda",
-                1,
-                Some("leaves out cuda_copy, gdr_copy: UCX does not"),
-            ),
+            ("^cuda", 1, Some("leaves out cuda_copy, gdr_copy: UCX does not")),
             ("^tcp", 2, None),
             ("(set)", 2, None),
         ] {
@@ -143,13 +125,9 @@ mod tests {
             assert_eq!(btl(value, gpus), None, "{value}");
         }
         assert!(pml("ob1", true).is_some() && pml("^ucx", true).is_some());
-        for (value, has_nic) in [
-            ("ob1", false),
-            ("ucx", true),
-            ("ucx,ob1", true),
-            ("^cm", true),
-            ("cm", true),
-        ] {
+        for (value, has_nic) in
+            [("ob1", false), ("ucx", true), ("ucx,ob1", true), ("^cm", true), ("cm", true)]
+        {
             assert_eq!(pml(value, has_nic), None, "{value}");
         }
         assert!(gpu_off("0", 1).is_some() && gpu_off("False", 1).is_some());

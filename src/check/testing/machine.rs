@@ -8,10 +8,7 @@ use crate::model::*;
 
 /// A PCI Express capability with a link: current speed and width, best speed and width.
 pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
-    let link = |(speed, width)| Link {
-        speed: LinkSpeed(speed),
-        width,
-    };
+    let link = |(speed, width)| Link { speed: LinkSpeed(speed), width };
     Fact::Known(Some(Express {
         offset: 0x60,
         version: 2,
@@ -40,12 +37,7 @@ pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
 
 fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -> PciDevice {
     let root = RootBus { domain: 0, bus: 0 };
-    let window = |bar, size| Resource {
-        bar,
-        start: 1 << 44,
-        size,
-        flags: 0x14_220c,
-    };
+    let window = |bar, size| Resource { bar, start: 1 << 44, size, flags: 0x14_220c };
     PciDevice {
         bdf: bdf(address),
         place: Fact::Known(Place {
@@ -53,11 +45,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
             rooted: true,
             bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),
         }),
-        ids: Fact::Known(Ids {
-            vendor: ids.0,
-            device: Some(ids.1),
-            class: ids.2,
-        }),
+        ids: Fact::Known(Ids { vendor: ids.0, device: Some(ids.1), class: ids.2 }),
         numa_node: Fact::Known(Some(0)),
         config: Config {
             express: express((5, 16), (5, 16)),
@@ -83,12 +71,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
 /// An H200 below the root port 00:BUS.0.
 pub fn gpu(address: &str) -> PciDevice {
     let port = format!("0000:00:{:02x}.0", bdf(address).bus);
-    device(
-        address,
-        &[&port],
-        (Ids::NVIDIA, 0x2335, 0x03_0200),
-        "nvidia",
-    )
+    device(address, &[&port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia")
 }
 
 pub fn root_port(address: &str) -> PciDevice {
@@ -178,11 +161,7 @@ pub fn two_gpus(second: &str) -> Facts {
     let mut facts = machine();
     super::Edit::add(&mut facts, gpu(second));
     if let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml {
-        nvml.gpus.push(NvmlGpu {
-            index: 1,
-            bdf: bdf(second),
-            ..nvml.gpus[0].clone()
-        });
+        nvml.gpus.push(NvmlGpu { index: 1, bdf: bdf(second), ..nvml.gpus[0].clone() });
         let granted = [P2pCapability::Read, P2pCapability::Write]
             .map(|way| (way, Fact::Known(P2pStatus::Ok)));
         nvml.pairs = [(0, 1), (1, 0)]
@@ -219,23 +198,10 @@ pub fn machine() -> Facts {
             bridge(up, &[root]),
             bridge(gpu_port, &[root, up]),
             bridge(nic_port, &[root, up]),
-            device(
-                GPU,
-                &[root, up, gpu_port],
-                (Ids::NVIDIA, 0x2335, 0x03_0200),
-                "nvidia",
-            ),
-            device(
-                NIC,
-                &[root, up, nic_port],
-                (Ids::MELLANOX, 0x1021, 0x02_0700),
-                "mlx5_core",
-            ),
+            device(GPU, &[root, up, gpu_port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia"),
+            device(NIC, &[root, up, nic_port], (Ids::MELLANOX, 0x1021, 0x02_0700), "mlx5_core"),
         ]),
-        numa: Fact::Known(vec![NumaNode {
-            id: 0,
-            cpus: IdList::new(0..32),
-        }]),
+        numa: Fact::Known(vec![NumaNode { id: 0, cpus: IdList::new(0..32) }]),
         rdma: Fact::Known(vec![rdma("mlx5_0", NIC)]),
         rdma_stack: RdmaStack {
             shared: Fact::Known(Some(true)),
@@ -385,17 +351,12 @@ fn driver() -> Driver {
         ("RegistryDwordsPerDevice", ""),
     ];
     let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)";
-    let model = DriverGpu {
-        model: Some("NVIDIA H200".to_owned()),
-        ..DriverGpu::default()
-    };
+    let model = DriverGpu { model: Some("NVIDIA H200".to_owned()), ..DriverGpu::default() };
     Driver {
         version_line: Fact::Known(Some(line.to_owned())),
         module_version: Fact::Known(Some("580.159.04".to_owned())),
         params: Fact::Known(Some(
-            params
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            params.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         )),
         gpus: Fact::Known(BTreeMap::from([(bdf(GPU), model)])),
     }
@@ -415,10 +376,7 @@ fn nvml() -> Nvml {
             active_links: Fact::Known(Vec::new()),
             memory_node: Fact::Known(None),
             cpu_affinity: Fact::Unknown(unknown),
-            bar1: Fact::Known(Bar1 {
-                total: 256 << 30,
-                used: 1 << 30,
-            }),
+            bar1: Fact::Known(Bar1 { total: 256 << 30, used: 1 << 30 }),
             memory_total: Fact::Known(150_754_820_096),
             persistence: Fact::Known(true),
             mig: Fact::Known(false),

@@ -36,9 +36,7 @@ pub fn findings(id: &str, facts: &Facts, profiles: &[&str]) -> Vec<Finding> {
         .collect();
     let (topology, expectations) = (topology(facts), Expectations::of(&profiles));
     assert!(find(id).is_some(), "no check {id}");
-    run_those(&Ctx::new(facts, &topology, &expectations), |check| {
-        check == id
-    })
+    run_those(&Ctx::new(facts, &topology, &expectations), |check| check == id)
 }
 
 /// The one finding of a check without a profile.
@@ -60,10 +58,7 @@ pub fn assert_says(found: &Finding, words: &str) {
 
 /// Subject and outcome of each finding.
 pub fn outcomes(found: &[Finding]) -> Vec<(&str, Outcome)> {
-    found
-        .iter()
-        .map(|finding| (finding.subject.as_str(), finding.outcome))
-        .collect()
+    found.iter().map(|finding| (finding.subject.as_str(), finding.outcome)).collect()
 }
 
 #[track_caller]
@@ -106,18 +101,12 @@ impl Edit for Facts {
 
     fn device_mut(&mut self, bdf: &str) -> &mut PciDevice {
         let bdf = self::bdf(bdf);
-        let found = self
-            .devices_mut()
-            .iter_mut()
-            .find(|device| device.bdf == bdf);
+        let found = self.devices_mut().iter_mut().find(|device| device.bdf == bdf);
         found.expect("the device")
     }
 
     fn attributes_mut(&mut self, bdf: &str) -> &mut Attributes {
-        self.device_mut(bdf)
-            .attributes
-            .as_mut()
-            .expect("attributes")
+        self.device_mut(bdf).attributes.as_mut().expect("attributes")
     }
 
     /// Adds a function, and a GPU to the driver's list.
@@ -156,10 +145,7 @@ pub fn bind(facts: &mut Facts, bdf: &str, driver: Option<&str>) {
 
 pub fn set_device_id(facts: &mut Facts, bdf: &str, id: u16) {
     let device = facts.device_mut(bdf);
-    device.ids = device.ids.clone().map(|ids| Ids {
-        device: Some(id),
-        ..ids
-    });
+    device.ids = device.ids.clone().map(|ids| Ids { device: Some(id), ..ids });
 }
 
 /// Sets a port's ACS control register.

@@ -5,16 +5,8 @@ use crate::check::ground::rdma_nics;
 use crate::model::{Facts, Finding, Ids, Outcome, PciDevice, Standing};
 
 /// Checks of GPUs, their driver and the paths to them, and of NICs.
-const OF_GPUS: [&str; 7] = [
-    "gpu.", "param.", "peermem.", "gdrdrv.", "mapping.", "pcie.", "gin.",
-];
-const OF_NICS: [&str; 5] = [
-    "rdma.",
-    "gin.",
-    "limits.rdma-cgroup",
-    "pcie.locality",
-    "pcie.ats",
-];
+const OF_GPUS: [&str; 7] = ["gpu.", "param.", "peermem.", "gdrdrv.", "mapping.", "pcie.", "gin."];
+const OF_NICS: [&str; 5] = ["rdma.", "gin.", "limits.rdma-cgroup", "pcie.locality", "pcie.ats"];
 
 /// The subject of findings about the process that gdr runs in.
 const OWN_PROCESS: &str = "this process";
@@ -75,10 +67,7 @@ impl Scope {
         }
         let open = |finding: &&Finding| finding.outcome == Outcome::Unknown;
         if let Some(unknown) = of_check().find(open) {
-            let needs = unknown
-                .needs
-                .iter()
-                .map(|needs| format!(" (needs: {needs})"));
+            let needs = unknown.needs.iter().map(|needs| format!(" (needs: {needs})"));
             return Some(plain(&unknown.message) + &needs.collect::<String>());
         }
         let mut others = of_check().filter(|finding| finding.outcome != Outcome::Skip);
@@ -90,10 +79,7 @@ impl Scope {
             });
         }
         let skipped = of_check().next();
-        Some(skipped.map_or_else(
-            || "it did not run".to_owned(),
-            |finding| plain(&finding.message),
-        ))
+        Some(skipped.map_or_else(|| "it did not run".to_owned(), |finding| plain(&finding.message)))
     }
 
     pub fn standing(&self, check: &str, findings: &[Finding]) -> Standing {
@@ -140,11 +126,7 @@ mod tests {
     }
 
     fn empty() -> Facts {
-        Facts {
-            pci: Fact::Known(Vec::new()),
-            rdma: Fact::Known(Vec::new()),
-            ..Facts::default()
-        }
+        Facts { pci: Fact::Known(Vec::new()), rdma: Fact::Known(Vec::new()), ..Facts::default() }
     }
 
     /// A computer without GPU and NIC is not the one that the text is of; one that is named is.
@@ -156,49 +138,28 @@ mod tests {
         assert!(named.is_elsewhere().is_none());
         let failed = [finding("rdma.device", "machine", Outcome::Fail)];
         assert_eq!(named.standing("rdma.device", &failed), Standing::Confirmed);
-        let without_nic = Scope {
-            has_gpu: true,
-            has_nic: false,
-            has_settings: false,
-        };
+        let without_nic = Scope { has_gpu: true, has_nic: false, has_settings: false };
         assert!(without_nic.excludes("rdma.device").is_some());
         assert!(without_nic.excludes("pcie.acs").is_none());
         let unknown = Scope::new(true, &Facts::default(), false);
-        assert!(
-            unknown.is_elsewhere().is_none(),
-            "an unknown bus lacks nothing"
-        );
+        assert!(unknown.is_elsewhere().is_none(), "an unknown bus lacks nothing");
     }
 
     #[test]
     fn only_a_pass_of_the_machine_excludes() {
         let scope = Scope::new(false, &empty(), false);
         for (outcomes, subject, standing) in [
-            (
-                &[Outcome::Pass, Outcome::Pass][..],
-                "GPU0",
-                Standing::Excluded,
-            ),
+            (&[Outcome::Pass, Outcome::Pass][..], "GPU0", Standing::Excluded),
             (&[Outcome::Pass], OWN_PROCESS, Standing::Open),
             (&[Outcome::Pass, Outcome::Unknown], "GPU0", Standing::Open),
             (&[Outcome::Skip], "machine", Standing::Open),
             (&[Outcome::Info], "GPU0", Standing::Open),
-            (
-                &[Outcome::Pass, Outcome::Warn],
-                OWN_PROCESS,
-                Standing::Confirmed,
-            ),
+            (&[Outcome::Pass, Outcome::Warn], OWN_PROCESS, Standing::Confirmed),
             (&[], "GPU0", Standing::Open),
         ] {
-            let findings: Vec<Finding> = outcomes
-                .iter()
-                .map(|outcome| finding("pcie.acs", subject, *outcome))
-                .collect();
-            assert_eq!(
-                scope.standing("pcie.acs", &findings),
-                standing,
-                "{outcomes:?}"
-            );
+            let findings: Vec<Finding> =
+                outcomes.iter().map(|outcome| finding("pcie.acs", subject, *outcome)).collect();
+            assert_eq!(scope.standing("pcie.acs", &findings), standing, "{outcomes:?}");
         }
         let passed = [finding(ENVIRONMENT, "this process", Outcome::Pass)];
         assert_eq!(scope.standing(ENVIRONMENT, &passed), Standing::Open);

@@ -21,12 +21,8 @@ pub fn run(
     timeout: Duration,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Outcome {
-    let failed = |error: io::Error| {
-        (
-            Absence::Ended,
-            format!("cannot start gdr on this node: {error}"),
-        )
-    };
+    let failed =
+        |error: io::Error| (Absence::Ended, format!("cannot start gdr on this node: {error}"));
     let mut output = tempfile::tempfile().map_err(failed)?;
     let mut messages = tempfile::tempfile().map_err(failed)?;
     let copy = |file: &File| file.try_clone().map_err(failed);
@@ -39,10 +35,7 @@ pub fn run(
         .map_err(failed)?;
     let ended = wait(Running(child), Instant::now() + timeout, interrupted).map_err(failed)?;
     let printed = read(&mut messages, MAX_MESSAGES).map_err(failed)?;
-    let last = printed
-        .lines()
-        .last()
-        .map_or(String::new(), |line| format!(": {line}"));
+    let last = printed.lines().last().map_or(String::new(), |line| format!(": {line}"));
     match ended {
         Ended::Exited(status) if matches!(status.code(), Some(0 | 1 | 3)) => {
             read(&mut output, MAX_REPORT).map_err(failed)

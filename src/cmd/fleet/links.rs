@@ -37,9 +37,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let wanted = options
-        .link_options()
-        .map_err(|why| anyhow!("after --: {why}"))?;
+    let wanted = options.link_options().map_err(|why| anyhow!("after --: {why}"))?;
     check(global, &wanted)?;
     let start = Start::new(&options.run)?;
     if start.place.spare {
@@ -56,14 +54,7 @@ pub fn run(
         None => None,
     };
     let interrupts = Interrupts::catch()?;
-    let measured = measure(
-        global,
-        options,
-        &wanted,
-        (&start, switches),
-        &interrupts,
-        (out, err),
-    );
+    let measured = measure(global, options, &wanted, (&start, switches), &interrupts, (out, err));
     crate::cmd::concluded(&interrupts, measured, err)
 }
 
@@ -186,9 +177,8 @@ fn fleet(
     notes: &mut Vec<String>,
 ) -> Fleet {
     let members = run.members.iter();
-    let collected: Vec<Collected> = members
-        .map(|member| collected(member, run.is_complete))
-        .collect();
+    let collected: Vec<Collected> =
+        members.map(|member| collected(member, run.is_complete)).collect();
     let mut links = links(names(&collected), &run, quick);
     if let Some(text) = switches {
         let nics = nics(&links.nodes, &run.members);
@@ -309,17 +299,11 @@ fn nics(nodes: &[String], members: &[Measured]) -> Vec<(String, Vec<topology::Ni
 fn links(nodes: Vec<String>, run: &Run, quick: bool) -> Links {
     let nics = run.members.iter().map(|member| {
         let ready = member.ready.iter();
-        ready
-            .flat_map(|ready| &ready.nics)
-            .map(|nic| nic.subject.clone())
-            .collect()
+        ready.flat_map(|ready| &ready.nics).map(|nic| nic.subject.clone()).collect()
     });
     let nic = |(node, rail)| Nic { node, rail };
     let measurement = |pair: &PairMeasured| Measurement {
-        phase: run
-            .schedule
-            .get(pair.round)
-            .map_or(Phase::Alone, |round| round.phase),
+        phase: run.schedule.get(pair.round).map_or(Phase::Alone, |round| round.phase),
         client: nic(pair.client),
         server: nic(pair.server),
         there: pair.figures.there,

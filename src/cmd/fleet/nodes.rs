@@ -59,14 +59,10 @@ fn work_on(
         notes.push(text);
     };
     if place.rank > 0 {
-        let conditions = Conditions {
-            until: Instant::now() + waits.arrival,
-            interrupted: &interrupted,
-        };
-        deliver(&meeting, (node, place.rank), &conditions, &mut note, |_| {
-            work()
-        })
-        .with_context(|| format!("{node} could not deliver its report to rank 0"))?;
+        let conditions =
+            Conditions { until: Instant::now() + waits.arrival, interrupted: &interrupted };
+        deliver(&meeting, (node, place.rank), &conditions, &mut note, |_| work())
+            .with_context(|| format!("{node} could not deliver its report to rank 0"))?;
         return Ok(0);
     }
     let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -136,10 +132,7 @@ fn file(place: &NodePlace, options: &FleetRun) -> PathBuf {
 fn arguments(global: &Global, command: &[&str], options: &FleetRun) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = command.iter().map(OsString::from).collect();
     arguments.extend(["--format", "json", "--color", "never"].map(OsString::from));
-    arguments.extend([
-        "--library-timeout".into(),
-        global.library_timeout.to_string().into(),
-    ]);
+    arguments.extend(["--library-timeout".into(), global.library_timeout.to_string().into()]);
     for (name, value) in [("--sysroot", &global.sysroot), ("--from", &global.from)] {
         if let Some(value) = value {
             arguments.extend([name.into(), value.clone().into_os_string()]);
@@ -172,10 +165,9 @@ pub fn merge(place: &NodePlace, arrival: Duration, collected: Vec<Collected>) ->
     let has = |rank: u32| collected.iter().any(|result| result.rank == rank);
     let expected: Vec<String> = match &place.nodes {
         Nodes::Named(names) => names.clone(),
-        Nodes::Count(count) => (0..*count)
-            .filter(|rank| !has(*rank))
-            .map(|rank| format!("rank {rank}"))
-            .collect(),
+        Nodes::Count(count) => {
+            (0..*count).filter(|rank| !has(*rank)).map(|rank| format!("rank {rank}")).collect()
+        }
     };
     for name in &expected {
         if !collected.iter().any(|result| result.node == *name) {

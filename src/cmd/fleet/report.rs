@@ -53,10 +53,7 @@ fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
         if inside.is_empty() {
-            bail!(
-                "{}: no file of this directory ends in .json",
-                source.display()
-            );
+            bail!("{}: no file of this directory ends in .json", source.display());
         }
         inside.order_by(|a, b| natural(&stem(a)).cmp(&natural(&stem(b))));
         files.extend(inside);
@@ -66,9 +63,6 @@ fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// The name of a file up to `.json`.
 fn stem(file: &Path) -> String {
-    let name = file
-        .file_name()
-        .unwrap_or(file.as_os_str())
-        .to_string_lossy();
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     name.split(".json").next().unwrap_or(&name).to_owned()
 }

@@ -24,11 +24,7 @@ pub fn initramfs(
     let release = match release {
         Fact::Known(release) if is_name(release) => release,
         Fact::Known(_) => {
-            return malformed(
-                notes,
-                "/proc/sys/kernel/osrelease",
-                "invalid kernel release",
-            );
+            return malformed(notes, "/proc/sys/kernel/osrelease", "invalid kernel release");
         }
         Fact::Unknown(why) => return Fact::Unknown(*why),
     };
@@ -44,11 +40,7 @@ pub fn initramfs(
     // Arch uses the package's name.
     let package = files.text(Path::new(&format!("/usr/lib/modules/{release}/pkgbase")));
     let package = package.ok().filter(|package| is_name(package));
-    candidates.extend(
-        package
-            .iter()
-            .map(|package| format!("/boot/initramfs-{package}.img")),
-    );
+    candidates.extend(package.iter().map(|package| format!("/boot/initramfs-{package}.img")));
     for path in candidates {
         match at(files, &path, notes) {
             Fact::Known(None) => {}
@@ -128,10 +120,7 @@ fn is_entry(name: &str) -> bool {
 }
 
 fn is_machine_id(name: &str) -> bool {
-    name.len() == 32
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    name.len() == 32 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// `TOKEN-RELEASE.efi` or `TOKEN-RELEASE+3.efi` (kernel-install), `linux-RELEASE-MACHINE-ID.efi` (dracut),
@@ -158,17 +147,12 @@ pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bo
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 128
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "._+~-".contains(c))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-".contains(c))
 }
 
 fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Initramfs>> {
     let started = Instant::now();
-    let reading = Reading {
-        path,
-        enough: &|| started.elapsed() > TIMEOUT,
-    };
+    let reading = Reading { path, enough: &|| started.elapsed() > TIMEOUT };
     // The image may contain private files: only the reduced result is recorded.
     let text = files.streamed(Path::new(path), &|stream| {
         let found = match path.ends_with(".efi") {
@@ -177,16 +161,9 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
         };
         crate::model::to_json(&found).map_err(std::io::Error::from)
     });
-    match text
-        .as_deref()
-        .map(|text| serde_json::from_slice(text.as_bytes()))
-    {
+    match text.as_deref().map(|text| serde_json::from_slice(text.as_bytes())) {
         Ok(Ok(found)) => Fact::Known(found),
-        Ok(Err(error)) => malformed(
-            notes,
-            path,
-            format!("invalid record: {}", json_error(&error)),
-        ),
+        Ok(Err(error)) => malformed(notes, path, format!("invalid record: {}", json_error(&error))),
         Err(error) => read::unread(notes, error),
     }
 }

@@ -25,32 +25,14 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
         release: Fact::Known("6.8.0".to_owned()),
         ..Kernel::default()
     };
-    let found = modprobe(
-        world.files.as_ref(),
-        &Driver::default(),
-        &kernel,
-        false,
-        &mut notes,
-    );
+    let found = modprobe(world.files.as_ref(), &Driver::default(), &kernel, false, &mut notes);
     // The recording gives the same result.
     let (world, record) = world.recording();
-    modprobe(
-        world.files.as_ref(),
-        &Driver::default(),
-        &kernel,
-        false,
-        &mut Vec::new(),
-    );
+    modprobe(world.files.as_ref(), &Driver::default(), &kernel, false, &mut Vec::new());
     let again = World::snapshot(record.finish(String::new()));
     let mut replayed_notes = Vec::new();
     assert_eq!(
-        modprobe(
-            again.files.as_ref(),
-            &Driver::default(),
-            &kernel,
-            false,
-            &mut replayed_notes
-        ),
+        modprobe(again.files.as_ref(), &Driver::default(), &kernel, false, &mut replayed_notes),
         found
     );
     assert_eq!(replayed_notes, notes);
@@ -89,11 +71,8 @@ fn first_directory_wins_and_names_order_files() {
     let (found, notes) = read_at(&dir);
     assert_eq!(options(&found.directives), ["A=lib", "B=etc", "C=run"]);
     assert_eq!(options(&found.command_line), ["NVreg_X=9"]);
-    let hidden: Vec<(&str, &str)> = found
-        .hidden
-        .iter()
-        .map(|h| (h.path.as_str(), h.by.as_str()))
-        .collect();
+    let hidden: Vec<(&str, &str)> =
+        found.hidden.iter().map(|h| (h.path.as_str(), h.by.as_str())).collect();
     assert_eq!(
         hidden,
         [
@@ -110,10 +89,7 @@ fn first_directory_wins_and_names_order_files() {
 fn kmod_version_selects_directories() {
     let dir = root(&[
         ("etc/modprobe.d/z.conf", ""),
-        (
-            "usr/local/lib/modprobe.d/a.conf",
-            "options nvidia A=local\n",
-        ),
+        ("usr/local/lib/modprobe.d/a.conf", "options nvidia A=local\n"),
         ("usr/lib/modprobe.d/b.conf", "options nvidia B=usr\n"),
         ("lib/modprobe.d/c.conf", "options nvidia C=lib\n"),
         ("usr/lib64/x", ""),
@@ -133,10 +109,7 @@ fn kmod_version_selects_directories() {
 #[test]
 fn missing_and_huge_files() {
     let nothing = root(&[("proc/x", "")]);
-    assert_eq!(
-        read_at(&nothing).0.directives,
-        Fact::Unknown(Why::NotCovered)
-    );
+    assert_eq!(read_at(&nothing).0.directives, Fact::Unknown(Why::NotCovered));
     let bare = root(&[("etc/os-release", "")]);
     assert_eq!(read_at(&bare).0.directives, Fact::Known(Vec::new()));
     let others = format!("# {}\n", "x".repeat(98)).repeat(100_000);
@@ -145,16 +118,10 @@ fn missing_and_huge_files() {
         ("etc/modprobe.d/b.conf", "options nvidia B=1\n"),
     ]);
     assert_eq!(options(&read_at(&large).0.directives), ["B=1"]);
-    let ours = root(&[(
-        "etc/modprobe.d/a.conf",
-        &"options nvidia A=1\n".repeat(100_000),
-    )]);
+    let ours = root(&[("etc/modprobe.d/a.conf", &"options nvidia A=1\n".repeat(100_000))]);
     let (found, notes) = read_at(&ours);
     assert_eq!(found.directives, Fact::Unknown(Why::Broken));
-    assert!(
-        notes[0].message.contains("more than 4096 directives"),
-        "{notes:?}"
-    );
+    assert!(notes[0].message.contains("more than 4096 directives"), "{notes:?}");
 }
 
 /// A newc archive with one file, as text (buffer-format.rst).
@@ -207,17 +174,10 @@ fn finds_initramfs_of_each_builder() {
     // Debian's image takes precedence over those on the EFI partition.
     let other = format!("boot/efi/{ID}/6.8.0/initrd");
     let both = [("boot/initrd.img-6.8.0", text.as_str()), (&other, &text)];
-    assert_eq!(
-        image_among(&both).as_deref(),
-        Some("/boot/initrd.img-6.8.0")
-    );
+    assert_eq!(image_among(&both).as_deref(), Some("/boot/initrd.img-6.8.0"));
     // Another kernel's, no system's, and none.
     let another = format!("efi/{ID}/6.8.1/initrd");
-    for path in [
-        another.as_str(),
-        "efi/other/6.8.0/initrd",
-        "efi/EFI/Linux/x-6.8.0.conf",
-    ] {
+    for path in [another.as_str(), "efi/other/6.8.0/initrd", "efi/EFI/Linux/x-6.8.0.conf"] {
         assert_eq!(image_among(&[(path, &text)]), None, "{path}");
     }
 }
@@ -249,11 +209,7 @@ fn recognises_unified_kernel_images_by_name() {
     let path = format!("efi/EFI/Linux/{ID}-6.8.0.efi");
     let (found, _) = read_at(&root(&[("etc/os-release", ""), (&path, "MZ")]));
     let image = found.initramfs.expect("an option is set");
-    let image = image
-        .known()
-        .expect("its record")
-        .as_ref()
-        .expect("an image");
+    let image = image.known().expect("its record").as_ref().expect("an image");
     assert_eq!(image.path, format!("/{path}"));
     assert!(image.failure.is_some());
 }

@@ -130,10 +130,7 @@ fn same_nic(a: Bdf, b: Bdf) -> bool {
 
 fn mtu(files: &dyn Files, interface: &str) -> Fact<Option<u32>> {
     match files.text(Path::new(&format!("/sys/class/net/{interface}/mtu"))) {
-        Ok(text) => text
-            .trim()
-            .parse()
-            .map_or(Fact::default(), |mtu| Fact::Known(Some(mtu))),
+        Ok(text) => text.trim().parse().map_or(Fact::default(), |mtu| Fact::Known(Some(mtu))),
         Err(error) => Fact::Unknown(error.why()),
     }
 }
@@ -195,21 +192,9 @@ mod tests {
         for (gid, expected, word) in [
             ("0000:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
             ("fe80:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
-            (
-                "fe80:0000:0000:0000:0e42:a1ff:fe55:36a8\n",
-                Some(GidReach::LinkLocal),
-                "fe80::",
-            ),
-            (
-                "0000:0000:0000:0000:0000:ffff:c0a8:0164\n",
-                Some(GidReach::Ipv4),
-                "::ffff:0.0.0.0",
-            ),
-            (
-                "2001:0db8:0000:0001:0e42:a1ff:fe55:36a8\n",
-                Some(GidReach::Ipv6),
-                "2001:db8::",
-            ),
+            ("fe80:0000:0000:0000:0e42:a1ff:fe55:36a8\n", Some(GidReach::LinkLocal), "fe80::"),
+            ("0000:0000:0000:0000:0000:ffff:c0a8:0164\n", Some(GidReach::Ipv4), "::ffff:0.0.0.0"),
+            ("2001:0db8:0000:0001:0e42:a1ff:fe55:36a8\n", Some(GidReach::Ipv6), "2001:db8::"),
             ("no address\n", None, "::"),
         ] {
             assert_eq!(reach(gid.as_bytes()), expected, "{gid}");

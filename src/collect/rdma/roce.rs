@@ -23,17 +23,11 @@ pub fn settings(
         let text = read::text_if_there(files, &path, notes);
         text.map(|text| text.and_then(|text| last_number(&text)))
     };
-    let traffic_class = number_of(format!(
-        "{}/{device}/tc/{number}/traffic_class",
-        super::CLASS
-    ));
-    let manager_class = number_of(format!(
-        "/sys/kernel/config/rdma_cm/{device}/ports/{number}/default_roce_tos"
-    ));
+    let traffic_class = number_of(format!("{}/{device}/tc/{number}/traffic_class", super::CLASS));
+    let manager_class =
+        number_of(format!("/sys/kernel/config/rdma_cm/{device}/ports/{number}/default_roce_tos"));
     let notification_dscp = match place {
-        Some(bdf) => number_of(format!(
-            "/sys/kernel/debug/mlx5/{bdf}/cc_params/np_cnp_dscp"
-        )),
+        Some(bdf) => number_of(format!("/sys/kernel/debug/mlx5/{bdf}/cc_params/np_cnp_dscp")),
         None => Fact::Known(None),
     };
     let interface = port.gids.known().into_iter().flatten().find_map(|gid| {
@@ -42,11 +36,9 @@ pub fn settings(
         (gid.here == Fact::Known(true)).then(|| name.split('.').next().unwrap_or(name).to_owned())
     });
     let mut priorities = |point: &str| match &interface {
-        Some(interface) => enabled(
-            files,
-            &format!("/sys/class/net/{interface}/ecn/{point}/enable"),
-            notes,
-        ),
+        Some(interface) => {
+            enabled(files, &format!("/sys/class/net/{interface}/ecn/{point}/enable"), notes)
+        }
         None => Fact::default(),
     };
     RoceSettings {

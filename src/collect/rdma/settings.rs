@@ -30,11 +30,7 @@ pub fn settings(
     // Two RDMA devices may share a function.
     let mut read = BTreeMap::<Bdf, Fact<Option<BTreeMap<String, FirmwareSetting>>>>::new();
     for device in devices {
-        let Some(bdf) = device
-            .place
-            .present()
-            .copied()
-            .filter(|bdf| is_physical_nic(pci, *bdf))
+        let Some(bdf) = device.place.present().copied().filter(|bdf| is_physical_nic(pci, *bdf))
         else {
             continue;
         };
@@ -42,10 +38,7 @@ pub fn settings(
             continue;
         }
         device.settings = match uid {
-            Fact::Known(0) => read
-                .entry(bdf)
-                .or_insert_with(|| of(world, bdf, notes))
-                .clone(),
+            Fact::Known(0) => read.entry(bdf).or_insert_with(|| of(world, bdf, notes)).clone(),
             Fact::Known(_) => Fact::Unknown(Why::Denied),
             Fact::Unknown(why) => Fact::Unknown(*why),
         };
@@ -70,10 +63,7 @@ fn of(
 ) -> Fact<Option<BTreeMap<String, FirmwareSetting>>> {
     let bdf = bdf.to_string();
     for tool in TOOLS {
-        match world
-            .tools
-            .output(world.files.as_ref(), tool, &["-d", &bdf, "-e", "q"], &kept)
-        {
+        match world.tools.output(world.files.as_ref(), tool, &["-d", &bdf, "-e", "q"], &kept) {
             Ok(Fact::Known(Some(output))) => return read(tool, &bdf, &output, notes),
             Ok(Fact::Known(None)) => {}
             Ok(Fact::Unknown(why)) => return Fact::Unknown(why),
@@ -130,13 +120,11 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
     let mut settings = BTreeMap::new();
     for line in text.lines().take(MAX_LINES) {
         if let Some(names) = line.strip_prefix(HEADING) {
-            columns = Some(
-                match names.split_whitespace().collect::<Vec<_>>().as_slice() {
-                    ["Default", "Current", "Next", "Boot"] => 3,
-                    ["Next", "Boot"] => 1,
-                    _ => return None,
-                },
-            );
+            columns = Some(match names.split_whitespace().collect::<Vec<_>>().as_slice() {
+                ["Default", "Current", "Next", "Boot"] => 3,
+                ["Next", "Boot"] => 1,
+                _ => return None,
+            });
             continue;
         }
         let (Some(columns), Some((name, values))) = (columns, name_and_values(line)) else {
@@ -149,10 +137,9 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
                 current: text(1),
                 next: text(2).unwrap_or_default(),
             },
-            (1, 1) => FirmwareSetting {
-                next: text(0).unwrap_or_default(),
-                ..FirmwareSetting::default()
-            },
+            (1, 1) => {
+                FirmwareSetting { next: text(0).unwrap_or_default(), ..FirmwareSetting::default() }
+            }
             // An array, or not a setting.
             _ => continue,
         };
@@ -163,14 +150,10 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
 
 /// Splits a setting's line. `*` marks a value that will change, `RO` one that cannot.
 fn name_and_values(line: &str) -> Option<(&str, Vec<&str>)> {
-    let mut words = line
-        .split_whitespace()
-        .skip_while(|word| ["*", "RO", "*RO"].contains(word));
+    let mut words = line.split_whitespace().skip_while(|word| ["*", "RO", "*RO"].contains(word));
     let name = words.next()?.trim_start_matches('*');
     let is_name = name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "_[].".contains(c));
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "_[].".contains(c));
     is_name.then(|| (name, words.collect()))
 }
 
@@ -210,10 +193,7 @@ The '*' shows parameters with next value different from default/current value.
     #[test]
     fn reads_three_columns_or_one() {
         let settings = parse(VERBOSE).expect("settings");
-        assert_eq!(
-            settings["NON_PREFETCHABLE_PF_BAR"],
-            setting("False(0)", "False(0)", "True(1)")
-        );
+        assert_eq!(settings["NON_PREFETCHABLE_PF_BAR"], setting("False(0)", "False(0)", "True(1)"));
         assert_eq!(
             settings["PCI_WR_ORDERING"],
             setting("per_mkey(0)", "force_relax(1)", "force_relax(1)")
@@ -232,16 +212,8 @@ The '*' shows parameters with next value different from default/current value.
         assert_eq!(once.lines().count(), 4, "{once}");
         assert!(!once.contains("MCX75310"));
         assert_eq!(kept(&once), once);
-        let (all, few) = (
-            parse(VERBOSE).expect("settings"),
-            parse(&once).expect("settings"),
-        );
-        assert!(
-            few.len() == 3
-                && few
-                    .iter()
-                    .all(|(name, setting)| all.get(name) == Some(setting))
-        );
+        let (all, few) = (parse(VERBOSE).expect("settings"), parse(&once).expect("settings"));
+        assert!(few.len() == 3 && few.iter().all(|(name, setting)| all.get(name) == Some(setting)));
     }
 
     #[test]

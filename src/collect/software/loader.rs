@@ -13,12 +13,8 @@ const MAX_DIRECTORIES: usize = 256;
 const MAX_CACHED: usize = 1_024;
 
 /// Default directories on the architectures that NVIDIA supports.
-const OWN: [&str; 4] = [
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-];
+const OWN: [&str; 4] =
+    ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
 /// Where the packages of DOCA have a library, which the loader need not find there.
 const DOCA: (&str, [&str; 3]) = (
@@ -31,21 +27,12 @@ const DOCA: (&str, [&str; 3]) = (
 );
 
 /// System-wide Python packages.
-const PYTHON: [&str; 4] = [
-    "/usr/local/lib",
-    "/usr/lib",
-    "/opt/conda/lib",
-    "/opt/venv/lib",
-];
+const PYTHON: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/opt/conda/lib", "/opt/venv/lib"];
 
 /// Libraries in Python packages: name, path in the package, prefix of the package's name.
 const BROUGHT: [(&str, &str, &str); 3] = [
     ("libnccl.so.2", "nvidia/nccl/lib", "nvidia_nccl_cu"),
-    (
-        "libnvshmem_host.so.3",
-        "nvidia/nvshmem/lib",
-        "nvidia_nvshmem_cu",
-    ),
+    ("libnvshmem_host.so.3", "nvidia/nvshmem/lib", "nvidia_nvshmem_cu"),
     // github.com/rapidsai/ucx-wheels
     ("libucp.so.0", "libucx/lib", "libucx_cu"),
 ];
@@ -77,9 +64,7 @@ pub fn find(
         }));
         Fact::Known(())
     };
-    let directories = library_path
-        .split(':')
-        .filter(|directory| directory.starts_with('/'));
+    let directories = library_path.split(':').filter(|directory| directory.starts_with('/'));
     for directory in directories.take(MAX_DIRECTORIES) {
         if let Fact::Unknown(why) = listed(directory, Found::LibraryPath, &mut places) {
             return Fact::Unknown(why);
@@ -106,11 +91,7 @@ pub fn find(
     let (name, directories) = DOCA;
     for path in directories.map(|directory| Path::new(directory).join(name)) {
         if files.exists(&path).unwrap_or(false) {
-            places.push(Place {
-                name: name.to_owned(),
-                path,
-                found: Found::Unlisted,
-            });
+            places.push(Place { name: name.to_owned(), path, found: Found::Unlisted });
         }
     }
     places.extend(in_packages(files));
@@ -138,9 +119,7 @@ fn cache(
                 (names.contains(&name) && path.starts_with('/'))
                     .then(|| (name.to_owned(), path.to_owned()))
             };
-            Fact::Known(Some(
-                text.lines().filter_map(line).take(MAX_CACHED).collect(),
-            ))
+            Fact::Known(Some(text.lines().filter_map(line).take(MAX_CACHED).collect()))
         }
         Err(error) if error.is_absent() => read::absent(files, CACHE),
         Err(error) => read::unread(notes, &error),
@@ -153,10 +132,7 @@ fn kept_before(bytes: &[u8], names: &[&str]) -> String {
         line.split_once(' ')
             .is_some_and(|(name, path)| names.contains(&name) && path.starts_with('/'))
     };
-    text.lines()
-        .filter(is_relevant)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    text.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 
 /// Parses glibc's cache (`glibc-ld.so.cache1.1`, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries
@@ -206,15 +182,10 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
 }
 
 fn in_packages(files: &dyn Files) -> Vec<Place> {
-    let is_python = |name: &str| {
-        name.strip_prefix("python3")
-            .is_some_and(|rest| rest.len() <= 3)
-    };
+    let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
     let mut places = Vec::new();
     for home in PYTHON {
-        let versions = files
-            .list_kept(Path::new(home), &is_python)
-            .unwrap_or_default();
+        let versions = files.list_kept(Path::new(home), &is_python).unwrap_or_default();
         for version in versions.iter().take(8) {
             for packages in ["site-packages", "dist-packages"] {
                 let packages = Path::new(home).join(version).join(packages);
@@ -241,9 +212,8 @@ pub fn package_version(files: &dyn Files, library: &Path) -> Option<String> {
         let above = library.ancestors().nth(ends.components().count())?;
         library.ends_with(&ends).then_some((above, package))
     })?;
-    let names = files.list_kept(packages, &|name| {
-        name.starts_with(package) && name.ends_with(".dist-info")
-    });
+    let names = files
+        .list_kept(packages, &|name| name.starts_with(package) && name.ends_with(".dist-info"));
     let name = names.ok()?.into_iter().next_back()?;
     let (_, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
     Some(version.to_owned())
@@ -280,23 +250,12 @@ mod tests {
     fn reads_cache_and_reduces_it_idempotently() {
         let names = ["libcuda.so.1", "libnccl.so.2"];
         let bytes = cache_of(&[
-            (
-                0x0303,
-                "libcuda.so.1",
-                "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-            ),
-            (
-                0x0003,
-                "libcuda.so.1",
-                "/usr/lib/i386-linux-gnu/libcuda.so.1",
-            ),
+            (0x0303, "libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+            (0x0003, "libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1"),
             (0x0303, "libz.so.1", "/usr/lib/x86_64-linux-gnu/libz.so.1"),
         ]);
         let lines = parse(&bytes, &names).expect("a cache");
-        assert_eq!(
-            lines,
-            "libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
-        );
+        assert_eq!(lines, "libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1\n");
         assert_eq!(parse(lines.as_bytes(), &names), None);
         assert_eq!(kept_before(lines.as_bytes(), &names), lines);
         assert_eq!(kept_before(b"something else\n", &names), "");

@@ -56,22 +56,11 @@ pub fn software(
     notes: &mut Vec<Note>,
 ) -> Software {
     let files = world.files.as_ref();
-    let library_path = environment
-        .known()
-        .and_then(|variables| variables.get("LD_LIBRARY_PATH"));
-    let places = loader::find(
-        files,
-        library_path.map_or("", String::as_str),
-        &LIBRARIES,
-        notes,
-    );
+    let library_path = environment.known().and_then(|variables| variables.get("LD_LIBRARY_PATH"));
+    let places = loader::find(files, library_path.map_or("", String::as_str), &LIBRARIES, notes);
     Software {
-        libraries: places.map(|places| {
-            places
-                .into_iter()
-                .map(|place| library(files, place))
-                .collect()
-        }),
+        libraries: places
+            .map(|places| places.into_iter().map(|place| library(files, place)).collect()),
         perftest: world.tools.locate(files, "ib_write_bw").map(|path| {
             path.map(|path| Program {
                 words: words::among(files, &path, &PERFTEST),
@@ -84,10 +73,7 @@ pub fn software(
 fn library(files: &dyn Files, place: Place) -> Library {
     let Place { name, path, found } = place;
     let file = resolved(files, &path);
-    let stem = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+    let stem = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // LD_LIBRARY_PATH may name the directory of a Python package.
     let version = loader::package_version(files, &path).or_else(|| version_in(stem, &name));
     let home = file.parent().unwrap_or(Path::new("/")).to_owned();
@@ -100,10 +86,8 @@ fn library(files: &dyn Files, place: Place) -> Library {
     let words = match name.as_str() {
         "libnccl-net.so" => {
             let fabric = fabric();
-            let words: Vec<&str> = PLUGIN
-                .into_iter()
-                .chain(fabric.iter().map(String::as_str))
-                .collect();
+            let words: Vec<&str> =
+                PLUGIN.into_iter().chain(fabric.iter().map(String::as_str)).collect();
             words::among(files, &file, &words)
         }
         "libfabric.so.1" => {
@@ -122,22 +106,12 @@ fn library(files: &dyn Files, place: Place) -> Library {
         }
         _ => Fact::Known(Vec::new()),
     };
-    Library {
-        name,
-        path: path.display().to_string(),
-        version,
-        found,
-        plugins,
-        words,
-    }
+    Library { name, path: path.display().to_string(), version, found, plugins, words }
 }
 
 /// libfabric's interface versions (libfabric.map.in), longer names first.
 fn fabric() -> Vec<String> {
-    (0..=LAST_FABRIC)
-        .rev()
-        .map(|minor| format!("FABRIC_1.{minor}"))
-        .collect()
+    (0..=LAST_FABRIC).rev().map(|minor| format!("FABRIC_1.{minor}")).collect()
 }
 
 /// Follows a chain of links.
@@ -183,14 +157,9 @@ fn version_in(file: &str, name: &str) -> Option<String> {
 /// The plug-ins for GPUs in the first directory that exists.
 fn plugins(files: &dyn Files, directories: &[PathBuf]) -> Option<Vec<String>> {
     let is_relevant = |name: &str| {
-        name.ends_with(".so")
-            && ["cuda", "gdrcopy", "_gda"]
-                .iter()
-                .any(|word| name.contains(word))
+        name.ends_with(".so") && ["cuda", "gdrcopy", "_gda"].iter().any(|word| name.contains(word))
     };
-    directories
-        .iter()
-        .find_map(|directory| files.list_kept(directory, &is_relevant).ok())
+    directories.iter().find_map(|directory| files.list_kept(directory, &is_relevant).ok())
 }
 
 #[cfg(test)]

@@ -92,12 +92,7 @@ impl<'n> Members<'n> {
                 leaves[nic.node * network.rails + nic.rail] = Some(leaf);
             }
         }
-        Self {
-            network,
-            entities,
-            leaves,
-            one_way,
-        }
+        Self { network, entities, leaves, one_way }
     }
 
     /// Of each part the numbers of the samples that it takes part in.

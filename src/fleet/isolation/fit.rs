@@ -43,10 +43,7 @@ pub fn explain(members: &Members<'_>, samples: &[Sample], least: f64) -> Vec<Exp
         scratch.clear();
         scratch.extend(numbers.iter().map(|at| fit.open(*at)));
         let effect = median(scratch).filter(|effect| *effect < -least)?;
-        let near = scratch
-            .iter()
-            .filter(|value| **value < effect / 2.0)
-            .count();
+        let near = scratch.iter().filter(|value| **value < effect / 2.0).count();
         if (near as f64) < PURITY * numbers.len() as f64 {
             return None;
         }
@@ -148,14 +145,10 @@ impl<'m> Fit<'m> {
         let mut found = Vec::new();
         let mut scratch = Vec::new();
         while found.len() < MAX_FAULTS {
-            let gains: Vec<Option<(f64, f64)>> = self
-                .members
-                .iter()
-                .map(|numbers| evidence(&self, numbers, &mut scratch))
-                .collect();
+            let gains: Vec<Option<(f64, f64)>> =
+                self.members.iter().map(|numbers| evidence(&self, numbers, &mut scratch)).collect();
             let by_gain = |(at, gain): (usize, &Option<(f64, f64)>)| {
-                gain.filter(|(gain, _)| *gain > threshold)
-                    .map(|(gain, effect)| (at, gain, effect))
+                gain.filter(|(gain, _)| *gain > threshold).map(|(gain, effect)| (at, gain, effect))
             };
             // Of equal ones the first, which is the smallest part.
             let best = gains.iter().enumerate().filter_map(by_gain);

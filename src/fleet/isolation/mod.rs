@@ -140,10 +140,8 @@ fn bandwidths(measurements: &[Measurement]) -> Vec<Sample> {
             from,
             to,
         };
-        let directions = [
-            one(0, measured.there, client, server),
-            one(1, measured.back, server, client),
-        ];
+        let directions =
+            [one(0, measured.there, client, server), one(1, measured.back, server, client)];
         directions
             .into_iter()
             .filter(|sample| measured.failed || sample.value.is_some())

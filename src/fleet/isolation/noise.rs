@@ -34,9 +34,7 @@ pub fn noise(values: &mut [f64]) -> f64 {
     if count < part {
         return UNKNOWN;
     }
-    let widths = values
-        .windows(part)
-        .map(|part| part[part.len() - 1] - part[0]);
+    let widths = values.windows(part).map(|part| part[part.len() - 1] - part[0]);
     let width = widths.min_by(f64::total_cmp).unwrap_or(0.0);
     let share = (part - 1) as f64 / count as f64;
     (width / (2.0 * quantile(share))).max(LEAST) * (1.0 + FEW / count as f64)
@@ -53,10 +51,7 @@ pub fn usual(values: &mut [f64], noise: f64) -> Option<f64> {
         let end = values.partition_point(|value| *value <= to);
         &values[first..end]
     };
-    let top = values
-        .iter()
-        .rev()
-        .find(|top| within(**top - width, **top).len() >= enough)?;
+    let top = values.iter().rev().find(|top| within(**top - width, **top).len() >= enough)?;
     // Climbs to the middle of the group.
     let mut middle = top - width / 2.0;
     for _ in 0..30 {

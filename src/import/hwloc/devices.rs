@@ -23,57 +23,44 @@ pub struct OsDevices<'a> {
 
 impl<'a> OsDevices<'a> {
     pub fn of(document: &'a Document, tree: &Tree<'_>) -> Self {
-        let all = document
-            .objects
-            .iter()
-            .filter_map(|object| match &object.kind {
-                ObjectKind::Os { name, number } => Some(Os {
-                    name,
-                    number: *number,
-                    // hwloc moves devices of omitted functions to the bridge above.
-                    function: object
-                        .above
-                        .filter(|at| is_function(document, *at))
-                        .and_then(|at| tree.function(at)),
-                    object,
-                }),
-                _ => None,
-            });
-        Self {
-            version: document.version,
-            all: all.collect(),
-        }
+        let all = document.objects.iter().filter_map(|object| match &object.kind {
+            ObjectKind::Os { name, number } => Some(Os {
+                name,
+                number: *number,
+                // hwloc moves devices of omitted functions to the bridge above.
+                function: object
+                    .above
+                    .filter(|at| is_function(document, *at))
+                    .and_then(|at| tree.function(at)),
+                object,
+            }),
+            _ => None,
+        });
+        Self { version: document.version, all: all.collect() }
     }
 
     pub fn rdma(&self, pci: &[PciDevice]) -> Fact<Vec<RdmaDevice>> {
-        let gpus = pci
-            .iter()
-            .filter(|d| d.ids.known().is_some_and(Ids::is_nvidia_gpu))
-            .count();
-        let devices = self
-            .all
-            .iter()
-            .filter(|os| self.is_rdma(os))
-            .map(|os| RdmaDevice {
-                name: os.name.to_owned(),
-                place: match os.function {
-                    Some(bdf) => Fact::Known(Some(bdf)),
-                    None => Fact::Unknown(Why::NotCovered),
-                },
-                parent: match os.function {
-                    Some(_) => Fact::Known(None),
-                    None => Fact::Unknown(Why::NotCovered),
-                },
-                ports: ports(&os.object.infos),
-                uverbs: Fact::Unknown(Why::NotCovered),
-                // Vital product data would decide, on machines that may have such functions.
-                management: match gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
-                    true => Fact::Known(false),
-                    false => Fact::Unknown(Why::NotCovered),
-                },
-                physical_function: Fact::Unknown(Why::NotCovered),
-                ..RdmaDevice::default()
-            });
+        let gpus = pci.iter().filter(|d| d.ids.known().is_some_and(Ids::is_nvidia_gpu)).count();
+        let devices = self.all.iter().filter(|os| self.is_rdma(os)).map(|os| RdmaDevice {
+            name: os.name.to_owned(),
+            place: match os.function {
+                Some(bdf) => Fact::Known(Some(bdf)),
+                None => Fact::Unknown(Why::NotCovered),
+            },
+            parent: match os.function {
+                Some(_) => Fact::Known(None),
+                None => Fact::Unknown(Why::NotCovered),
+            },
+            ports: ports(&os.object.infos),
+            uverbs: Fact::Unknown(Why::NotCovered),
+            // Vital product data would decide, on machines that may have such functions.
+            management: match gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
+                true => Fact::Known(false),
+                false => Fact::Unknown(Why::NotCovered),
+            },
+            physical_function: Fact::Unknown(Why::NotCovered),
+            ..RdmaDevice::default()
+        });
         let mut devices: Vec<RdmaDevice> = devices.collect();
         devices.order_by_key(|device| RdmaDevice::natural(&device.name));
         self.unless_omitted(devices)
@@ -81,10 +68,7 @@ impl<'a> OsDevices<'a> {
 
     /// NVMe controllers, from their namespaces.
     pub fn nvme(&self) -> Fact<Vec<(String, Bdf)>> {
-        let found = self
-            .all
-            .iter()
-            .filter_map(|os| Some((controller(os.name)?, os.function?)));
+        let found = self.all.iter().filter_map(|os| Some((controller(os.name)?, os.function?)));
         let mut found: Vec<(String, Bdf)> = found.collect();
         found.order_by_key(|(name, bdf)| (RdmaDevice::natural(name), *bdf));
         found.dedup();
@@ -95,26 +79,18 @@ impl<'a> OsDevices<'a> {
     pub fn gpus(&self, pci: &[PciDevice]) -> Fact<BTreeMap<Bdf, DriverGpu>> {
         let info = |os: &Os<'_>, name: &str| {
             let mut infos = os.object.infos.iter();
-            infos
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value.clone())
+            infos.find(|(key, _)| key == name).map(|(_, value)| value.clone())
         };
-        let named = self
-            .all
-            .iter()
-            .filter(|os| os.name.starts_with("nvml"))
-            .filter_map(|os| {
-                let gpu = DriverGpu {
-                    model: info(os, "GPUModel"),
-                    uuid: info(os, "NVIDIAUUID"),
-                    minor: None,
-                };
-                Some((os.function?, gpu))
-            });
+        let named = self.all.iter().filter(|os| os.name.starts_with("nvml")).filter_map(|os| {
+            let gpu = DriverGpu {
+                model: info(os, "GPUModel"),
+                uuid: info(os, "NVIDIAUUID"),
+                minor: None,
+            };
+            Some((os.function?, gpu))
+        });
         let named: BTreeMap<Bdf, DriverGpu> = named.collect();
-        let mut gpus = pci
-            .iter()
-            .filter(|d| d.ids.known().is_some_and(Ids::is_nvidia_gpu));
+        let mut gpus = pci.iter().filter(|d| d.ids.known().is_some_and(Ids::is_nvidia_gpu));
         match !named.is_empty() && gpus.all(|gpu| named.contains_key(&gpu.bdf)) {
             true => Fact::Known(named),
             // hwloc was built without NVML, or could not use it.
@@ -184,9 +160,7 @@ fn state_name(number: &str) -> Fact<String> {
 /// The controller of a namespace: `nvme0n1`, or `nvme0c2n1` for controller 2 of subsystem 0.
 fn controller(name: &str) -> Option<String> {
     let (left, namespace) = name.strip_prefix("nvme")?.split_once('n')?;
-    let number = left
-        .split_once('c')
-        .map_or(left, |(_, controller)| controller);
+    let number = left.split_once('c').map_or(left, |(_, controller)| controller);
     let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     (plain(namespace) && plain(number)).then(|| format!("nvme{number}"))
 }

@@ -23,19 +23,13 @@ impl Nodes {
     pub fn of(document: &Document) -> Result<Self, ImportError> {
         let mut listed = Vec::new();
         for object in &document.objects {
-            if let ObjectKind::Node {
-                number,
-                cpus,
-                subtype,
-            } = &object.kind
-            {
+            if let ObjectKind::Node { number, cpus, subtype } = &object.kind {
                 at_most(NODES, listed.len() + 1, "NUMA nodes")?;
                 listed.push((*number, cpus.as_ref(), is_memory(subtype)));
             }
         }
-        let bare = listed
-            .iter()
-            .filter(|(_, cpus, memory)| *memory || cpus.is_some_and(IdList::is_empty));
+        let bare =
+            listed.iter().filter(|(_, cpus, memory)| *memory || cpus.is_some_and(IdList::is_empty));
         Ok(Self {
             memory: IdList::new(bare.filter_map(|(number, ..)| *number)),
             all: nodes(&listed, document.all_nodes.as_ref())
@@ -66,10 +60,7 @@ impl Nodes {
 /// hwloc gives memory-only nodes the CPUs near them. These memory types never have CPUs of their own if
 /// another node is at the same place.
 fn is_memory(subtype: &str) -> bool {
-    matches!(
-        subtype,
-        "GPUMemory" | "HBM" | "MCDRAM" | "SPM" | "NVM" | "CXL-DRAM" | "CXL-NVM"
-    )
+    matches!(subtype, "GPUMemory" | "HBM" | "MCDRAM" | "SPM" | "NVM" | "CXL-DRAM" | "CXL-NVM")
 }
 
 type Listed<'a> = (Option<u32>, Option<&'a IdList>, bool);
@@ -96,7 +87,5 @@ fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
 
 /// Whether a node of another type has the same CPUs.
 fn shared(listed: &[Listed<'_>], cpus: Option<&IdList>) -> bool {
-    listed
-        .iter()
-        .any(|(_, other, memory)| !memory && *other == cpus)
+    listed.iter().any(|(_, other, memory)| !memory && *other == cpus)
 }

@@ -39,11 +39,7 @@ struct Buses {
 
 impl<'a> Tree<'a> {
     pub fn new(document: &'a Document) -> Self {
-        let nodes: Vec<Node> = document
-            .objects
-            .iter()
-            .map(|object| node(&object.kind))
-            .collect();
+        let nodes: Vec<Node> = document.objects.iter().map(|object| node(&object.kind)).collect();
         let mut leading = BTreeMap::new();
         let mut unread = BTreeMap::new();
         for (node, object) in nodes.iter().zip(&document.objects) {
@@ -58,13 +54,7 @@ impl<'a> Tree<'a> {
                 Node::Function(_) | Node::Other => {}
             }
         }
-        Self {
-            document,
-            overlapping: overlapping(&nodes),
-            nodes,
-            leading,
-            unread,
-        }
+        Self { document, overlapping: overlapping(&nodes), nodes, leading, unread }
     }
 
     /// The address of an object that is a function.
@@ -77,10 +67,7 @@ impl<'a> Tree<'a> {
 
     /// The place of the object of this function.
     pub fn place(&self, at: usize, bdf: Bdf) -> Place {
-        let mut root = RootBus {
-            domain: bdf.domain,
-            bus: bdf.bus,
-        };
+        let mut root = RootBus { domain: bdf.domain, bus: bdf.bus };
         let mut bridges = Vec::new();
         let mut rooted = false;
         for above in self.above(at) {
@@ -100,11 +87,7 @@ impl<'a> Tree<'a> {
             }
         }
         bridges.reverse();
-        Place {
-            root,
-            rooted,
-            bridges,
-        }
+        Place { root, rooted, bridges }
     }
 
     /// Whether the processors above an object are near it: hwloc merges trees with overlapping buses.
@@ -114,12 +97,7 @@ impl<'a> Tree<'a> {
     }
 
     fn above(&self, at: usize) -> impl Iterator<Item = &Node> {
-        let up = |at: &usize| {
-            self.document
-                .objects
-                .get(*at)
-                .and_then(|object| object.above)
-        };
+        let up = |at: &usize| self.document.objects.get(*at).and_then(|object| object.above);
         std::iter::successors(up(&at), up).filter_map(|at| self.nodes.get(at))
     }
 
@@ -130,27 +108,21 @@ impl<'a> Tree<'a> {
     }
 
     fn is_root(&self, bus: RootBus) -> bool {
-        let below_unread = self
-            .unread
-            .get(&bus.domain)
-            .is_some_and(|lowest| *lowest < bus.bus);
+        let below_unread = self.unread.get(&bus.domain).is_some_and(|lowest| *lowest < bus.bus);
         !below_unread && self.overlapping.get(&(bus.domain, bus.bus)) != Some(&true)
     }
 }
 
 fn node(kind: &ObjectKind) -> Node {
     match kind {
-        ObjectKind::Bridge {
-            kind,
-            buses,
-            address,
-            ..
-        } => match (kind.as_str(), self::buses(buses), address.parse()) {
-            ("0-1", Some(buses), _) => Node::Host(buses),
-            ("1-1", Some(buses), Ok(bdf)) => Node::Bridge(bdf, buses),
-            (_, _, Ok(bdf)) => Node::Function(bdf),
-            _ => Node::Other,
-        },
+        ObjectKind::Bridge { kind, buses, address, .. } => {
+            match (kind.as_str(), self::buses(buses), address.parse()) {
+                ("0-1", Some(buses), _) => Node::Host(buses),
+                ("1-1", Some(buses), Ok(bdf)) => Node::Bridge(bdf, buses),
+                (_, _, Ok(bdf)) => Node::Function(bdf),
+                _ => Node::Other,
+            }
+        }
         ObjectKind::Pci { address, .. } => address.parse().map_or(Node::Other, Node::Function),
         ObjectKind::Node { .. } | ObjectKind::Os { .. } => Node::Other,
     }
@@ -192,10 +164,7 @@ fn overlapping(nodes: &[Node]) -> BTreeMap<(u32, u8), bool> {
                 found.entry((wide.domain, wide.first)).or_insert(false);
                 found.insert((buses.domain, buses.first), true);
                 if buses.last > wide.last {
-                    widest = Some(Buses {
-                        last: buses.last,
-                        ..wide
-                    });
+                    widest = Some(Buses { last: buses.last, ..wide });
                 }
             }
             _ => widest = Some(buses),

@@ -45,9 +45,7 @@ impl Document {
     /// The machine's first info of this name.
     pub fn info(&self, name: &str) -> Option<String> {
         let mut infos = self.infos.iter();
-        infos
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
+        infos.find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 }
 
@@ -64,25 +62,10 @@ pub struct Object {
 /// An object's type and attributes.
 #[derive(Debug)]
 pub enum ObjectKind {
-    Node {
-        number: Option<u32>,
-        cpus: Option<IdList>,
-        subtype: String,
-    },
-    Bridge {
-        kind: String,
-        buses: String,
-        address: String,
-        pci: String,
-    },
-    Pci {
-        address: String,
-        pci: String,
-    },
-    Os {
-        name: String,
-        number: Option<u64>,
-    },
+    Node { number: Option<u32>, cpus: Option<IdList>, subtype: String },
+    Bridge { kind: String, buses: String, address: String, pci: String },
+    Pci { address: String, pci: String },
+    Os { name: String, number: Option<u64> },
 }
 
 /// CPUs and NUMA nodes of a part of the processors.
@@ -128,9 +111,9 @@ pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
     loop {
         let at = reader.buffer_position();
         match reader.read_event() {
-            Ok(Event::Start(start)) => building
-                .start(&start)
-                .map_err(|what| malformed(at, &what))?,
+            Ok(Event::Start(start)) => {
+                building.start(&start).map_err(|what| malformed(at, &what))?
+            }
             Ok(Event::End(_)) => building.end(),
             Ok(Event::DocType(kind)) if kind.contains('[') => {
                 return Err(malformed(at, "its document type defines entities"));
@@ -280,10 +263,9 @@ impl Building {
 
     fn info(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         let (infos, is_wanted): (_, fn(&str) -> bool) = match self.open.last() {
-            Some(Open::Object(at)) => (
-                self.objects.get_mut(*at).map(|object| &mut object.infos),
-                is_of_device,
-            ),
+            Some(Open::Object(at)) => {
+                (self.objects.get_mut(*at).map(|object| &mut object.infos), is_of_device)
+            }
             Some(Open::Part(Part { named: true, .. }) | Open::Other) => {
                 (Some(&mut self.infos), is_of_machine)
             }
@@ -302,12 +284,7 @@ impl Building {
 }
 
 fn part(start: &BytesStart<'_>, whole: bool, named: bool) -> Part {
-    Part {
-        whole,
-        named,
-        tag: start.to_owned(),
-        read: None,
-    }
+    Part { whole, named, tag: start.to_owned(), read: None }
 }
 
 /// The attribute `type`, which hwloc writes first.
@@ -344,13 +321,9 @@ fn version(given: &Attributes) -> Result<Version, String> {
         Some("3") => Ok(Version::Bits),
         other => {
             let version = other.and_then(|number| number.parse::<u32>().ok());
-            let version = version.map_or_else(
-                || "another version".to_owned(),
-                |number| format!("version {number}"),
-            );
-            Err(format!(
-                "unsupported format with {version}: gdr reads hwloc 1, 2 and 3"
-            ))
+            let version = version
+                .map_or_else(|| "another version".to_owned(), |number| format!("version {number}"));
+            Err(format!("unsupported format with {version}: gdr reads hwloc 1, 2 and 3"))
         }
     }
 }
@@ -358,9 +331,7 @@ fn version(given: &Attributes) -> Result<Version, String> {
 /// Infos that facts need: `Port1State`, NVML's names.
 fn is_of_device(name: &str) -> bool {
     matches!(name, "GPUVendor" | "GPUModel" | "NVIDIAUUID")
-        || name
-            .strip_prefix("Port")
-            .is_some_and(|rest| rest.ends_with("State"))
+        || name.strip_prefix("Port").is_some_and(|rest| rest.ends_with("State"))
 }
 
 fn is_of_machine(name: &str) -> bool {
@@ -400,9 +371,6 @@ impl Attributes {
 
     /// The value, or an empty text.
     fn get(&self, name: &str) -> &str {
-        self.0
-            .iter()
-            .find(|(other, _)| other == name)
-            .map_or("", |(_, value)| value)
+        self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 }

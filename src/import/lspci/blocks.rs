@@ -139,9 +139,7 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
 
 /// Whether a line is from lspci's standard error, mixed into its output.
 fn is_complaint(text: &str) -> bool {
-    ["pcilib: ", "lspci: ", "WARNING: Cannot show"]
-        .iter()
-        .any(|begin| text.starts_with(begin))
+    ["pcilib: ", "lspci: ", "WARNING: Cannot show"].iter().any(|begin| text.starts_with(begin))
 }
 
 struct Row {
@@ -158,10 +156,7 @@ fn row(text: &str) -> Option<(usize, Row)> {
         fits.then(|| usize::from_str_radix(text, 16).ok()).flatten()
     };
     let offset = hex(offset, 2..=3)?;
-    let mut row = Row {
-        bytes: [0; 16],
-        len: 0,
-    };
+    let mut row = Row { bytes: [0; 16], len: 0 };
     for byte in rest.split(' ') {
         *row.bytes.get_mut(row.len)? = u8::try_from(hex(byte, 2..=2)?).ok()?;
         row.len += 1;
@@ -177,18 +172,8 @@ mod tests {
     fn found(text: &str) -> Vec<(String, Vec<String>, usize, bool)> {
         let mut found = Vec::new();
         blocks(text.as_bytes(), |block| {
-            let lines = block
-                .lines
-                .iter()
-                .map(|line| line.text.to_string())
-                .collect();
-            let first = block
-                .first
-                .text
-                .split(' ')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let lines = block.lines.iter().map(|line| line.text.to_string()).collect();
+            let first = block.first.text.split(' ').next().unwrap_or_default().to_owned();
             found.push((first, lines, block.bytes.len(), block.whole));
         });
         found
@@ -222,24 +207,11 @@ mod tests {
 
     #[test]
     fn reads_quoted_indented_and_flat_text() {
-        let lines = [
-            "01:00.0 Bridge: A B",
-            "\tControl: x",
-            "\t\tdeeper+",
-            "",
-            "$ exit",
-        ];
+        let lines = ["01:00.0 Bridge: A B", "\tControl: x", "\t\tdeeper+", "", "$ exit"];
         let body = ["Control: x", "deeper+"];
         for before in ["", "> ", ">", "> > ", "    ", "\t"] {
-            let text: String = lines
-                .iter()
-                .map(|line| format!("{before}{line}\r\n"))
-                .collect();
-            assert_eq!(
-                found(&text),
-                [block("01:00.0", &body, 0, true)],
-                "{before:?}"
-            );
+            let text: String = lines.iter().map(|line| format!("{before}{line}\r\n")).collect();
+            assert_eq!(found(&text), [block("01:00.0", &body, 0, true)], "{before:?}");
         }
         let text = lines.map(str::trim).join("\n");
         assert_eq!(found(&text), [block("01:00.0", &body, 0, true)], "flat");
@@ -251,12 +223,7 @@ mod tests {
             format!("01:00.0 Bridge: A B\n\tControl: x\n{line}\tKernel driver in use: y\n")
         };
         assert!(found(&lines(""))[0].3);
-        for line in [
-            "\t[...]\n",
-            "\t...\n",
-            "\t(output truncated)\n",
-            "00: 01 02\n",
-        ] {
+        for line in ["\t[...]\n", "\t...\n", "\t(output truncated)\n", "00: 01 02\n"] {
             assert!(!found(&lines(line))[0].3, "{line}");
         }
         let many = |count| "\tFoo: 1\n".repeat(count);
@@ -268,12 +235,7 @@ mod tests {
     fn reads_contiguous_bytes() {
         let row =
             |at: usize| format!("{at:02x}: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n");
-        let text = format!(
-            "01:00.0 Bridge: A B\n{}{}{}20: 00 11\n\n",
-            row(0),
-            row(16),
-            row(48)
-        );
+        let text = format!("01:00.0 Bridge: A B\n{}{}{}20: 00 11\n\n", row(0), row(16), row(48));
         assert_eq!(found(&text), [block("01:00.0", &[], 34, true)]);
         let mut failure = Vec::new();
         blocks(text.as_bytes(), |block| failure.extend(block.failure));

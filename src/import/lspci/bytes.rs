@@ -6,19 +6,14 @@ use crate::pci::{self, Depth};
 
 /// Decodes them, `None` without a whole header; a cut text may end with part of a line.
 pub(super) fn decode(raw: &[u8]) -> Option<Config> {
-    let whole = [4096, 256, 64]
-        .into_iter()
-        .find(|whole| raw.len() >= *whole)?;
+    let whole = [4096, 256, 64].into_iter().find(|whole| raw.len() >= *whole)?;
     let space = raw.get(..whole)?;
     let mut config = pci::decode(&space, Depth::Full);
     if whole == 64 {
         config = not_asked(config);
     }
     // For host bridges the kernel always looks for extended space, but `-xxx` does not print it.
-    let host_bridge = config
-        .header
-        .known()
-        .is_none_or(|header| header.class.is_host_bridge());
+    let host_bridge = config.header.known().is_none_or(|header| header.class.is_host_bridge());
     if whole == 256 && host_bridge && config.express.is_absent() {
         config = Config {
             acs: Fact::default(),

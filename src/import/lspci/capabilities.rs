@@ -60,10 +60,7 @@ pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
     };
     let mut rest = lines;
     while let Some((first, below)) = rest.split_first() {
-        let count = below
-            .iter()
-            .take_while(|line| title(line).is_none())
-            .count();
+        let count = below.iter().take_while(|line| title(line).is_none()).count();
         let (below, next) = below.split_at(count);
         if let Some(title) = title(first) {
             listed.add(title, below);
@@ -214,23 +211,12 @@ fn numbered(title: &str) -> Option<Option<u16>> {
         return Some(digits(rest, 16));
     }
     if let Some(rest) = title.strip_prefix("Extended Capability ID") {
-        return Some(
-            rest.trim_start()
-                .strip_prefix("0x")
-                .and_then(|rest| digits(rest, 16)),
-        );
+        return Some(rest.trim_start().strip_prefix("0x").and_then(|rest| digits(rest, 16)));
     }
     if let Some(rest) = title.strip_prefix("Unknown") {
-        return Some(
-            rest.trim_start()
-                .strip_prefix('(')
-                .and_then(|rest| digits(rest, 10)),
-        );
+        return Some(rest.trim_start().strip_prefix('(').and_then(|rest| digits(rest, 10)));
     }
-    ["<unreadable>", "<?>", "??"]
-        .iter()
-        .any(|begin| title.starts_with(begin))
-        .then_some(None)
+    ["<unreadable>", "<?>", "??"].iter().any(|begin| title.starts_with(begin)).then_some(None)
 }
 
 #[cfg(test)]

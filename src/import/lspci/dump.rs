@@ -54,9 +54,7 @@ pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Func
         }
         let mut config = function.config;
         if function.maybe_beyond
-            && reached
-                .get(&bdf.domain)
-                .is_some_and(|highest| bdf.bus <= *highest)
+            && reached.get(&bdf.domain).is_some_and(|highest| bdf.bus <= *highest)
         {
             config = bytes::over(config, none_beyond());
         }
@@ -107,10 +105,7 @@ fn link(config: &Config) -> Fact<Option<LinkState>> {
     config.express.as_ref().map(|express| {
         let link = express.as_ref().and_then(|express| express.link.as_ref());
         link.filter(|link| link.current.is_up())
-            .map(|link| LinkState {
-                current: link.current,
-                max: link.max,
-            })
+            .map(|link| LinkState { current: link.current, max: link.max })
     })
 }
 
@@ -121,21 +116,14 @@ pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize
     few.iter().find_map(|(bdf, a)| {
         let b = many.get(bdf)?;
         let differ = |a: Option<u32>, b: Option<u32>| a.zip(b).is_some_and(|(a, b)| a != b);
-        let disagree = differ(
-            a.numbers.vendor.map(u32::from),
-            b.numbers.vendor.map(u32::from),
-        ) || differ(
-            a.numbers.device.map(u32::from),
-            b.numbers.device.map(u32::from),
-        ) || differ(
-            a.numbers.class.map(|class| class >> 8),
-            b.numbers.class.map(|class| class >> 8),
-        ) || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
-        let lines = if is_fewer {
-            (a.line, b.line)
-        } else {
-            (b.line, a.line)
-        };
+        let disagree = differ(a.numbers.vendor.map(u32::from), b.numbers.vendor.map(u32::from))
+            || differ(a.numbers.device.map(u32::from), b.numbers.device.map(u32::from))
+            || differ(
+                a.numbers.class.map(|class| class >> 8),
+                b.numbers.class.map(|class| class >> 8),
+            )
+            || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
+        let lines = if is_fewer { (a.line, b.line) } else { (b.line, a.line) };
         disagree.then_some(lines)
     })
 }
@@ -173,10 +161,7 @@ fn forget_differences(one: &mut MergedFunction, other: &mut MergedFunction) -> V
         differ
     };
     let acs = |acs: &Acs| (acs.capable, acs.control);
-    if note(
-        "access control",
-        differ(&one.config.acs, &other.config.acs, acs),
-    ) {
+    if note("access control", differ(&one.config.acs, &other.config.acs, acs)) {
         (one.config.acs, other.config.acs) = Default::default();
     }
     if note(
@@ -187,17 +172,9 @@ fn forget_differences(one: &mut MergedFunction, other: &mut MergedFunction) -> V
     }
     let express = |express: &Express| {
         let link = express.link.as_ref().map(|link| (link.current, link.max));
-        (
-            express.max_payload,
-            express.max_read_request,
-            express.relaxed_ordering,
-            link,
-        )
+        (express.max_payload, express.max_read_request, express.relaxed_ordering, link)
     };
-    if note(
-        "link and limits",
-        differ(&one.config.express, &other.config.express, express),
-    ) {
+    if note("link and limits", differ(&one.config.express, &other.config.express, express)) {
         (one.config.express, other.config.express) = Default::default();
         (one.attributes.link, other.attributes.link) = Default::default();
     }
@@ -205,16 +182,10 @@ fn forget_differences(one: &mut MergedFunction, other: &mut MergedFunction) -> V
     if note("driver", differ(&a.driver, &b.driver, String::clone)) {
         (a.driver, b.driver) = Default::default();
     }
-    if note(
-        "IOMMU group",
-        differ(&a.iommu_group, &b.iommu_group, |group: &u32| *group),
-    ) {
+    if note("IOMMU group", differ(&a.iommu_group, &b.iommu_group, |group: &u32| *group)) {
         (a.iommu_group, b.iommu_group) = Default::default();
     }
-    if note(
-        "NUMA node",
-        differ(&one.numa, &other.numa, |node: &u32| *node),
-    ) {
+    if note("NUMA node", differ(&one.numa, &other.numa, |node: &u32| *node)) {
         (one.numa, other.numa) = Default::default();
     }
     found

@@ -16,24 +16,15 @@ pub(super) fn port(title: &str) -> Option<PortType> {
         ("PCI/PCI-X to PCI-Express Bridge", PortType::PciToPcie),
         // Before 3.2.
         ("PCI/PCI-X Bridge", PortType::PcieToPci),
-        (
-            "Root Complex Integrated Endpoint",
-            PortType::RootComplexEndpoint,
-        ),
-        (
-            "Root Complex Event Collector",
-            PortType::RootComplexEventCollector,
-        ),
+        ("Root Complex Integrated Endpoint", PortType::RootComplexEndpoint),
+        ("Root Complex Event Collector", PortType::RootComplexEventCollector),
     ];
     let kind = kind(title)?;
     if let Some(code) = kind.strip_prefix("Unknown type ") {
         let digits = code.split(',').next()?;
         return digits.parse().ok().map(PortType::Other);
     }
-    KINDS
-        .iter()
-        .find(|(name, _)| kind.starts_with(name))
-        .map(|(_, port)| *port)
+    KINDS.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, port)| *port)
 }
 
 /// The title without `Express (v2)`.
@@ -48,12 +39,7 @@ fn kind(title: &str) -> Option<&str> {
 /// The capability, if printed completely.
 pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Express> {
     let port = port(title)?;
-    let version = title
-        .strip_prefix("Express (v")?
-        .split_once(')')?
-        .0
-        .parse()
-        .ok()?;
+    let version = title.strip_prefix("Express (v")?.split_once(')')?.0.parse().ok()?;
     let capabilities = register(lines, "DevCap")?;
     let control = register(lines, "DevCtl")?;
     Some(Express {
@@ -95,17 +81,12 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
         },
         training: status.flag("Train")?,
         // `Disabled` until 3.9.
-        disabled: control
-            .flag("LnkDisable")
-            .or_else(|| control.flag("Disabled"))?,
+        disabled: control.flag("LnkDisable").or_else(|| control.flag("Disabled"))?,
     })
 }
 
 fn link(register: &Register<'_>) -> Option<Link> {
-    Some(Link {
-        speed: speed(register.after("Speed ")?)?,
-        width: register.number("Width x")?,
-    })
+    Some(Link { speed: speed(register.after("Speed ")?)?, width: register.number("Width x")? })
 }
 
 /// Parses `16GT/s`; 0 for `unknown`, lspci's word for values that it does not know.
@@ -120,10 +101,9 @@ fn speed(text: &str) -> Option<LinkSpeed> {
         ("128GT/s", 7),
         ("unknown", 0),
     ];
-    let found = SPEEDS.iter().find(|(name, _)| {
-        text.to_ascii_lowercase()
-            .starts_with(&name.to_ascii_lowercase())
-    });
+    let found = SPEEDS
+        .iter()
+        .find(|(name, _)| text.to_ascii_lowercase().starts_with(&name.to_ascii_lowercase()));
     found.map(|(_, code)| LinkSpeed(*code))
 }
 
@@ -131,10 +111,7 @@ fn speed(text: &str) -> Option<LinkSpeed> {
 fn aspm(text: &str) -> Aspm {
     let states = text.split([',', ';']).next().unwrap_or_default();
     let has = |state: &str| states.split(' ').any(|word| word == state);
-    Aspm {
-        l0s: has("L0s"),
-        l1: has("L1"),
-    }
+    Aspm { l0s: has("L0s"), l1: has("L1") }
 }
 
 #[cfg(test)]
@@ -182,23 +159,11 @@ mod tests {
     fn reads_old_format() {
         let found = read("Express (v2) Root Port (Slot+), MSI 00", OLD).expect("complete");
         let link = LinkPair {
-            max: Link {
-                speed: LinkSpeed(3),
-                width: 16,
-            },
-            current: Link {
-                speed: LinkSpeed(2),
-                width: 8,
-            },
+            max: Link { speed: LinkSpeed(3), width: 16 },
+            current: Link { speed: LinkSpeed(2), width: 8 },
             target: Some(LinkSpeed(3)),
-            aspm_supported: Aspm {
-                l0s: true,
-                l1: true,
-            },
-            aspm_enabled: Aspm {
-                l0s: false,
-                l1: true,
-            },
+            aspm_supported: Aspm { l0s: true, l1: true },
+            aspm_enabled: Aspm { l0s: false, l1: true },
             port_number: 3,
             data_link_layer_active: Some(true),
             training: true,
@@ -239,14 +204,7 @@ mod tests {
 
     #[test]
     fn incomplete_capability_is_none() {
-        for gone in [
-            "DevCap",
-            "DevCtl",
-            "LnkCap",
-            "LnkSta",
-            "MaxReadReq",
-            "TrErr",
-        ] {
+        for gone in ["DevCap", "DevCtl", "LnkCap", "LnkSta", "MaxReadReq", "TrErr"] {
             let text: String = NEW
                 .lines()
                 .filter(|line| !line.contains(gone))
@@ -261,18 +219,9 @@ mod tests {
     #[test]
     fn title_gives_port_type() {
         for (title, expected) in [
-            (
-                "Express (v2) Legacy Endpoint, MSI 00",
-                Some(PortType::LegacyEndpoint),
-            ),
-            (
-                "Express Upstream Port, IntMsgNum 0",
-                Some(PortType::UpstreamPort),
-            ),
-            (
-                "Express (v1) PCI-Express to PCI/PCI-X Bridge, MSI 00",
-                Some(PortType::PcieToPci),
-            ),
+            ("Express (v2) Legacy Endpoint, MSI 00", Some(PortType::LegacyEndpoint)),
+            ("Express Upstream Port, IntMsgNum 0", Some(PortType::UpstreamPort)),
+            ("Express (v1) PCI-Express to PCI/PCI-X Bridge, MSI 00", Some(PortType::PcieToPci)),
             (
                 "Express (v1) PCI/PCI-X to PCI-Express Bridge (Slot-), MSI 00",
                 Some(PortType::PciToPcie),
@@ -285,10 +234,7 @@ mod tests {
                 "Express (v2) Root Complex Event Collector, MSI 00",
                 Some(PortType::RootComplexEventCollector),
             ),
-            (
-                "Express (v2) Unknown type 12, MSI 00",
-                Some(PortType::Other(12)),
-            ),
+            ("Express (v2) Unknown type 12, MSI 00", Some(PortType::Other(12))),
             ("MSI: Enable+ Count=1/1", None),
         ] {
             assert_eq!(port(title), expected, "{title}");

@@ -93,35 +93,20 @@ fn uncorrectable(register: &Register<'_>) -> Option<UncorrectableErrors> {
         ("PCRC_CHECK", 30),
         ("TLPXlatBlocked", 31),
     ];
-    Some(UncorrectableErrors(
-        register.bits(&ALWAYS)? | set(register, &LATELY),
-    ))
+    Some(UncorrectableErrors(register.bits(&ALWAYS)? | set(register, &LATELY)))
 }
 
 fn correctable(register: &Register<'_>) -> Option<CorrectableErrors> {
-    const ALWAYS: [(&str, u32); 5] = [
-        ("RxErr", 0),
-        ("BadTLP", 6),
-        ("BadDLLP", 7),
-        ("Rollover", 8),
-        ("Timeout", 12),
-    ];
+    const ALWAYS: [(&str, u32); 5] =
+        [("RxErr", 0), ("BadTLP", 6), ("BadDLLP", 7), ("Rollover", 8), ("Timeout", 12)];
     // `NonFatalErr` until 3.6.
-    const SOME: [(&str, u32); 4] = [
-        ("AdvNonFatalErr", 13),
-        ("NonFatalErr", 13),
-        ("CorrIntErr", 14),
-        ("HeaderOF", 15),
-    ];
-    Some(CorrectableErrors(
-        register.bits(&ALWAYS)? | set(register, &SOME),
-    ))
+    const SOME: [(&str, u32); 4] =
+        [("AdvNonFatalErr", 13), ("NonFatalErr", 13), ("CorrIntErr", 14), ("HeaderOF", 15)];
+    Some(CorrectableErrors(register.bits(&ALWAYS)? | set(register, &SOME)))
 }
 
 fn set(register: &Register<'_>, names: &[(&str, u32)]) -> u32 {
-    let bits = names
-        .iter()
-        .filter(|(name, _)| register.flag(name) == Some(true));
+    let bits = names.iter().filter(|(name, _)| register.flag(name) == Some(true));
     bits.fold(0, |bits, (_, bit)| bits | 1 << bit)
 }
 
@@ -142,11 +127,8 @@ pub(super) fn sriov(offset: u16, lines: &[Line<'_>]) -> Option<SrIov> {
     let control = register(lines, "IOVCtl")?;
     // Register names below have several words, so they all belong to the status register.
     let rest = register(lines, "IOVSta")?;
-    let bars: Option<Vec<Bar>> = lines
-        .iter()
-        .filter_map(|line| line.text.strip_prefix("Region "))
-        .map(vf_bar)
-        .collect();
+    let bars: Option<Vec<Bar>> =
+        lines.iter().filter_map(|line| line.text.strip_prefix("Region ")).map(vf_bar).collect();
     Some(SrIov {
         offset,
         enabled: control.flag("Enable")?,
@@ -175,10 +157,8 @@ fn vf_bar(text: &str) -> Option<Bar> {
 }
 
 pub(super) fn resizable_bar(lines: &[Line<'_>]) -> Option<Vec<ResizableBar>> {
-    let bars: Vec<ResizableBar> = lines
-        .iter()
-        .map(|line| one_bar(&line.text))
-        .collect::<Option<_>>()?;
+    let bars: Vec<ResizableBar> =
+        lines.iter().map(|line| one_bar(&line.text)).collect::<Option<_>>()?;
     (!bars.is_empty()).then_some(bars)
 }
 
@@ -188,19 +168,15 @@ fn one_bar(text: &str) -> Option<ResizableBar> {
     let (current, supported) = rest.split_once(", supported: ").unwrap_or((rest, ""));
     Some(ResizableBar {
         bar: bar.parse().ok()?,
-        supported: supported
-            .split_ascii_whitespace()
-            .map(size)
-            .collect::<Option<_>>()?,
+        supported: supported.split_ascii_whitespace().map(size).collect::<Option<_>>()?,
         current: size(current)?,
     })
 }
 
 fn size(text: &str) -> Option<u64> {
     const UNITS: [(&str, u32); 5] = [("MB", 20), ("GB", 30), ("TB", 40), ("PB", 50), ("EB", 60)];
-    let (number, shift) = UNITS
-        .iter()
-        .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
+    let (number, shift) =
+        UNITS.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
     let number: u64 = number.parse().ok()?;
     number.checked_mul(1 << shift)
 }
@@ -228,11 +204,7 @@ mod tests {
         assert_eq!(found.egress_vector, Fact::Known(Vec::new()));
         let capable = TEXT.replacen("EgressCtrl-", "EgressCtrl+", 1);
         let found = with(&capable, |lines| acs(0x148, lines)).expect("complete");
-        assert_eq!(
-            found.egress_vector,
-            Fact::Unknown(Why::NotCovered),
-            "the vector is unknown"
-        );
+        assert_eq!(found.egress_vector, Fact::Unknown(Why::NotCovered), "the vector is unknown");
         for cut in [TEXT.len() - 5, TEXT.len() - 20, 60, 0] {
             assert_eq!(with(&TEXT[..cut], |lines| acs(0x148, lines)), None, "{cut}");
         }
@@ -250,9 +222,7 @@ mod tests {
         };
         assert_eq!(with(text, |lines| ats(0x200, lines)), Some(expected));
         assert_eq!(
-            with("\t\tATSCap:\tInvalidate Queue Depth: 00", |lines| ats(
-                0x200, lines
-            )),
+            with("\t\tATSCap:\tInvalidate Queue Depth: 00", |lines| ats(0x200, lines)),
             None
         );
     }
@@ -260,10 +230,8 @@ mod tests {
     #[test]
     fn reads_errors_of_old_and_new_versions() {
         let old = "UESta:\tDLP- SDES- TLP- FCP- CmpltTO+ CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq+ ACSViol-\n";
-        let all: String = ["UESta", "UEMsk", "UESvrt"]
-            .iter()
-            .map(|name| old.replace("UESta", name))
-            .collect();
+        let all: String =
+            ["UESta", "UEMsk", "UESvrt"].iter().map(|name| old.replace("UESta", name)).collect();
         let all = all
             + "CESta:\tRxErr+ BadTLP- BadDLLP- Rollover- Timeout- NonFatalErr+\n\
             CEMsk:\tRxErr- BadTLP- BadDLLP- Rollover- Timeout- NonFatalErr-";
@@ -279,23 +247,14 @@ mod tests {
             1,
         );
         let found = with(&new, |lines| aer(0x100, lines)).expect("complete");
-        assert_eq!(
-            found.uncorrectable,
-            UncorrectableErrors(1 << 14 | 1 << 20 | 1 << 22 | 1 << 31)
-        );
-        assert_eq!(
-            with(&all.replace("CEMsk", "x"), |lines| aer(0x100, lines)),
-            None
-        );
+        assert_eq!(found.uncorrectable, UncorrectableErrors(1 << 14 | 1 << 20 | 1 << 22 | 1 << 31));
+        assert_eq!(with(&all.replace("CEMsk", "x"), |lines| aer(0x100, lines)), None);
     }
 
     #[test]
     fn reads_serial_numbers() {
         let title = "Device Serial Number b8-ce-f6-03-00-12-34-56";
-        assert_eq!(
-            serial_number(title),
-            Some(SerialNumber(0xb8ce_f603_0012_3456))
-        );
+        assert_eq!(serial_number(title), Some(SerialNumber(0xb8ce_f603_0012_3456)));
         for title in [
             "Device Serial Number b8-ce-f6-03-00-12-34",
             "Device Serial Number +8-ce-f6-03-00-12-34-56",
@@ -319,11 +278,7 @@ mod tests {
 \t\tVF Migration: offset: 00000000, BIR: 0";
         let bar = |index, address, wide| Bar {
             index,
-            kind: BarKind::Memory {
-                address,
-                bits64: wide,
-                prefetchable: wide,
-            },
+            kind: BarKind::Memory { address, bits64: wide, prefetchable: wide },
         };
         let expected = SrIov {
             offset: 0x180,
@@ -338,9 +293,7 @@ mod tests {
         };
         assert_eq!(with(text, |lines| sriov(0x180, lines)), Some(expected));
         assert_eq!(
-            with(&text.replace("stride: 1, Device ID: 101e", ""), |lines| {
-                sriov(0x180, lines)
-            }),
+            with(&text.replace("stride: 1, Device ID: 101e", ""), |lines| { sriov(0x180, lines) }),
             None
         );
     }
@@ -353,21 +306,14 @@ mod tests {
             current,
             supported: supported.to_vec(),
         };
-        let expected = vec![
-            bar(0, 16 << 20, &[]),
-            bar(2, 128 << 30, &[64 << 20, 1 << 30, 8 << 60]),
-        ];
+        let expected =
+            vec![bar(0, 16 << 20, &[]), bar(2, 128 << 30, &[64 << 20, 1 << 30, 8 << 60])];
         assert_eq!(with(text, resizable_bar), Some(expected));
-        for text in [
-            "",
-            "BAR 0: current size: <unknown>",
-            "BAR 0: current size: 99EB",
-            "<unreadable>",
-        ] {
+        for text in
+            ["", "BAR 0: current size: <unknown>", "BAR 0: current size: 99EB", "<unreadable>"]
+        {
             assert_eq!(
-                with(text, |lines| resizable_bar(
-                    &lines[..usize::from(!text.is_empty())]
-                )),
+                with(text, |lines| resizable_bar(&lines[..usize::from(!text.is_empty())])),
                 None,
                 "{text}"
             );

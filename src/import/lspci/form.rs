@@ -1,9 +1,8 @@
 //! Whether a line below a function is lspci's, or a person's mark for omitted lines.
 
 /// Marks for omitted lines, in lower case.
-const LEFT_OUT: [&str; 8] = [
-    "...", "\u{2026}", "snip", "truncat", "omitted", "left out", "cut here", "skipped",
-];
+const LEFT_OUT: [&str; 8] =
+    ["...", "\u{2026}", "snip", "truncat", "omitted", "left out", "cut here", "skipped"];
 
 /// Lines of lspci that consist of words only.
 const WORDS: [&str; 8] = [

@@ -50,26 +50,16 @@ enum Verbosity {
 impl Function {
     /// Reads a function.
     pub fn read(head: &Head<'_>, block: &Block<'_>, numbers: &PciNumbers<'_>) -> Self {
-        let at = block
-            .lines
-            .iter()
-            .position(|line| capabilities::title(line).is_some());
+        let at = block.lines.iter().position(|line| capabilities::title(line).is_some());
         let (upper, lower) = block.lines.split_at(at.unwrap_or(block.lines.len()));
         let find = |name: &str| upper.iter().find_map(|line| line.text.strip_prefix(name));
-        let lower_kernel = |name: &str| {
-            block
-                .lines
-                .iter()
-                .find_map(|line| line.text.strip_prefix(name))
-        };
+        let lower_kernel =
+            |name: &str| block.lines.iter().find_map(|line| line.text.strip_prefix(name));
         let driver = lower_kernel("Kernel driver in use: ").map(str::to_owned);
         let verbosity = verbosity(upper);
         // The end may be cut too: only lspci's last line proves that it is complete.
         let has_end = !block.bytes.is_empty()
-            || block
-                .lines
-                .last()
-                .is_some_and(|line| line.text.starts_with("Kernel "));
+            || block.lines.last().is_some_and(|line| line.text.starts_with("Kernel "));
         let whole = verbosity != Verbosity::None && block.whole;
         let complete = whole && has_end;
         let behind = |names: &[&str]| {
@@ -80,14 +70,10 @@ impl Function {
         let has_windows = behind(&["Expansion ROM ", "Bus: "]);
         let flags = find("Flags: ").unwrap_or_default();
         let flag = |name: &str| {
-            flags
-                .split(", ")
-                .find_map(|flag| flag.strip_prefix(name)?.trim().parse().ok())
+            flags.split(", ").find_map(|flag| flag.strip_prefix(name)?.trim().parse().ok())
         };
         let line_or_flag = |line: &str, name: &str| {
-            find(line)
-                .and_then(|text| text.trim().parse().ok())
-                .or_else(|| flag(name))
+            find(line).and_then(|text| text.trim().parse().ok()).or_else(|| flag(name))
         };
         let mut function = Self {
             line: block.first.number,
@@ -123,20 +109,15 @@ impl Function {
         upper: &[Line<'_>],
         whole: bool,
     ) {
-        let unknown_header = upper
-            .iter()
-            .any(|line| line.text.starts_with("!!! Unknown header type"));
+        let unknown_header =
+            upper.iter().any(|line| line.text.starts_with("!!! Unknown header type"));
         // This bit is valid whatever is missing after it.
-        let says_none = upper
-            .iter()
-            .any(|line| line.text.starts_with("Status: Cap-"));
+        let says_none = upper.iter().any(|line| line.text.starts_with("Status: Cap-"));
         let has_none = verbosity == Verbosity::Flags && listed.legacy == 0;
         let absent = match () {
             () if unknown_header => Err(Why::Broken),
             () if listed.denied
-                || upper
-                    .iter()
-                    .any(|line| line.text.starts_with("<access denied")) =>
+                || upper.iter().any(|line| line.text.starts_with("<access denied")) =>
             {
                 Err(Why::Denied)
             }
@@ -147,10 +128,7 @@ impl Function {
             () if whole && listed.legacy > 0 && listed.beyond > 0 => Ok(()),
             () => Err(Why::NotCovered),
         };
-        let host_bridge = self
-            .numbers
-            .class
-            .is_none_or(|class| Class(class).is_host_bridge());
+        let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
         let absent_beyond = match () {
             () if listed.denied || unknown_header || !(self.complete || says_none) => {
                 absent.and(Err(Why::NotCovered))
@@ -186,16 +164,8 @@ impl Function {
                     device: Some(header.device),
                 };
             }
-            if let HeaderKind::Bridge {
-                secondary,
-                subordinate,
-                ..
-            }
-            | HeaderKind::CardBus {
-                secondary,
-                subordinate,
-                ..
-            } = header.kind
+            if let HeaderKind::Bridge { secondary, subordinate, .. }
+            | HeaderKind::CardBus { secondary, subordinate, .. } = header.kind
             {
                 self.secondary = Some(secondary);
                 self.subordinate = Some(subordinate);

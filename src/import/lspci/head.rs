@@ -21,11 +21,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// The ids, if vendor and class are known.
     pub fn ids(&self) -> Option<Ids> {
-        Some(Ids {
-            vendor: self.vendor?,
-            device: self.device,
-            class: self.class?,
-        })
+        Some(Ids { vendor: self.vendor?, device: self.device, class: self.class? })
     }
 }
 
@@ -79,10 +75,8 @@ impl Head<'_> {
         let mut part = self.part;
         let mut interface = 0;
         if let Some((before, after)) = part.rsplit_once(" (prog-if ") {
-            interface = after
-                .get(..2)
-                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
-                .unwrap_or(0);
+            interface =
+                after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
             part = before;
         }
         if let Some((before, _)) = part.rsplit_once(" (rev ") {
@@ -93,10 +87,8 @@ impl Head<'_> {
 }
 
 fn class_of(text: &str, numbers: &PciNumbers<'_>) -> Option<u32> {
-    let number = bracketed(text)
-        .or(text.strip_prefix("Class "))
-        .unwrap_or(text)
-        .trim_start_matches('[');
+    let number =
+        bracketed(text).or(text.strip_prefix("Class ")).unwrap_or(text).trim_start_matches('[');
     match hex16(number.trim_end_matches(']')) {
         Some(class) => Some(u32::from(class) << 8),
         None => numbers.class(text),
@@ -104,9 +96,7 @@ fn class_of(text: &str, numbers: &PciNumbers<'_>) -> Option<u32> {
 }
 
 fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
-    let bare = text
-        .strip_prefix("Unknown device ")
-        .or(text.strip_prefix("Device "));
+    let bare = text.strip_prefix("Unknown device ").or(text.strip_prefix("Device "));
     let number = bracketed(text).or(bare).unwrap_or(text);
     if let Some((vendor, device)) = number.split_once(':')
         && let (Some(vendor), Some(device)) = (hex16(vendor), hex16(device))
@@ -121,9 +111,7 @@ fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
 
 /// The text in brackets at the end.
 fn bracketed(text: &str) -> Option<&str> {
-    text.strip_suffix(']')?
-        .rsplit_once('[')
-        .map(|(_, inner)| inner)
+    text.strip_suffix(']')?.rsplit_once('[').map(|(_, inner)| inner)
 }
 
 fn hex16(text: &str) -> Option<u16> {
@@ -148,14 +136,8 @@ mod tests {
         const H100: Option<(Option<u32>, Option<u16>, Option<u16>)> =
             Some((Some(0x030200), Some(0x10de), Some(0x2330)));
         for (line, expected) in [
-            (
-                "18:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)",
-                H100,
-            ),
-            (
-                "0000:18:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)",
-                H100,
-            ),
+            ("18:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)", H100),
+            ("0000:18:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)", H100),
             ("10000:18:00.0 0302: 10de:2330 (rev a1)", H100),
             (
                 "18:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100] [10de:2330] (rev a1)",
@@ -174,10 +156,7 @@ mod tests {
                 "17:00.0 PCI bridge: Nobody Ltd. Thing (rev b0) (prog-if 00 [Normal decode])",
                 Some((Some(0x060400), None, None)),
             ),
-            (
-                "17:00.0 Toaster: NVIDIA Corporation GX999",
-                Some((None, Some(0x10de), None)),
-            ),
+            ("17:00.0 Toaster: NVIDIA Corporation GX999", Some((None, Some(0x10de), None))),
             (
                 "00:01.0 Unassigned class [ffff]: Red Hat, Inc. QEMU PCIe Root port (rev 01)",
                 Some((Some(0xffff00), Some(0x1b36), Some(0x000c))),

@@ -16,13 +16,10 @@ pub(super) struct Line<'a> {
 }
 
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    bytes
-        .split(|byte| *byte == b'\n')
-        .enumerate()
-        .map(|(at, raw)| {
-            let raw = &raw[..raw.len().min(LONGEST)];
-            line(at + 1, clean(raw))
-        })
+    bytes.split(|byte| *byte == b'\n').enumerate().map(|(at, raw)| {
+        let raw = &raw[..raw.len().min(LONGEST)];
+        line(at + 1, clean(raw))
+    })
 }
 
 /// Removes escape sequences and replaces special blanks.
@@ -57,11 +54,7 @@ fn line(number: usize, text: Cow<'_, str>) -> Line<'_> {
         Cow::Borrowed(text) => Cow::Borrowed(text[start..].trim_end()),
         Cow::Owned(text) => Cow::Owned(text[start..].trim_end().to_owned()),
     };
-    Line {
-        number,
-        indent,
-        text,
-    }
+    Line { number, indent, text }
 }
 
 /// The offset of the first word, and its column after quote marks (`> `).
@@ -109,9 +102,8 @@ mod tests {
     #[test]
     fn numbers_and_cuts_lines() {
         let long = [b"a\n".as_slice(), &[b'x'; 10_000], b"\n\xff\n"].concat();
-        let found: Vec<(usize, usize)> = lines(&long)
-            .map(|line| (line.number, line.text.len()))
-            .collect();
+        let found: Vec<(usize, usize)> =
+            lines(&long).map(|line| (line.number, line.text.len())).collect();
         assert_eq!(found, [(1, 1), (2, LONGEST), (3, 3), (4, 0)]);
     }
 }

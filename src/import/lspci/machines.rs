@@ -44,10 +44,7 @@ impl Machines {
         if run.is_empty() {
             return;
         }
-        let mut run = Run {
-            functions: dump::settle(run, failure),
-            place: None,
-        };
+        let mut run = Run { functions: dump::settle(run, failure), place: None };
         let common = run.functions.keys().filter_map(|bdf| self.places.get(bdf));
         let common: BTreeSet<usize> = common.map(|place| self.numbers[*place]).collect();
         for number in common {
@@ -114,10 +111,7 @@ impl Machines {
         if let Some(own) = run.place {
             self.forget(&run.functions, Some(own));
         }
-        *run = Run {
-            functions: machine,
-            place,
-        };
+        *run = Run { functions: machine, place };
         false
     }
 

@@ -5,18 +5,8 @@ use crate::model::{Fact, Ids, PciDevice};
 use crate::pci::{PartKind, PciNames};
 
 /// Network drivers with RDMA support in `*_ib`, `*_re` or `irdma`.
-const DRIVERS: [&str; 10] = [
-    "bnxt_en",
-    "cxgb4",
-    "efa",
-    "erdma",
-    "hfi1",
-    "ice",
-    "ionic",
-    "mana",
-    "mlx5_core",
-    "qede",
-];
+const DRIVERS: [&str; 10] =
+    ["bnxt_en", "cxgb4", "efa", "erdma", "hfi1", "ice", "ionic", "mana", "mlx5_core", "qede"];
 
 pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
     let Some(ids) = device.ids.known() else {
@@ -38,11 +28,7 @@ pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
 }
 
 fn driver(device: &PciDevice) -> Option<&str> {
-    match device
-        .attributes
-        .as_ref()
-        .map(|attributes| &attributes.driver)
-    {
+    match device.attributes.as_ref().map(|attributes| &attributes.driver) {
         Some(Fact::Known(Some(driver))) => Some(driver),
         _ => None,
     }
@@ -59,11 +45,7 @@ mod tests {
         let device = PciDevice {
             bdf: "01:00.0".parse().expect("an address"),
             place: Fact::default(),
-            ids: Fact::Known(Ids {
-                vendor,
-                device,
-                class,
-            }),
+            ids: Fact::Known(Ids { vendor, device, class }),
             numa_node: Fact::default(),
             config: Config::default(),
             attributes: driver.map(|driver| {

@@ -16,12 +16,7 @@ pub(super) fn resources(
     lines: &[Line<'_>],
     failure: &mut Vec<(usize, String)>,
 ) -> Fact<Vec<Resource>> {
-    let none = |bar| Resource {
-        bar,
-        start: 0,
-        size: 0,
-        flags: 0,
-    };
+    let none = |bar| Resource { bar, start: 0, size: 0, flags: 0 };
     let mut resources: Vec<Resource> = (0..BARS).map(none).collect();
     for line in lines {
         let Some(text) = line.text.strip_prefix("Region ") else {
@@ -47,16 +42,8 @@ fn region(text: &str) -> Option<(u8, Option<Resource>)> {
     let (bar, rest) = text.split_once(": ")?;
     let (flags, rest) = match rest.strip_prefix("Memory at ") {
         Some(rest) => {
-            let prefetchable = if rest.contains(", prefetchable)") {
-                PREFETCHABLE
-            } else {
-                0
-            };
-            let wide = if rest.contains("(64-bit, ") {
-                BITS_64
-            } else {
-                0
-            };
+            let prefetchable = if rest.contains(", prefetchable)") { PREFETCHABLE } else { 0 };
+            let wide = if rest.contains("(64-bit, ") { BITS_64 } else { 0 };
             (MEMORY | prefetchable | wide, rest)
         }
         None => (IO, rest.strip_prefix("I/O ports at ")?),
@@ -72,12 +59,7 @@ fn region(text: &str) -> Option<(u8, Option<Resource>)> {
         return Some((bar, None));
     };
     let size = bytes(size.split(']').next()?)?;
-    let resource = Resource {
-        bar,
-        start,
-        size,
-        flags,
-    };
+    let resource = Resource { bar, start, size, flags };
     Some((bar, Some(resource)))
 }
 
@@ -115,15 +97,12 @@ mod tests {
             (0, 0, 0),
             (0xe000, 64, 0x100),
         ];
-        let expected = expected
-            .into_iter()
-            .zip(0..)
-            .map(|((start, size, flags), bar)| Resource {
-                bar,
-                start,
-                size,
-                flags,
-            });
+        let expected = expected.into_iter().zip(0..).map(|((start, size, flags), bar)| Resource {
+            bar,
+            start,
+            size,
+            flags,
+        });
         assert_eq!(read(text), (Fact::Known(expected.collect()), 0));
     }
 

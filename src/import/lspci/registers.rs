@@ -10,15 +10,12 @@ pub(super) struct Register<'a> {
 
 /// The register of this name, if printed.
 pub(super) fn register<'a>(lines: &'a [Line<'_>], name: &str) -> Option<Register<'a>> {
-    let at = lines
-        .iter()
-        .position(|line| named(&line.text).is_some_and(|(found, _)| found == name))?;
+    let at =
+        lines.iter().position(|line| named(&line.text).is_some_and(|(found, _)| found == name))?;
     let (_, first) = named(&lines[at].text)?;
     let more = lines[at + 1..].iter().map(|line| line.text.as_ref());
     let more = more.take_while(|text| named(text).is_none());
-    Some(Register {
-        parts: std::iter::once(first).chain(more).collect(),
-    })
+    Some(Register { parts: std::iter::once(first).chain(more).collect() })
 }
 
 /// Splits a line that begins with a register's name: one word and a colon.
@@ -31,19 +28,18 @@ fn named(text: &str) -> Option<(&str, &str)> {
 impl<'a> Register<'a> {
     /// Reads `Name+` or `Name-`.
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.words()
-            .find_map(|word| match word.strip_prefix(name)? {
-                "+" => Some(true),
-                "-" => Some(false),
-                _ => None,
-            })
+        self.words().find_map(|word| match word.strip_prefix(name)? {
+            "+" => Some(true),
+            "-" => Some(false),
+            _ => None,
+        })
     }
 
     /// Reads flags as bits; `None` if one is missing.
     pub fn bits(&self, names: &[(&str, u32)]) -> Option<u32> {
-        names.iter().try_fold(0, |bits, (name, bit)| {
-            Some(bits | u32::from(self.flag(name)?) << bit)
-        })
+        names
+            .iter()
+            .try_fold(0, |bits, (name, bit)| Some(bits | u32::from(self.flag(name)?) << bit))
     }
 
     /// The text after these words.
@@ -57,17 +53,13 @@ impl<'a> Register<'a> {
 
     pub fn number<T: std::str::FromStr>(&self, words: &str) -> Option<T> {
         let after = self.after(words)?;
-        let end = after
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
         after[..end].parse().ok()
     }
 
     pub fn hex(&self, words: &str) -> Option<u32> {
         let after = self.after(words)?;
-        let end = after
-            .find(|c: char| !c.is_ascii_hexdigit())
-            .unwrap_or(after.len());
+        let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
         u32::from_str_radix(&after[..end], 16).ok()
     }
 
@@ -101,16 +93,10 @@ mod tests {
         assert_eq!(control.flag("FatalErr"), None, "matches whole names only");
         assert_eq!(control.flag("DLActive"), None, "of another register");
         assert_eq!(control.number("MaxReadReq "), Some(4096_u16));
-        assert_eq!(
-            control.bits(&[("CorrErr", 0), ("ExtTag", 1), ("RlxdOrd", 4)]),
-            Some(0x11)
-        );
+        assert_eq!(control.bits(&[("CorrErr", 0), ("ExtTag", 1), ("RlxdOrd", 4)]), Some(0x11));
         assert_eq!(control.bits(&[("CorrErr", 0), ("Missing", 1)]), None);
         let status = register(&lines, "LnkSta").expect("a register");
-        assert_eq!(
-            status.after("Speed "),
-            Some("16GT/s (ok), Width x16 (downgraded)")
-        );
+        assert_eq!(status.after("Speed "), Some("16GT/s (ok), Width x16 (downgraded)"));
         assert_eq!(status.number("Width x"), Some(16_u8));
         assert_eq!(status.flag("DLActive"), Some(true));
         let ats = register(&lines, "ATSCtl").expect("a register");

@@ -20,26 +20,15 @@ fn read(text: &str) -> Facts {
 
 fn device(facts: &Facts, bdf: &str) -> PciDevice {
     let bdf = bdf.parse().expect("an address");
-    facts
-        .device(bdf)
-        .cloned()
-        .unwrap_or_else(|| panic!("{bdf} is missing"))
+    facts.device(bdf).cloned().unwrap_or_else(|| panic!("{bdf} is missing"))
 }
 
 /// `root/bridge/bridge`, with a question mark if the root is uncertain.
 fn place(facts: &Facts, bdf: &str) -> String {
     match device(facts, bdf).place {
-        Fact::Known(Place {
-            root,
-            rooted,
-            bridges,
-        }) => {
+        Fact::Known(Place { root, rooted, bridges }) => {
             let bridges: Vec<String> = bridges.iter().map(|bridge| format!("/{bridge}")).collect();
-            format!(
-                "{root}{}{}",
-                if rooted { "" } else { "?" },
-                bridges.concat()
-            )
+            format!("{root}{}{}", if rooted { "" } else { "?" }, bridges.concat())
         }
         Fact::Unknown(why) => format!("{why:?}"),
     }
@@ -47,9 +36,7 @@ fn place(facts: &Facts, bdf: &str) -> String {
 
 fn notes(facts: &Facts) -> Vec<String> {
     let notes = facts.notes.iter();
-    notes
-        .map(|note| format!("{}: {}", note.source, note.message))
-        .collect()
+    notes.map(|note| format!("{}: {}", note.source, note.message)).collect()
 }
 
 /// A root port with a GPU and a NIC function below, hand-written after lspci 3.9 and 3.13.
@@ -100,16 +87,10 @@ const MACHINE: &str = "\
 fn printed_values_are_known() {
     let facts = read(MACHINE);
     let port = device(&facts, "15:01.0");
-    assert_eq!(
-        port.ids.known().map(ToString::to_string).as_deref(),
-        Some("8086:352a")
-    );
+    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("8086:352a"));
     assert_eq!(port.numa_node, Fact::Known(Some(1)));
     let express = port.config.express.present().expect("a capability");
-    assert_eq!(
-        (express.port, express.slot, express.max_payload),
-        (PortType::RootPort, true, 256)
-    );
+    assert_eq!((express.port, express.slot, express.max_payload), (PortType::RootPort, true, 256));
     let acs = port.config.acs.present().expect("a capability");
     assert_eq!((acs.offset, acs.control), (0x148, AcsBits(0x15)));
     let attributes = port.attributes.as_ref().expect("attributes");
@@ -122,16 +103,9 @@ fn printed_values_are_known() {
     );
 
     let gpu = device(&facts, "16:00.0");
+    assert_eq!(gpu.ids.known().map(|ids| (ids.class, ids.device)), Some((0x030200, Some(0x2335))));
     assert_eq!(
-        gpu.ids.known().map(|ids| (ids.class, ids.device)),
-        Some((0x030200, Some(0x2335)))
-    );
-    assert_eq!(
-        gpu.config
-            .serial_number
-            .present()
-            .map(ToString::to_string)
-            .as_deref(),
+        gpu.config.serial_number.present().map(ToString::to_string).as_deref(),
         Some("b8-ce-f6-03-00-12-34-56")
     );
     assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
@@ -144,22 +118,11 @@ fn printed_values_are_known() {
 fn missing_lines_mean_absence_only_if_certain() {
     let facts = read(MACHINE);
     let port = device(&facts, "15:01.0");
-    assert!(
-        port.config.ats.is_absent() && port.config.sriov.is_absent(),
-        "{:?}",
-        port.config
-    );
+    assert!(port.config.ats.is_absent() && port.config.sriov.is_absent(), "{:?}", port.config);
     let gpu = device(&facts, "16:00.0");
-    assert_eq!(
-        gpu.config.express,
-        Fact::Unknown(Why::NotCovered),
-        "a title without registers"
-    );
+    assert_eq!(gpu.config.express, Fact::Unknown(Why::NotCovered), "a title without registers");
     assert!(gpu.config.acs.is_absent());
-    assert_eq!(
-        gpu.attributes.as_ref().map(|of| of.iommu_group.clone()),
-        Some(Fact::Known(None))
-    );
+    assert_eq!(gpu.attributes.as_ref().map(|of| of.iommu_group.clone()), Some(Fact::Known(None)));
     let nic = device(&facts, "16:00.1");
     assert_eq!(nic.numa_node, Fact::Known(None));
     assert!(
@@ -167,43 +130,25 @@ fn missing_lines_mean_absence_only_if_certain() {
         "Cap- says there are none"
     );
     let driver = |nic: &PciDevice| nic.attributes.as_ref().map(|of| of.driver.clone());
-    assert_eq!(
-        driver(&nic),
-        Some(Fact::default()),
-        "the line may be cut off"
-    );
-    let modules = format!(
-        "{}\tKernel modules: mlx5_core\n",
-        MACHINE.trim_end().to_owned() + "\n"
-    );
-    assert_eq!(
-        driver(&device(&read(&modules), "16:00.1")),
-        Some(Fact::Known(None))
-    );
+    assert_eq!(driver(&nic), Some(Fact::default()), "the line may be cut off");
+    let modules = format!("{}\tKernel modules: mlx5_core\n", MACHINE.trim_end().to_owned() + "\n");
+    assert_eq!(driver(&device(&read(&modules), "16:00.1")), Some(Fact::Known(None)));
 
     // Alone, it does not show whether nodes, groups and drivers are printed.
     let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
     let nic = device(&read(alone), "16:00.1");
     assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
     assert!(nic.config.express.is_absent());
-    let cut = &MACHINE[..MACHINE
-        .find("\tCapabilities: [148")
-        .expect("the capability")];
+    let cut = &MACHINE[..MACHINE.find("\tCapabilities: [148").expect("the capability")];
     let port = device(&read(cut), "15:01.0");
     assert_eq!(port.config.acs, Fact::Unknown(Why::NotCovered));
-    assert!(
-        port.config.express.present().is_some(),
-        "what was printed before the cut is known"
-    );
+    assert!(port.config.express.present().is_some(), "what was printed before the cut is known");
 }
 
 #[test]
 fn omitted_lines_are_unknown() {
-    let (before, rest) = MACHINE.split_at(
-        MACHINE
-            .find("\tCapabilities: [148")
-            .expect("the capability"),
-    );
+    let (before, rest) =
+        MACHINE.split_at(MACHINE.find("\tCapabilities: [148").expect("the capability"));
     let behind = &rest[rest.find("\n\n").expect("a blank line")..];
     let kernel = "\tKernel driver in use: pcieport";
     let known = |between: &str| {
@@ -231,17 +176,12 @@ fn omitted_lines_are_unknown() {
         "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia\n",
         "",
     );
-    let driver = device(&read(&cut), "16:00.0")
-        .attributes
-        .map(|of| of.driver);
+    let driver = device(&read(&cut), "16:00.0").attributes.map(|of| of.driver);
     assert_eq!(driver, Some(Fact::default()));
     let cut = MACHINE.replace("\tNUMA node: 1\n\tRegion", "\t[...]\n\tRegion");
     let gpu = device(&read(&cut), "16:00.0");
     assert_eq!(gpu.numa_node, Fact::default());
-    assert_eq!(
-        gpu.attributes.map(|of| of.iommu_group),
-        Some(Fact::default())
-    );
+    assert_eq!(gpu.attributes.map(|of| of.iommu_group), Some(Fact::default()));
 }
 
 #[test]
@@ -264,20 +204,13 @@ fn numeric_capability_titles_count() {
 
 #[test]
 fn root_port_without_extended_list_has_none_if_space_is_readable() {
-    let without = MACHINE.replace(
-        "[148 v1] Access Control Services",
-        "[68] Debug port: BAR=1 offset=0000",
-    );
+    let without =
+        MACHINE.replace("[148 v1] Access Control Services", "[68] Debug port: BAR=1 offset=0000");
     // The GPU on a higher bus shows that extended space is readable.
     assert!(device(&read(&without), "15:01.0").config.acs.is_absent());
-    let nowhere = without.replace(
-        "[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56",
-        "[68] Null",
-    );
-    assert_eq!(
-        device(&read(&nowhere), "15:01.0").config.acs,
-        Fact::Unknown(Why::NotCovered)
-    );
+    let nowhere =
+        without.replace("[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56", "[68] Null");
+    assert_eq!(device(&read(&nowhere), "15:01.0").config.acs, Fact::Unknown(Why::NotCovered));
 }
 
 #[test]
@@ -303,11 +236,7 @@ fn unprivileged_dump_has_tree_but_no_capabilities() {
         (&port.config.acs, &port.config.express),
         (&Fact::Unknown(Why::Denied), &Fact::Unknown(Why::Denied))
     );
-    assert_eq!(
-        place(&facts, "16:00.0"),
-        "pci0000:15?/0000:15:01.0",
-        "only root knows a root port"
-    );
+    assert_eq!(place(&facts, "16:00.0"), "pci0000:15?/0000:15:01.0", "only root knows a root port");
     // Part of every Xeon root complex.
     let with =
         format!("15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n\n{text}");
@@ -327,10 +256,7 @@ fn single_v_has_titles_only() {
 ";
     let nic = device(&read(text), "0001:01:00.0");
     assert_eq!(nic.numa_node, Fact::Known(Some(0)));
-    assert_eq!(
-        (&nic.config.ats, &nic.config.express),
-        (&Fact::default(), &Fact::default())
-    );
+    assert_eq!((&nic.config.ats, &nic.config.express), (&Fact::default(), &Fact::default()));
     assert!(nic.config.acs.is_absent());
     let attributes = nic.attributes.expect("attributes");
     assert_eq!(
@@ -429,18 +355,12 @@ fn bytes_decide_as_far_as_they_go() {
     );
     assert_eq!(
         (&legacy.acs, &legacy.sriov),
-        (
-            &Fact::Unknown(Why::NotCovered),
-            &Fact::Unknown(Why::NotCovered)
-        )
+        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
     );
     let header = config(64);
     assert_eq!(
         (&header.express, &header.acs),
-        (
-            &Fact::Unknown(Why::NotCovered),
-            &Fact::Unknown(Why::NotCovered)
-        )
+        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
     );
     assert!(header.header.known().is_some());
     // A text cut within the bytes.
@@ -456,27 +376,14 @@ fn bytes_override_text() {
     let text = "17:01.0 PCI bridge: Nobody Thing\n\tBus: primary=00, secondary=99, subordinate=99, sec-latency=0";
     let facts = read(&dumped(text, &port_bytes(4096)));
     let port = device(&facts, "17:01.0");
-    assert_eq!(
-        port.ids.known().map(ToString::to_string).as_deref(),
-        Some("1000:c030")
-    );
+    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("1000:c030"));
     // -vvv -x: the text has what the 64 bytes lack.
     let (before, after) = MACHINE.split_at(MACHINE.find("\n\n16:00.0").expect("a blank line") + 1);
     let rows = dumped("", &port_bytes(64));
-    let text = format!(
-        "{before}{}{}",
-        rows.trim_start(),
-        after.trim_start_matches('\n')
-    );
+    let text = format!("{before}{}{}", rows.trim_start(), after.trim_start_matches('\n'));
     let port = device(&read(&text), "15:01.0");
-    assert_eq!(
-        port.config.acs.present().map(|acs| acs.control),
-        Some(AcsBits(0x15))
-    );
-    assert_eq!(
-        port.config.header.known().map(|header| header.device),
-        Some(0xc030)
-    );
+    assert_eq!(port.config.acs.present().map(|acs| acs.control), Some(AcsBits(0x15)));
+    assert_eq!(port.config.header.known().map(|header| header.device), Some(0xc030));
 }
 
 #[test]
@@ -487,10 +394,7 @@ fn fake_host_bridge_is_not_root() {
         "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
     for (bridge, root) in [
         ("17:02.0 0600: 8086:1234\n".to_owned(), "pci0000:17"),
-        (
-            format!("17:02.0 0600: 8086:1234\n{endpoint}"),
-            "pci0000:17?",
-        ),
+        (format!("17:02.0 0600: 8086:1234\n{endpoint}"), "pci0000:17?"),
         ("17:02.0 0600: 10ee:9034\n".to_owned(), "pci0000:17?"),
     ] {
         assert_eq!(place(&read(&text(&bridge)), "17:01.0"), root, "{bridge}");
@@ -513,20 +417,14 @@ fn virtual_functions_on_separate_bus_share_bridge() {
 02:00.0 Ethernet controller: Mellanox Technologies Device 101e
 ";
     assert_eq!(place(&read(text), "02:00.0"), "pci0000:00/0000:00:01.0");
-    assert_eq!(
-        place(&read(&text.replace("VFs: 2", "VFs: 0")), "02:00.0"),
-        "pci0000:02?"
-    );
+    assert_eq!(place(&read(&text.replace("VFs: 2", "VFs: 0")), "02:00.0"), "pci0000:02?");
 }
 
 #[test]
 fn paravirtual_devices_mark_guest() {
     for (part, expected) in [
         ("00:01.0 0604: 1b36:000c", 1),
-        (
-            "00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041",
-            3,
-        ),
+        ("00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041", 3),
         ("01:00.0 0200: 1af4:1041", 0),
         ("01:00.0 0302: 10de:2330", 0),
     ] {
@@ -537,14 +435,9 @@ fn paravirtual_devices_mark_guest() {
 #[test]
 fn recognises_lspci_text() {
     assert!(is_format(MACHINE.as_bytes()) && is_format(b"hello\n> 00:00.0 0600: 8086:0001"));
-    for text in [
-        "",
-        "hello",
-        "{}",
-        "-[0000:00]-+-00.0  x",
-        "00:01.0: BAR 0: assigned",
-        "\tControl: I/O-",
-    ] {
+    for text in
+        ["", "hello", "{}", "-[0000:00]-+-00.0  x", "00:01.0: BAR 0: assigned", "\tControl: I/O-"]
+    {
         assert!(!is_format(text.as_bytes()), "{text}");
     }
 }
@@ -552,25 +445,13 @@ fn recognises_lspci_text() {
 #[test]
 fn ignores_functions_above_limit() {
     let line = |n: usize, class: &str| {
-        format!(
-            "{:04x}:{:02x}:{:02x}.{} {class}\n",
-            n >> 16,
-            n >> 8 & 0xff,
-            n >> 3 & 0x1f,
-            n & 7
-        )
+        format!("{:04x}:{:02x}:{:02x}.{} {class}\n", n >> 16, n >> 8 & 0xff, n >> 3 & 0x1f, n & 7)
     };
     let others: String = (0..17_000).map(|n| line(n, "0c03: 8086:1234")).collect();
     let found = read(&others);
-    assert_eq!(
-        (found.devices().len(), found.unnamed_nics.len()),
-        (16_384, 0)
-    );
+    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (16_384, 0));
     let notes = notes(&found);
-    assert!(
-        notes[0].ends_with("more than 16384 functions: 616 ignored"),
-        "{notes:?}"
-    );
+    assert!(notes[0].ends_with("more than 16384 functions: 616 ignored"), "{notes:?}");
 }
 
 proptest! {

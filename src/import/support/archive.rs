@@ -107,9 +107,7 @@ pub(super) fn logs(content: &mut Lookahead<'_>, most: u64) -> Result<Vec<u8>, Im
         let is_log = LOGS.iter().any(|log| name.starts_with(log))
             || LOG_ENDS.iter().any(|end| path.ends_with(end));
         if is_log && entry.header().entry_type() == EntryType::Regular {
-            entry
-                .take(most - logs.len() as u64)
-                .read_to_end(&mut logs)?;
+            entry.take(most - logs.len() as u64).read_to_end(&mut logs)?;
         }
         Ok(())
     })?;

@@ -64,15 +64,12 @@ pub(super) fn class(output: &str) -> Class {
 
 impl Class {
     fn add(&mut self, directory: &str, name: &str, text: &str) {
-        self.files
-            .push((format!("{directory}/{name}"), format!("{text}\n")));
+        self.files.push((format!("{directory}/{name}"), format!("{text}\n")));
     }
 
     /// `PORT_ACTIVE (4)` → `4: ACTIVE`.
     fn add_number(&mut self, port: &str, name: &str, value: &str, words: &[(&str, &str)]) {
-        let Some((word, number)) = value
-            .strip_suffix(')')
-            .and_then(|value| value.split_once(" ("))
+        let Some((word, number)) = value.strip_suffix(')').and_then(|value| value.split_once(" ("))
         else {
             return;
         };
@@ -85,7 +82,5 @@ impl Class {
 /// Names of devices are components of paths.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }

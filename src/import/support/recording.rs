@@ -80,9 +80,7 @@ pub(super) fn normal(path: &str) -> Option<String> {
         return None;
     }
     let mut normal = String::with_capacity(path.len() + 1);
-    let parts = path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".");
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     for (depth, part) in parts.enumerate() {
         if part == ".." || depth == DEEPEST {
             return None;
@@ -110,12 +108,8 @@ impl Recording {
             Ok(text) => (Some(text), None),
             Err(error) => (None, Some(Hex(error.into_bytes()))),
         };
-        let recorded = Recorded {
-            text,
-            bytes,
-            state: Some(state(FileKind::Regular)),
-            ..Recorded::default()
-        };
+        let recorded =
+            Recorded { text, bytes, state: Some(state(FileKind::Regular)), ..Recorded::default() };
         self.report.files.insert(path, recorded);
         Ok(())
     }
@@ -145,10 +139,7 @@ impl Recording {
             return Ok(());
         }
         self.take(PER_PATH + path.len() + target.len())?;
-        let recorded = Recorded {
-            link: Some(target.to_owned()),
-            ..Recorded::default()
-        };
+        let recorded = Recorded { link: Some(target.to_owned()), ..Recorded::default() };
         self.report.files.insert(path.to_owned(), recorded);
         Ok(())
     }
@@ -197,9 +188,7 @@ impl Recording {
     fn holds(&self, directory: &str) -> bool {
         let start = format!("{directory}/");
         let mut below = self.report.files.range(start.clone()..);
-        below
-            .next()
-            .is_some_and(|(path, _)| path.starts_with(&start))
+        below.next().is_some_and(|(path, _)| path.starts_with(&start))
     }
 
     /// Adds output of lspci. `complete` means the whole output, for all functions.
@@ -253,9 +242,8 @@ impl Recording {
     /// `available: 2 nodes (0-1)`, then `node 0 cpus: 0 1 2` of each.
     fn nodes(&mut self, text: &str) -> Result<(), ImportError> {
         const NODES: &str = "/sys/devices/system/node";
-        let available = text
-            .lines()
-            .find_map(|line| line.strip_prefix("available: ")?.split(' ').next());
+        let available =
+            text.lines().find_map(|line| line.strip_prefix("available: ")?.split(' ').next());
         let nodes: Vec<(&str, String)> = text.lines().filter_map(cpus).collect();
         let is_whole = available.and_then(|count| count.parse().ok()) == Some(nodes.len());
         if !is_whole || self.report.files.contains_key(NODES) {
@@ -294,9 +282,7 @@ impl Recording {
         let modules = files.get("/proc/modules");
         if let Some(modules) = modules.and_then(|modules| modules.text.clone()) {
             for name in OUT_OF_TREE {
-                let is_loaded = modules
-                    .lines()
-                    .any(|line| line.split(' ').next() == Some(name));
+                let is_loaded = modules.lines().any(|line| line.split(' ').next() == Some(name));
                 let path = format!("{MODULES}{name}");
                 match is_loaded {
                     true => files.entry(path).or_default().state = Some(state(FileKind::Directory)),
@@ -312,9 +298,7 @@ impl Recording {
         let version = files.get("/proc/driver/nvidia/version");
         let is_absent = |version: &Recorded| version.errors.get(Question::State).is_some();
         if version.is_some_and(is_absent) {
-            files
-                .entry("/proc/driver/nvidia/gpus".to_owned())
-                .or_insert_with(gone);
+            files.entry("/proc/driver/nvidia/gpus".to_owned()).or_insert_with(gone);
         }
         self.report.nvml = smi::outcome(&self.report.smi);
         self.report
@@ -340,11 +324,7 @@ pub(super) fn absent() -> Failure {
 }
 
 fn state(kind: FileKind) -> FileState {
-    FileState {
-        kind,
-        mode: 0o444,
-        device: (0, 0),
-    }
+    FileState { kind, mode: 0o444, device: (0, 0) }
 }
 
 /// A line of lsmod as a line of /proc/modules.
@@ -352,9 +332,7 @@ fn module(line: &str) -> Option<String> {
     let mut words = line.split_ascii_whitespace();
     let (name, size, count) = (words.next()?, words.next()?, words.next()?);
     size.parse::<u64>().ok()?;
-    let users = words
-        .next()
-        .map_or("-".to_owned(), |users| format!("{users},"));
+    let users = words.next().map_or("-".to_owned(), |users| format!("{users},"));
     Some(format!("{name} {size} {count} {users} Live 0x0\n"))
 }
 

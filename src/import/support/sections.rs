@@ -31,9 +31,7 @@ impl Layout {
 
 /// True for a log of nvidia-bug-report.sh.
 pub(super) fn is_bug_report(start: &[u8]) -> bool {
-    start
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.starts_with(FIRST))
+    start.split(|byte| *byte == b'\n').any(|line| line.starts_with(FIRST))
 }
 
 /// A section, and its lines so far if they are kept.

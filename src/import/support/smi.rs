@@ -12,10 +12,8 @@ const LONGEST: usize = 256;
 
 /// Reads the output of nvidia-smi; `None` if it has neither a whole list of GPUs nor a reason why there is none.
 pub(super) fn outcome(text: &str) -> Option<NvmlOutcome> {
-    let failed = |code, reason: &str| NvmlOutcome::Failed {
-        code: Some(code),
-        reason: reason.to_owned(),
-    };
+    let failed =
+        |code, reason: &str| NvmlOutcome::Failed { code: Some(code), reason: reason.to_owned() };
     let unreachable: Vec<String> = text
         .lines()
         .filter(|line| line.starts_with("Unable to determine the device handle for"))
@@ -24,19 +22,11 @@ pub(super) fn outcome(text: &str) -> Option<NvmlOutcome> {
     if let Some((_, list)) = text.split_once("NVSMI LOG") {
         return nvml(list, text, unreachable).map(|nvml| NvmlOutcome::Read(Box::new(nvml)));
     }
-    if let Some(line) = text
-        .lines()
-        .find(|line| line.contains("couldn't find libnvidia-ml.so"))
-    {
-        return Some(NvmlOutcome::Absent {
-            reason: line.to_owned(),
-        });
+    if let Some(line) = text.lines().find(|line| line.contains("couldn't find libnvidia-ml.so")) {
+        return Some(NvmlOutcome::Absent { reason: line.to_owned() });
     }
     if !unreachable.is_empty() || text.contains("No devices were found") {
-        return Some(NvmlOutcome::Read(Box::new(Nvml {
-            unreachable,
-            ..Nvml::default()
-        })));
+        return Some(NvmlOutcome::Read(Box::new(Nvml { unreachable, ..Nvml::default() })));
     }
     text.lines().find_map(|line| {
         if line.starts_with("NVIDIA-SMI has failed because it couldn't communicate with") {
@@ -57,9 +47,7 @@ fn code(reason: &str) -> Option<u32> {
         ("Insufficient Resources", 23),
         ("Unknown Error", 999),
     ];
-    let known = CODES
-        .iter()
-        .find(|(text, _)| reason.eq_ignore_ascii_case(text));
+    let known = CODES.iter().find(|(text, _)| reason.eq_ignore_ascii_case(text));
     known.map(|(_, code)| *code)
 }
 
@@ -74,9 +62,7 @@ fn nvml(list: &str, text: &str, unreachable: Vec<String>) -> Option<Nvml> {
     // A cut list would make GPUs look absent.
     let is_whole = gpus.len() <= MAX_GPUS
         && gpus.len() + unreachable.len() >= count
-        && gpus
-            .last()
-            .is_none_or(|(_, fields)| fields.contains_key("Performance State"));
+        && gpus.last().is_none_or(|(_, fields)| fields.contains_key("Performance State"));
     is_whole.then(|| Nvml {
         driver_version: text_of(&head, "Driver Version"),
         cuda_version: fact(&head, "CUDA Version", |version| {
@@ -114,9 +100,7 @@ fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
         let name = line.trim_start();
         let indent = line.len() - name.len();
         if indent == 0 {
-            let bdf = line
-                .strip_prefix("GPU ")
-                .and_then(|bdf| bdf.trim().parse().ok());
+            let bdf = line.strip_prefix("GPU ").and_then(|bdf| bdf.trim().parse().ok());
             match bdf {
                 // One more means that there are too many.
                 Some(_) if gpus.len() > MAX_GPUS => break,
@@ -193,20 +177,16 @@ fn gpu(
         performance_state: fact(fields, "Performance State", |state| {
             state.strip_prefix('P')?.parse().ok()
         }),
-        virtualization: fact(
-            fields,
-            "GPU Virtualization Mode/Virtualization Mode",
-            |mode| {
-                Some(match mode {
-                    "None" => "none",
-                    "Pass-Through" => "passthrough",
-                    "VGPU" => "vgpu",
-                    "Host VGPU" => "host_vgpu",
-                    "Host VSGA" => "host_vsga",
-                    _ => return None,
-                })
-            },
-        )
+        virtualization: fact(fields, "GPU Virtualization Mode/Virtualization Mode", |mode| {
+            Some(match mode {
+                "None" => "none",
+                "Pass-Through" => "passthrough",
+                "VGPU" => "vgpu",
+                "Host VGPU" => "host_vgpu",
+                "Host VSGA" => "host_vsga",
+                _ => return None,
+            })
+        })
         .map(str::to_owned),
         architecture: fact(fields, "Product Architecture", |name| {
             name.split(' ').next().map(str::to_ascii_lowercase)
@@ -245,17 +225,11 @@ fn fact<'a, T>(fields: &Fields<'a>, path: &str, read: impl Fn(&'a str) -> Option
 
 fn text_of(fields: &Fields<'_>, path: &str) -> Fact<String> {
     let is_text = |text: &&str| !matches!(*text, "" | "N/A" | "[N/A]" | "Unknown Error");
-    fact(fields, path, |text| {
-        Some(text).filter(is_text).map(str::to_owned)
-    })
+    fact(fields, path, |text| Some(text).filter(is_text).map(str::to_owned))
 }
 
 fn mebibytes(value: &str) -> Option<u64> {
-    value
-        .strip_suffix(" MiB")?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1 << 20)
+    value.strip_suffix(" MiB")?.parse::<u64>().ok()?.checked_mul(1 << 20)
 }
 
 fn is_enabled(value: &str) -> Option<bool> {
@@ -281,17 +255,13 @@ impl<'a> Links<'a> {
         let mut gpu = None;
         for line in text.lines().map(str::trim) {
             if line.starts_with("GPU ") {
-                gpu = line
-                    .split_once("(UUID: ")
-                    .map(|(_, uuid)| uuid.trim_end_matches(')'));
+                gpu = line.split_once("(UUID: ").map(|(_, uuid)| uuid.trim_end_matches(')'));
             }
             let Some(uuid) = gpu else { continue };
             if line.ends_with("NVLink information as all links are inActive") {
                 links.active.entry(uuid).or_default();
             }
-            let link = line
-                .strip_prefix("Link ")
-                .and_then(|link| link.split_once(": "));
+            let link = line.strip_prefix("Link ").and_then(|link| link.split_once(": "));
             let Some((Ok(index), state)) = link.map(|(index, state)| (index.parse(), state)) else {
                 continue;
             };

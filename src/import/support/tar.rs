@@ -35,14 +35,8 @@ pub(super) fn entries<'c, 's>(
     content: &'c mut Lookahead<'s>,
     each: &mut dyn FnMut(&mut Entry<'_, Limited<'c, 's>>) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
-    let limits = Rc::new(Limits {
-        end: Cell::new(MOST_HEADERS),
-        is_read: Cell::new(false),
-    });
-    let mut archive = Archive::new(Limited {
-        content,
-        limits: Rc::clone(&limits),
-    });
+    let limits = Rc::new(Limits { end: Cell::new(MOST_HEADERS), is_read: Cell::new(false) });
+    let mut archive = Archive::new(Limited { content, limits: Rc::clone(&limits) });
     for (count, entry) in archive.entries()?.enumerate() {
         let mut entry = entry.map_err(|error| limits.reason(error))?;
         if count == MOST_ENTRIES {
@@ -96,9 +90,7 @@ impl Read for Limited<'_, '_> {
                 MOST_HEADERS >> 10
             )));
         }
-        let count = out
-            .len()
-            .min(usize::try_from(end - taken).unwrap_or(usize::MAX));
+        let count = out.len().min(usize::try_from(end - taken).unwrap_or(usize::MAX));
         let count = self.content.read(&mut out[..count])?;
         self.limits.is_read.set(count == 0);
         Ok(count)

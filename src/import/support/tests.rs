@@ -40,12 +40,9 @@ fn failure<'a>(report: &'a SupportReport, path: &str) -> Option<&'a Failure> {
 
 #[test]
 fn other_content_is_left_untouched() {
-    for bytes in [
-        &b""[..],
-        b"00:00.0 Host bridge: Intel",
-        &[0; 2000],
-        b"run nvidia-bug-report.sh\n",
-    ] {
+    for bytes in
+        [&b""[..], b"00:00.0 Host bridge: Intel", &[0; 2000], b"run nvidia-bug-report.sh\n"]
+    {
         let mut stream = bytes;
         let mut content = Lookahead::new(&mut stream);
         assert!(support_report(&mut content).expect("no error").is_none());
@@ -71,23 +68,14 @@ fn sections_of_a_log_are_files() {
     );
     assert_eq!(text(&report, "/proc/sys/kernel/osrelease"), Some("6.8.0"));
     assert_eq!(
-        text(
-            &report,
-            "/sys/module/nvidia_peermem/parameters/peerdirect_support"
-        ),
+        text(&report, "/sys/module/nvidia_peermem/parameters/peerdirect_support"),
         Some("0")
     );
     assert!(!report.files.contains_key("/etc/passwd"));
     assert_eq!(failure(&report, "/proc/modules"), Some(&Failure::Errno(13)));
-    assert_eq!(
-        failure(&report, "/proc/driver/nvidia/version"),
-        Some(&Failure::Errno(2))
-    );
+    assert_eq!(failure(&report, "/proc/driver/nvidia/version"), Some(&Failure::Errno(2)));
     let gpus = &report.files["/proc/driver/nvidia/gpus"];
-    assert_eq!(
-        gpus.names.as_deref(),
-        Some(&["0000:01:00.0".to_owned()][..])
-    );
+    assert_eq!(gpus.names.as_deref(), Some(&["0000:01:00.0".to_owned()][..]));
     assert!(gpus.state.is_some());
 }
 
@@ -104,10 +92,7 @@ fn output_of_lspci_keeps_its_lines() {
     assert_eq!(line(&lspci), line(&text));
     assert!(all.complete);
     for (section, complete) in [
-        (
-            format!("/sbin/lspci -d \"10de:*\" -v -xxx\n\n{function}\n"),
-            false,
-        ),
+        (format!("/sbin/lspci -d \"10de:*\" -v -xxx\n\n{function}\n"), false),
         (format!("/sbin/lspci -t\n\n{function}\n"), false),
         (format!("/sbin/lspci -nn\n\n{function}\n"), true),
     ] {
@@ -120,11 +105,7 @@ fn the_end_of_a_cut_log_is_not_believed() {
     let start =
         "Start of NVIDIA bug report log file.\n____________________________________________\n\n";
     let cut = |section: &str| report(format!("{start}{section}").as_bytes());
-    assert!(
-        cut("*** /proc/modules\n*** ls: x\nib_core 1 2 - Live\n")
-            .files
-            .is_empty()
-    );
+    assert!(cut("*** /proc/modules\n*** ls: x\nib_core 1 2 - Live\n").files.is_empty());
     assert!(!cut("/sbin/lspci -nn\n\n01:00.0 3D controller [0302]: X [10de:2330]\n").complete);
 }
 
@@ -133,10 +114,7 @@ fn modules_that_are_not_listed_are_absent() {
     let report =
         log(&["*** /proc/modules\n*** ls: x\nnvidia 1 2 - Live 0x0\nib_core 1 2 - Live 0x0\n"]);
     assert!(report.files["/sys/module/nvidia"].state.is_some());
-    assert_eq!(
-        failure(&report, "/sys/module/nvidia_peermem"),
-        Some(&Failure::Errno(2))
-    );
+    assert_eq!(failure(&report, "/sys/module/nvidia_peermem"), Some(&Failure::Errno(2)));
     // It may be part of the kernel.
     assert!(!report.files.contains_key("/sys/module/mlx5_core"));
 }
@@ -149,10 +127,7 @@ fn numactl_tells_nodes_only_if_it_names_all() {
         )])
     };
     let both = nodes("2");
-    assert_eq!(
-        text(&both, "/sys/devices/system/node/node0/cpulist"),
-        Some("0,1")
-    );
+    assert_eq!(text(&both, "/sys/devices/system/node/node0/cpulist"), Some("0,1"));
     let names = both.files["/sys/devices/system/node"].names.clone();
     assert_eq!(names, Some(vec!["node0".to_owned(), "node1".to_owned()]));
     assert!(!nodes("3").files.contains_key("/sys/devices/system/node"));
@@ -161,10 +136,7 @@ fn numactl_tells_nodes_only_if_it_names_all() {
 #[test]
 fn a_long_file_is_too_large() {
     let long = format!("*** /proc/modules\n*** ls: x\n{}", "a\n".repeat(1 << 20));
-    assert_eq!(
-        failure(&log(&[&long]), "/proc/modules"),
-        Some(&Failure::TooLarge)
-    );
+    assert_eq!(failure(&log(&[&long]), "/proc/modules"), Some(&Failure::TooLarge));
 }
 
 #[test]
@@ -206,11 +178,7 @@ fn long_names_are_read() {
     for (before, of_next, size) in [
         (b'L', format!("{path}\0"), octal(9).into_bytes()),
         (b'x', record, octal(9).into_bytes()),
-        (
-            b'x',
-            format!("10 size=9\n{:02} path={path}\n", path.len() + 9),
-            b"00000000000".to_vec(),
-        ),
+        (b'x', format!("10 size=9\n{:02} path={path}\n", path.len() + 9), b"00000000000".to_vec()),
         (b'g', "19 path=elsewhere!\n".to_owned(), binary.to_vec()),
     ] {
         let name = if before == b'g' { path } else { "short" };
@@ -222,12 +190,7 @@ fn long_names_are_read() {
         ]
         .concat();
         let report = report(&archive);
-        assert_eq!(
-            text(&report, "/proc/cmdline"),
-            Some("iommu=pt\n"),
-            "{}",
-            char::from(before)
-        );
+        assert_eq!(text(&report, "/proc/cmdline"), Some("iommu=pt\n"), "{}", char::from(before));
     }
 }
 
@@ -326,10 +289,7 @@ fn nvidia_smi_answers_for_nvml() {
     assert_eq!(first.mig, Fact::Known(false));
     assert_eq!(first.virtualization, Fact::Known("passthrough".to_owned()));
     assert_eq!(first.memory_total, Fact::Known(49140 << 20));
-    let bar1 = Bar1 {
-        total: 256 << 20,
-        used: 9 << 20,
-    };
+    let bar1 = Bar1 { total: 256 << 20, used: 9 << 20 };
     assert_eq!(first.bar1, Fact::Known(bar1));
     assert_eq!(first.performance_state, Fact::Known(2));
     assert_eq!(first.fabric, Fact::Known("not_supported".to_owned()));
@@ -341,11 +301,7 @@ fn nvidia_smi_answers_for_nvml() {
         .iter()
         .map(|link| {
             let remote = link.remote.known().map(String::as_str);
-            (
-                link.index,
-                remote,
-                link.remote_bdf.known().map(ToString::to_string),
-            )
+            (link.index, remote, link.remote_bdf.known().map(ToString::to_string))
         })
         .collect();
     assert_eq!(
@@ -355,10 +311,7 @@ fn nvidia_smi_answers_for_nvml() {
             (1, None, Some("0000:07:00.0".to_owned())),
         ]
     );
-    assert_eq!(
-        (&second.persistence, &second.mig),
-        (&Fact::Known(true), &Fact::Known(true))
-    );
+    assert_eq!((&second.persistence, &second.mig), (&Fact::Known(true), &Fact::Known(true)));
     assert_eq!(second.fabric, Fact::Known("completed".to_owned()));
     let registration = second.fabric_registration.known().expect("a registration");
     assert_eq!((registration.status, registration.clique), (23, 7));
@@ -374,10 +327,7 @@ fn nvidia_smi_says_why_it_fails() {
         Some(NvmlOutcome::Failed { code, .. }) => code,
         _ => None,
     };
-    assert_eq!(
-        code("Failed to initialize NVML: Driver/library version mismatch"),
-        Some(18)
-    );
+    assert_eq!(code("Failed to initialize NVML: Driver/library version mismatch"), Some(18));
     let old = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that";
     assert_eq!(code(old), Some(9));
     let missing = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.";
@@ -386,10 +336,7 @@ fn nvidia_smi_says_why_it_fails() {
     let Some(NvmlOutcome::Read(nvml)) = failed(lost) else {
         panic!("no answers");
     };
-    assert_eq!(
-        (nvml.unreachable, nvml.gpus.len()),
-        (vec![lost.to_owned()], 0)
-    );
+    assert_eq!((nvml.unreachable, nvml.gpus.len()), (vec![lost.to_owned()], 0));
     assert_eq!(failed("Failed to initialize NVML: something new"), None);
     assert_eq!(failed("I ran nvidia-smi and it hung"), None);
 }
@@ -399,10 +346,7 @@ fn nvidia_smi_says_why_it_fails() {
 fn a_cut_list_of_gpus_is_ignored() {
     let cut = SMI.split("GPU 00000000:41").next().expect("a part");
     assert_eq!(outcome(cut), None);
-    assert_eq!(
-        outcome(&SMI.replace("Attached GPUs", "Attached things")),
-        None
-    );
+    assert_eq!(outcome(&SMI.replace("Attached GPUs", "Attached things")), None);
 }
 
 /// Whatever is changed in a report, it is read or an error.
@@ -436,11 +380,7 @@ fn changed_reports_do_not_panic() {
         (random % below as u64) as usize
     };
     for round in 0..6_000 {
-        let whole = if round % 2 == 0 {
-            log.as_bytes()
-        } else {
-            &archive
-        };
+        let whole = if round % 2 == 0 { log.as_bytes() } else { &archive };
         let mut bytes = whole.to_vec();
         for _ in 0..=next(4) {
             let at = next(bytes.len());
@@ -452,10 +392,7 @@ fn changed_reports_do_not_panic() {
             }
         }
         // Without its sum no header would be read.
-        for block in bytes
-            .chunks_exact_mut(512)
-            .filter(|block| block[257..262] == *b"ustar")
-        {
+        for block in bytes.chunks_exact_mut(512).filter(|block| block[257..262] == *b"ustar") {
             sign(block);
         }
         let _ = read(&bytes);
@@ -500,20 +437,14 @@ fn ibv_devinfo_lists_rdma_devices() {
         let class = report.files.get("/sys/class/infiniband")?;
         class.names.clone()
     };
-    assert_eq!(
-        names(&log),
-        Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()])
-    );
+    assert_eq!(names(&log), Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
     // Devices that it cannot open are not in the list; a name is no path.
     let partial = format!("Failed to open device\n{devinfo}");
     let hostile = devinfo.replace("mlx5_0", "../../etc");
     let archive = |output: &str| {
         report(
-            &[
-                entry("sos/sos_commands/infiniband/ibv_devinfo_-v", b'0', output),
-                vec![0; 1024],
-            ]
-            .concat(),
+            &[entry("sos/sos_commands/infiniband/ibv_devinfo_-v", b'0', output), vec![0; 1024]]
+                .concat(),
         )
     };
     assert_eq!(names(&archive(&partial)), None);

@@ -75,9 +75,8 @@ impl Archive<'_> {
         let mut head = [0; HEADER - 6];
         self.fill(&mut head)?;
         let field = |nth: usize| {
-            let digits = head
-                .get(nth * 8..nth * 8 + 8)
-                .and_then(|digits| std::str::from_utf8(digits).ok());
+            let digits =
+                head.get(nth * 8..nth * 8 + 8).and_then(|digits| std::str::from_utf8(digits).ok());
             let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
             number.ok_or_else(|| invalid("an archive header has invalid numbers"))
         };
@@ -95,10 +94,7 @@ impl Archive<'_> {
         let mut pad = [0; 3];
         self.fill(&mut pad[..padding as usize])?;
         Ok(Entry {
-            path: path
-                .trim_start_matches("./")
-                .trim_start_matches('/')
-                .to_owned(),
+            path: path.trim_start_matches("./").trim_start_matches('/').to_owned(),
             kind: match mode & 0o170_000 {
                 0o100_000 => Kind::File,
                 0o120_000 => Kind::Link,

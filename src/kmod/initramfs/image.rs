@@ -106,11 +106,7 @@ fn archives(
 
 /// The number of leading zeros; `None` for 0.
 fn zeros(bytes: &[u8]) -> Option<usize> {
-    match bytes
-        .iter()
-        .position(|byte| *byte != 0)
-        .unwrap_or(bytes.len())
-    {
+    match bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len()) {
         0 => None,
         count => Some(count),
     }
@@ -165,8 +161,7 @@ impl Visitor for Found<'_> {
     fn take(&mut self, entry: &Entry, content: Vec<u8>) {
         let text = String::from_utf8_lossy(&content);
         if entry.kind == Kind::Link {
-            self.links
-                .insert(entry.path.clone(), text.trim_end_matches('\0').to_owned());
+            self.links.insert(entry.path.clone(), text.trim_end_matches('\0').to_owned());
             return;
         }
         let text = kept(&text);
@@ -182,10 +177,7 @@ impl Visitor for Found<'_> {
             return Err(invalid("the image unpacks to more than 2 GiB"));
         }
         match (self.enough)() {
-            true => Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "reading it took too long",
-            )),
+            true => Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long")),
             false => Ok(()),
         }
     }
@@ -198,10 +190,9 @@ impl Found<'_> {
         for directory in directories(NEWEST) {
             let directory = directory.trim_start_matches('/');
             let paths = self.files.keys().chain(self.links.keys());
-            for path in paths.filter(|path| {
-                path.rsplit_once('/')
-                    .is_some_and(|(above, _)| above == directory)
-            }) {
+            for path in paths
+                .filter(|path| path.rsplit_once('/').is_some_and(|(above, _)| above == directory))
+            {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if name.ends_with(".conf")
                     && !name.starts_with('.')
@@ -244,22 +235,14 @@ fn is_of_the_driver(file: &str) -> bool {
 }
 
 fn in_modprobe_d(path: &str) -> bool {
-    path.rsplit_once('/')
-        .is_some_and(|(above, _)| above.ends_with("/modprobe.d"))
+    path.rsplit_once('/').is_some_and(|(above, _)| above.ends_with("/modprobe.d"))
 }
 
 /// Resolves a link.
 fn follow(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = match target.starts_with('/') {
         true => Vec::new(),
-        false => path
-            .split('/')
-            .rev()
-            .skip(1)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect(),
+        false => path.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect(),
     };
     for part in target.split('/') {
         match part {

@@ -36,23 +36,17 @@ pub(super) fn initrd<'s>(
     let (sections, optional) = (number(&coff, 4) >> 16, number(&coff, 20) & 0xffff);
     let sections = usize::try_from(sections).unwrap_or(usize::MAX);
     if sections > MOST_SECTIONS {
-        return Err(invalid(format!(
-            "the PE file has more than {MOST_SECTIONS} sections"
-        )));
+        return Err(invalid(format!("the PE file has more than {MOST_SECTIONS} sections")));
     }
     file.skip_to(file.at + u64::from(optional), enough)?;
     let mut table = vec![0; sections * SECTION];
     file.fill(&mut table)?;
-    let mut found = table
-        .chunks_exact(SECTION)
-        .filter(|section| section.starts_with(b".initrd\0"));
+    let mut found = table.chunks_exact(SECTION).filter(|section| section.starts_with(b".initrd\0"));
     let Some(section) = found.next() else {
         return Ok(None);
     };
     if found.next().is_some() {
-        return Err(invalid(
-            "the file has several profiles, each with an initramfs",
-        ));
+        return Err(invalid("the file has several profiles, each with an initramfs"));
     }
     // The section in the file is padded with zeros.
     let (in_memory, in_file, start) =
@@ -90,10 +84,7 @@ impl File<'_> {
         }
         while self.at < place {
             if enough() {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "reading it took too long",
-                ));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long"));
             }
             let step = STEP.min(place - self.at);
             if io::copy(&mut (&mut *self.stream).take(step), &mut io::sink())? < step {

@@ -137,17 +137,12 @@ mod tests {
             egress_size: 40,
             egress_vector: Fact::Known(vec![0b10, 0x8000_0081]),
         };
-        let blocked: Vec<u8> = (0..=255)
-            .filter(|port| acs.egress_blocks(*port) == Fact::Known(true))
-            .collect();
+        let blocked: Vec<u8> =
+            (0..=255).filter(|port| acs.egress_blocks(*port) == Fact::Known(true)).collect();
         assert_eq!(blocked, [1, 32, 39], "port 63 lies beyond the vector");
         acs.control = AcsBits(0x5f);
         acs.egress_vector = Fact::default();
-        assert_eq!(
-            acs.egress_blocks(1),
-            Fact::Known(false),
-            "egress control is off"
-        );
+        assert_eq!(acs.egress_blocks(1), Fact::Known(false), "egress control is off");
         acs.control = AcsBits(0x20);
         assert_eq!(acs.egress_blocks(1), Fact::default(), "not read");
         assert_eq!(acs.control_offset(), 0x14e);

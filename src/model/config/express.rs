@@ -64,10 +64,7 @@ pub enum PortType {
 impl PortType {
     /// Inside the root complex, without a link.
     pub fn is_integrated(self) -> bool {
-        matches!(
-            self,
-            Self::RootComplexEndpoint | Self::RootComplexEventCollector
-        )
+        matches!(self, Self::RootComplexEndpoint | Self::RootComplexEventCollector)
     }
 }
 

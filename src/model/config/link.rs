@@ -141,11 +141,7 @@ mod tests {
             (15, 16, None),
         ];
         for (code, width, want) in cases {
-            assert_eq!(
-                LinkSpeed(code).bytes_per_second(width),
-                want,
-                "code {code} x{width}"
-            );
+            assert_eq!(LinkSpeed(code).bytes_per_second(width), want, "code {code} x{width}");
         }
         assert!(LinkSpeed(7).bytes_per_second(255).is_some());
     }
@@ -153,9 +149,8 @@ mod tests {
     #[test]
     fn speeds_read_as_lspci_writes_them() {
         let text: Vec<_> = (0..=7).map(|code| LinkSpeed(code).to_string()).collect();
-        let want = [
-            "unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s", "128GT/s",
-        ];
+        let want =
+            ["unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s", "128GT/s"];
         assert_eq!(text, want);
     }
 }

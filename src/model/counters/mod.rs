@@ -72,9 +72,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let Some((begin, end)) = pattern.split_once('*') else {
         return pattern == name;
     };
-    let number = name
-        .strip_prefix(begin)
-        .and_then(|rest| rest.strip_suffix(end));
+    let number = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
     number.is_some_and(|number| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     })
@@ -138,10 +136,7 @@ mod tests {
     #[test]
     fn rises_of_known_counters() {
         let reading = |values: &[(&str, u64)]| -> BTreeMap<String, u64> {
-            values
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), *value))
-                .collect()
+            values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
         };
         let before = reading(&[
             ("symbol_error", 5),

@@ -15,29 +15,13 @@ fn broken_lists() {
     expect(&change(0x34, &[0x3c]), "+B++", &[low]);
     let mut space = endpoint();
     put(&mut space, 0x60, &[0x05, 0x40]);
-    expect(
-        &full(&space),
-        "+B++",
-        &["capability list loops back from 0x60 to 0x40"],
-    );
+    expect(&full(&space), "+B++", &["capability list loops back from 0x60 to 0x40"]);
     // Capabilities before the error are kept.
-    expect(
-        &change(0x61, &[0x40]),
-        "++++",
-        &["capability list loops back from 0x60 to 0x40"],
-    );
+    expect(&change(0x61, &[0x40]), "++++", &["capability list loops back from 0x60 to 0x40"]);
     // Linux masks the low bits.
     expect(&change(0x41, &[0x63]), "++++", &[]);
-    expect(
-        &change(0x60, &[0xff]),
-        "+B++",
-        &["no valid id (ff) in capability at 0x60"],
-    );
-    expect(
-        &change(0x0e, &[0x7f]),
-        "BBBB",
-        &["unknown header type 0x7f at 0xe"],
-    );
+    expect(&change(0x60, &[0xff]), "+B++", &["no valid id (ff) in capability at 0x60"]);
+    expect(&change(0x0e, &[0x7f]), "BBBB", &["unknown header type 0x7f at 0xe"]);
 
     let head = |next: u32| (next << 20 | 0x1_000d).to_le_bytes();
     let low = "extended capability pointer 0x40 at 0x140 leads below 0x100";
@@ -56,21 +40,13 @@ fn structure_out_of_bounds() {
     let mut space = endpoint();
     space[0x41] = 0xf0;
     put(&mut space, 0xf0, &[0x10, 0x00, 0x02, 0x00]);
-    expect(
-        &full(&space),
-        "+B++",
-        &["no room before 0x100 for PCI Express capability at 0xf0"],
-    );
+    expect(&full(&space), "+B++", &["no room before 0x100 for PCI Express capability at 0xf0"]);
 
     let mut space = endpoint();
     put(&mut space, 0x160, &0xffc1_000f_u32.to_le_bytes());
     put(&mut space, 0xffc, &0x0001_0015_u32.to_le_bytes());
     let config = full(&space);
-    expect(
-        &config,
-        "++++",
-        &["the space ends inside or before Resizable BAR at 0x1000"],
-    );
+    expect(&config, "++++", &["the space ends inside or before Resizable BAR at 0x1000"]);
     assert_eq!(config.resizable_bar, Fact::Unknown(Why::Broken));
 }
 
@@ -108,10 +84,7 @@ fn egress_vector_has_stated_size() {
         let config = full(&space);
         assert_eq!(config.failure, [""; 0]);
         let acs = config.acs.present().cloned().expect("ACS is there");
-        (
-            acs.egress_size,
-            acs.egress_vector.known().map_or(0, Vec::len),
-        )
+        (acs.egress_size, acs.egress_vector.known().map_or(0, Vec::len))
     };
     assert_eq!(vector(0x017f), (1, 1));
     assert_eq!(vector(0x287f), (40, 2));

@@ -30,20 +30,14 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     words.store_u32(REPLY, 0)?;
     let mut times = Vec::with_capacity(samples as usize);
     for round in 1..=samples {
-        let wqe = Wqe::write(region.remote(REPLY as u64), &[])
-            .inline(&round.to_ne_bytes())
-            .signalled();
+        let wqe =
+            Wqe::write(region.remote(REPLY as u64), &[]).inline(&round.to_ne_bytes()).signalled();
         let prepared = queues.pair.send.prepare(&wqe)?;
         let wait = queues.pair.send_completions.take_wait()?;
         let mut program = Program::new();
-        program
-            .wait32(&words, FLAG, round, Compare::Geq)
-            .ring(&prepared)
-            .wait(&wait, false);
+        program.wait32(&words, FLAG, round, Compare::Geq).ring(&prepared).wait(&wait, false);
         let flag = watched("the flag", &words, FLAG, round, Compare::Geq)?;
-        let guard = session
-            .watchdog
-            .watch(vec![flag, Watched::completion(&wait)], session.timeout);
+        let guard = session.watchdog.watch(vec![flag, Watched::completion(&wait)], session.timeout);
         program.post_to(&session.stream, session.capabilities)?;
         pause(SETTLE);
         let begun = Instant::now();

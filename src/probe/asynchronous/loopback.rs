@@ -34,9 +34,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     };
     let (series, too_long) = session.task.settings.series(&session.task.terms);
     for bytes in too_long {
-        reporter.note(format!(
-            "no datagram has {bytes} bytes, so these are left out"
-        ))?;
+        reporter.note(format!("no datagram has {bytes} bytes, so these are left out"))?;
     }
     reporter.doing("queues and registered memory")?;
     let hca = hca.open(session)?;
@@ -95,19 +93,8 @@ impl Loop {
             sent = sent.for_kernels(session)?;
             received = received.for_kernels(session)?;
         }
-        let results = session
-            .gpu
-            .allocate(Allocation::Malloc, Check::BYTES * slots)?;
-        Ok(Self {
-            queues,
-            sent,
-            received,
-            results,
-            series,
-            kernels,
-            next: 0,
-            staged,
-        })
+        let results = session.gpu.allocate(Allocation::Malloc, Check::BYTES * slots)?;
+        Ok(Self { queues, sent, received, results, series, kernels, next: 0, staged })
     }
 
     /// The latencies by the stream and by the CPU.
@@ -156,9 +143,8 @@ impl Loop {
         if !matches!(outcome, Ok((_, None))) {
             // Queued waits may never be satisfied.
             let waits = in_flight.iter().flat_map(|batch: &Batch| &batch.waits);
-            let guard = session
-                .watchdog
-                .watch(waits.map(Watched::completion).collect(), session.timeout);
+            let guard =
+                session.watchdog.watch(waits.map(Watched::completion).collect(), session.timeout);
             let ended = session.stream.synchronize_within(session.timeout * 4);
             drop(guard);
             // The first error explains more than this one.
@@ -271,9 +257,7 @@ impl Loop {
             return Ok(None);
         }
         post(session, program)?;
-        let check = self
-            .received
-            .compare(session, number, &self.results, self.position(number));
+        let check = self.received.compare(session, number, &self.results, self.position(number));
         check.map(Some)
     }
 
@@ -292,10 +276,7 @@ impl Loop {
         let guard = session.watchdog.watch(watched, session.timeout);
         let timeout = session.timeout * 4;
         if !polls::until(timeout, || Ok(batch.done.is_done()?))? {
-            return Err(StepError::Late {
-                what: "the end of a stream that was released",
-                timeout,
-            });
+            return Err(StepError::Late { what: "the end of a stream that was released", timeout });
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {

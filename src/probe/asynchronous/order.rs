@@ -21,12 +21,8 @@ const COUNT: usize = 16;
 const STUCK: Duration = Duration::from_micros(50);
 
 /// The kinds of wait, with their part of a result's name.
-const WAITS: [(&str, Compare); 4] = [
-    ("geq", Compare::Geq),
-    ("eq", Compare::Eq),
-    ("and", Compare::And),
-    ("nor", Compare::Nor),
-];
+const WAITS: [(&str, Compare); 4] =
+    [("geq", Compare::Geq), ("eq", Compare::Eq), ("and", Compare::And), ("nor", Compare::Nor)];
 
 /// The word before the signal, the value that the stream compares it with, and the word that the CPU writes as the signal.
 fn signals(compare: Compare, round: u32) -> (u32, u32, u32) {
@@ -95,9 +91,8 @@ fn run_list(
 ) -> Result<Option<String>, StepError> {
     let (before, value, signal) = signals(compare, round);
     words.store_u32(SIGNAL, before)?;
-    let data: Vec<u8> = (0..COUNT)
-        .flat_map(|word| (round ^ (word as u32 + 1) << 16).to_ne_bytes())
-        .collect();
+    let data: Vec<u8> =
+        (0..COUNT).flat_map(|word| (round ^ (word as u32 + 1) << 16).to_ne_bytes()).collect();
     words.write(DATA, &[0xff; COUNT * 4])?;
     let mut program = Program::new();
     program

@@ -64,11 +64,7 @@ impl Options {
         Ok(match &self.hca {
             HcaOption::None => None,
             HcaOption::Sim => Some(HcaChoice::Sim),
-            HcaOption::Device {
-                driver,
-                device,
-                gid,
-            } => {
+            HcaOption::Device { driver, device, gid } => {
                 let port = rdma::port_of(target, nics, device.as_ref(), *gid)?;
                 Some(match driver {
                     Driver::Gpu => HcaChoice::Mlx5(port),
@@ -105,10 +101,7 @@ impl Probe for Options {
                 Ok(hca) => hca,
                 Err(why) => {
                     let about = target.about("verbs", None);
-                    children
-                        .report
-                        .results
-                        .push(about.impossible("async", None, true, why));
+                    children.report.results.push(about.impossible("async", None, true, why));
                     continue;
                 }
             };

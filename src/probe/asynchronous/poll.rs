@@ -31,9 +31,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
         let mut lost = None;
         for round in 1..=samples {
             let mut program = Program::new();
-            program
-                .wait32(&words, FLAG, round, Compare::Geq)
-                .write32(&replies, REPLY, round);
+            program.wait32(&words, FLAG, round, Compare::Geq).write32(&replies, REPLY, round);
             let flag = watched("the flag", &words, FLAG, round, Compare::Geq)?;
             let guard = session.watchdog.watch(vec![flag], session.timeout);
             program.post_to(&session.stream, session.capabilities)?;

@@ -22,10 +22,7 @@ use crate::probe::failure::StepError;
 use crate::probe::rdma::Port;
 
 /// Access that SEND and RECV need.
-const MESSAGES: Access = Access {
-    local_write: true,
-    ..Access::NONE
-};
+const MESSAGES: Access = Access { local_write: true, ..Access::NONE };
 
 /// GPU memory for messages.
 pub fn allocate(session: &Session<'_>, bytes: usize) -> Result<DeviceMemory, StepError> {
@@ -69,22 +66,14 @@ impl HcaChoice {
             }
             Self::Proxy(port) => {
                 let (context, options) = open_port(port)?;
-                Rc::new(ProxyHca::open(
-                    session.allocator.clone(),
-                    &context,
-                    options,
-                )?)
+                Rc::new(ProxyHca::open(session.allocator.clone(), &context, options)?)
             }
         })
     }
 }
 
 fn open_port(port: &Port) -> Result<(Context, Options), StepError> {
-    let options = Options {
-        port: port.number,
-        gid_index: port.gid,
-        ..Options::default()
-    };
+    let options = Options { port: port.number, gid_index: port.gid, ..Options::default() };
     Ok((Context::open(&port.device)?, options))
 }
 
@@ -144,11 +133,7 @@ impl Queues {
                 Some(Datagrams { to: None, route })
             }
         };
-        Ok(Self {
-            pair,
-            datagrams,
-            hca,
-        })
+        Ok(Self { pair, datagrams, hca })
     }
 
     pub fn connect(&mut self, remote: Endpoint) -> Result<(), StepError> {
@@ -189,10 +174,7 @@ impl Queues {
 
     /// Registers memory as the target of RDMA WRITE.
     pub fn register_target(&self, place: &Place) -> Result<MemoryRegion, StepError> {
-        let access = Access {
-            remote_write: true,
-            ..MESSAGES
-        };
+        let access = Access { remote_write: true, ..MESSAGES };
         Ok(self.hca.register(place, access)?)
     }
 
@@ -235,9 +217,6 @@ impl Queues {
 fn check(completion: &Completion) -> Result<(), StepError> {
     match completion.event.failed() {
         None => Ok(()),
-        Some(failed) => Err(StepError::Wqe {
-            syndrome: failed.syndrome,
-            vendor: failed.vendor,
-        }),
+        Some(failed) => Err(StepError::Wqe { syndrome: failed.syndrome, vendor: failed.vendor }),
     }
 }

@@ -45,10 +45,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
             Ok(true)
         }
         Err(error) => {
-            let code = error
-                .failure()
-                .and_then(gpu::Failure::result)
-                .map(|result| result.0);
+            let code = error.failure().and_then(gpu::Failure::result).map(|result| result.0);
             let why = format!(
                 "CUDA cannot register the doorbell register of {}: {}; {}",
                 port.device,

@@ -94,10 +94,7 @@ impl<'a> Session<'a> {
 
     /// The GPU's entry in the report.
     pub fn probed(&self) -> ProbedGpu {
-        ProbedGpu {
-            backend: self.backend.clone(),
-            ..self.task.target.probed(&self.name)
-        }
+        ProbedGpu { backend: self.backend.clone(), ..self.task.target.probed(&self.name) }
     }
 
     /// Queues the kernel between messages, if there is one; operations that are listed come before.
@@ -114,8 +111,7 @@ impl<'a> Session<'a> {
     pub fn compute_now(&self) -> Result<(), StepError> {
         if let Some(memory) = &self.scratch {
             let bytes = memory.len();
-            self.stream
-                .fill_pattern(memory, 0, bytes, Pattern::new(1), 0)?;
+            self.stream.fill_pattern(memory, 0, bytes, Pattern::new(1), 0)?;
         }
         Ok(())
     }
@@ -132,10 +128,7 @@ impl<'a> Session<'a> {
     /// The subject of results with a NIC's queues.
     pub fn about_queues(&self) -> Subject {
         let hca = self.task.hca.as_ref().map_or("", HcaChoice::name);
-        Subject {
-            backend: format!("{}+{hca}", self.about.backend),
-            ..self.about.clone()
-        }
+        Subject { backend: format!("{}+{hca}", self.about.backend), ..self.about.clone() }
     }
 }
 
@@ -147,12 +140,7 @@ pub fn watched(
     value: u32,
     compare: Compare,
 ) -> Result<Watched, StepError> {
-    Ok(Watched {
-        what: what.to_owned(),
-        word: place.part(offset, 4)?,
-        value,
-        compare,
-    })
+    Ok(Watched { what: what.to_owned(), word: place.part(offset, 4)?, value, compare })
 }
 
 /// Busy-waits: sleeping would take longer.

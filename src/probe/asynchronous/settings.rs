@@ -177,12 +177,7 @@ impl Series {
     /// The default one with this size.
     #[cfg(test)]
     pub fn of(bytes: usize) -> Self {
-        Self {
-            transport: Transport::Rc,
-            order: Order::InOrder,
-            bytes,
-            batch: BATCH,
-        }
+        Self { transport: Transport::Rc, order: Order::InOrder, bytes, batch: BATCH }
     }
 }
 
@@ -206,38 +201,18 @@ mod tests {
         let (series, too_long) = settings.series(&terms);
         let found: Vec<_> = series
             .iter()
-            .map(|series| {
-                (
-                    series.label("async.loopback", "cpu"),
-                    series.bytes,
-                    series.batch,
-                )
-            })
+            .map(|series| (series.label("async.loopback", "cpu"), series.bytes, series.batch))
             .collect();
         let rc = "async.loopback.cpu.latency";
         let ud = "async.loopback.ud.cpu.latency";
         // 64 MiB for two batches of 4 MiB each are 8 messages; 100 bytes are 96, in words of 16.
-        let expected = [
-            (rc, 96, 100),
-            (rc, 4096, 100),
-            (rc, 4 << 20, 8),
-            (ud, 96, 100),
-            (ud, 4096, 100),
-        ];
-        assert_eq!(
-            found,
-            expected.map(|(name, bytes, batch)| (name.to_owned(), bytes, batch))
-        );
+        let expected =
+            [(rc, 96, 100), (rc, 4096, 100), (rc, 4 << 20, 8), (ud, 96, 100), (ud, 4096, 100)];
+        assert_eq!(found, expected.map(|(name, bytes, batch)| (name.to_owned(), bytes, batch)));
         assert_eq!(too_long, [4 << 20]);
         // At most 1 GiB.
-        let terms = Terms {
-            depth: Depth::Default,
-            ..terms
-        };
-        let messages: Vec<_> = series
-            .iter()
-            .map(|series| series.messages(&terms))
-            .collect();
+        let terms = Terms { depth: Depth::Default, ..terms };
+        let messages: Vec<_> = series.iter().map(|series| series.messages(&terms)).collect();
         let all = if cfg!(debug_assertions) { 2000 } else { 20_000 };
         assert_eq!(messages, [all, all, 256, all, all]);
     }

@@ -59,13 +59,7 @@ impl Slots {
                 (place, region, SlotMemory::Host(memory, None), Some(why))
             }
         };
-        let slots = Self {
-            place,
-            region,
-            memory,
-            count,
-            bytes,
-        };
+        let slots = Self { place, region, memory, count, bytes };
         Ok((slots, why))
     }
 
@@ -84,8 +78,7 @@ impl Slots {
 
     /// The SGE of a message's slot.
     pub fn segment(&self, number: u32) -> DataSegment {
-        self.region
-            .segment(self.at(number) as u64, self.bytes as u32)
+        self.region.segment(self.at(number) as u64, self.bytes as u32)
     }
 
     /// Writes a message with the CPU. Reading a word back flushes posted writes through the mapping.
@@ -160,10 +153,7 @@ fn pattern(number: u32) -> Pattern {
 /// Why a message is not message `number` with the word `changed`.
 pub fn wrong(number: u32, changed: u32, found: &[u8]) -> Option<String> {
     let expected = message(number, changed, found.len());
-    let at = expected
-        .iter()
-        .zip(found)
-        .position(|(expected, found)| expected != found)?;
+    let at = expected.iter().zip(found).position(|(expected, found)| expected != found)?;
     let what = match at {
         0..4 => "wrong number",
         4..8 => "not as the other process changed it",
@@ -195,10 +185,7 @@ mod tests {
             let mut broken = back.clone();
             broken[at] ^= 0x10;
             let why = wrong(5, 105, &broken).expect("wrong");
-            assert!(
-                why.contains(&format!("not what was sent: byte {at} ")),
-                "{why}"
-            );
+            assert!(why.contains(&format!("not what was sent: byte {at} ")), "{why}");
         }
         assert_ne!(message(4, 0, 24)[8..], there[8..]);
     }

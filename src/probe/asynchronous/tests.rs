@@ -42,19 +42,12 @@ fn run_loop(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, StepEr
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
     // Creates and destroys a queue pair to learn the next QPN.
-    let first = hca
-        .create(&Request::default())
-        .expect("a pair")
-        .endpoint
-        .qpn;
+    let first = hca.create(&Request::default()).expect("a pair").endpoint.qpn;
     prepare(&hca, first + 1);
     let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     assert_eq!(looped.queues.pair.endpoint.qpn, first + 1);
     let outcome = looped.by_stream(&session, 100).map(|(_, wrong)| wrong);
-    assert!(
-        session.stream.is_idle().expect("a stream"),
-        "no wait is left"
-    );
+    assert!(session.stream.is_idle().expect("a stream"), "no wait is left");
     outcome
 }
 
@@ -65,20 +58,10 @@ fn accepts_right_messages() {
 
 #[test]
 fn reports_syndrome_of_failed_wqe() {
-    for expected in [
-        Syndrome::RemoteAccess,
-        Syndrome::LocalProtection,
-        Syndrome::TransportRetry,
-    ] {
-        let effect = Effect::Fail {
-            syndrome: expected,
-            vendor: 0x81,
-        };
+    for expected in [Syndrome::RemoteAccess, Syndrome::LocalProtection, Syndrome::TransportRetry] {
+        let effect = Effect::Fail { syndrome: expected, vendor: 0x81 };
         match run_loop(|hca, qpn| hca.inject(qpn, 7, effect)) {
-            Err(StepError::Wqe {
-                syndrome,
-                vendor: 0x81,
-            }) => assert_eq!(syndrome, expected),
+            Err(StepError::Wqe { syndrome, vendor: 0x81 }) => assert_eq!(syndrome, expected),
             other => panic!("{expected:?}: {other:?}"),
         }
     }
@@ -88,10 +71,9 @@ fn reports_syndrome_of_failed_wqe() {
 fn releases_stream_without_completion() {
     let late = Effect::Delay(TIMEOUT * 3);
     match run_loop(|hca, qpn| hca.inject(qpn, 30, late)) {
-        Err(StepError::Released(why)) => assert!(
-            why.starts_with("completion 30 did not come within 15"),
-            "{why}"
-        ),
+        Err(StepError::Released(why)) => {
+            assert!(why.starts_with("completion 30 did not come within 15"), "{why}")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -103,20 +85,10 @@ fn kernel_finds_wrong_message() {
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
     let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     // Sends other memory.
-    let other: Place = session
-        .allocator
-        .place(MemoryLocation::Host, 4096)
-        .expect("memory");
+    let other: Place = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
     looped.sent.region = looped.queues.register(&other).expect("registered");
-    let wrong = looped
-        .by_stream(&session, 5)
-        .expect("it ends")
-        .1
-        .expect("a wrong message");
-    assert!(
-        wrong.starts_with("message 0: 64 words are wrong, the first at byte 0"),
-        "{wrong}"
-    );
+    let wrong = looped.by_stream(&session, 5).expect("it ends").1.expect("a wrong message");
+    assert!(wrong.starts_with("message 0: 64 words are wrong, the first at byte 0"), "{wrong}");
 }
 
 #[test]
@@ -149,21 +121,13 @@ fn unregistered_memory_fails_with_protection_error() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
-    let other: Place = session
-        .allocator
-        .place(MemoryLocation::Host, 4096)
-        .expect("memory");
+    let other: Place = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
     let foreign = SimHca::new(session.allocator.clone()).expect("another NIC");
-    let region = foreign
-        .register(&other, Access::ALL)
-        .expect("registered elsewhere");
+    let region = foreign.register(&other, Access::ALL).expect("registered elsewhere");
     let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     looped.sent.region = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
     match looped.by_stream(&session, 5) {
-        Err(StepError::Wqe {
-            syndrome: Syndrome::LocalProtection,
-            ..
-        }) => {}
+        Err(StepError::Wqe { syndrome: Syndrome::LocalProtection, .. }) => {}
         other => panic!("{other:?}"),
     }
 }

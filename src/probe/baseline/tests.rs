@@ -24,12 +24,8 @@ impl Noise {
 
 /// The figures that became worse.
 fn regressions(changes: &[Change]) -> impl Iterator<Item = &Change> {
-    let regressed = |change: &&Change| {
-        change
-            .figure
-            .as_ref()
-            .is_some_and(|figure| figure.regression)
-    };
+    let regressed =
+        |change: &&Change| change.figure.as_ref().is_some_and(|figure| figure.regression);
     changes.iter().filter(regressed)
 }
 
@@ -86,10 +82,7 @@ fn measure(noise: &mut Noise, case: Case, slower: f64) -> ProbeReport {
 fn found(seed: u64, case: Case, slower: f64) -> usize {
     let mut noise = Noise(seed);
     let trial = |_: &usize| {
-        let (before, after) = (
-            measure(&mut noise, case, 1.0),
-            measure(&mut noise, case, slower),
-        );
+        let (before, after) = (measure(&mut noise, case, 1.0), measure(&mut noise, case, slower));
         let diff = compare(&before, &after, TOLERANCE);
         regressions(&diff.changes).next().is_some()
     };
@@ -99,35 +92,18 @@ fn found(seed: u64, case: Case, slower: f64) -> usize {
 #[test]
 #[ignore = "slow: thousands of reports"]
 fn noise_is_no_regression_and_losses_are_found() {
-    let one = Case {
-        samples: 20,
-        runs: 1,
-        within: 0.05,
-        between: 0.0,
-    };
+    let one = Case { samples: 20, runs: 1, within: 0.05, between: 0.0 };
     let cases = [
         one,
-        Case {
-            samples: 200,
-            ..one
-        },
+        Case { samples: 200, ..one },
         Case { runs: 3, ..one },
         // Runs that differ need more of them.
-        Case {
-            runs: 16,
-            within: 0.02,
-            between: 0.05,
-            ..one
-        },
+        Case { runs: 16, within: 0.02, between: 0.05, ..one },
     ];
     for case in cases {
         for seed in [0x5eed, 0xfeed_beef] {
             let false_alarms = found(seed, case, 1.0);
-            assert!(
-                false_alarms <= 10,
-                "{false_alarms} of 1000 with {} runs",
-                case.runs
-            );
+            assert!(false_alarms <= 10, "{false_alarms} of 1000 with {} runs", case.runs);
             // A bandwidth that falls by 15 %, and the time that follows from it.
             let losses = found(seed, case, 1.0 / 0.85);
             assert!(losses >= 990, "{losses} of 1000 with {} runs", case.runs);
@@ -152,20 +128,8 @@ fn result(median: f64) -> ProbeResult {
 
 #[test]
 fn names_figure_and_change() {
-    let old = report(vec![
-        result(20.0),
-        ProbeResult {
-            bytes: Some(4096),
-            ..result(10.0)
-        },
-    ]);
-    let new = report(vec![
-        result(15.0),
-        ProbeResult {
-            bytes: Some(4096),
-            ..result(10.2)
-        },
-    ]);
+    let old = report(vec![result(20.0), ProbeResult { bytes: Some(4096), ..result(10.0) }]);
+    let new = report(vec![result(15.0), ProbeResult { bytes: Some(4096), ..result(10.2) }]);
     let diff = compare(&old, &new, TOLERANCE);
     let [first, second] = diff.changes.as_slice() else {
         panic!("{diff:?}");
@@ -183,49 +147,21 @@ fn names_figure_and_change() {
 
 #[test]
 fn lost_results_and_other_backends_count() {
-    let impossible = ProbeResult {
-        median: None,
-        verdict: ProbeVerdict::Impossible,
-        ..result(0.0)
-    };
-    let diff = compare(
-        &report(vec![result(20.0)]),
-        &report(vec![impossible.clone()]),
-        TOLERANCE,
-    );
+    let impossible = ProbeResult { median: None, verdict: ProbeVerdict::Impossible, ..result(0.0) };
+    let diff = compare(&report(vec![result(20.0)]), &report(vec![impossible.clone()]), TOLERANCE);
     assert_eq!(regressions(&diff.changes).count(), 1);
     assert_eq!(diff.changes[0].b.as_deref(), Some("could not run"));
     // What did not work before cannot become worse.
-    let diff = compare(
-        &report(vec![impossible]),
-        &report(vec![result(20.0)]),
-        TOLERANCE,
-    );
+    let diff = compare(&report(vec![impossible]), &report(vec![result(20.0)]), TOLERANCE);
     assert_eq!(regressions(&diff.changes).count(), 0);
-    let fallback = ProbeResult {
-        backend: "staged".to_owned(),
-        ..result(8.0)
-    };
-    let diff = compare(
-        &report(vec![result(20.0)]),
-        &report(vec![fallback]),
-        TOLERANCE,
-    );
+    let fallback = ProbeResult { backend: "staged".to_owned(), ..result(8.0) };
+    let diff = compare(&report(vec![result(20.0)]), &report(vec![fallback]), TOLERANCE);
     assert_eq!(diff.changes[0].b.as_deref(), Some("8.000 GB/s by staged"));
     assert_eq!(regressions(&diff.changes).count(), 1);
     // Another size, or another GPU, is left out.
-    let other = ProbeResult {
-        bytes: Some(1),
-        ..result(8.0)
-    };
+    let other = ProbeResult { bytes: Some(1), ..result(8.0) };
     let diff = compare(&report(vec![result(20.0)]), &report(vec![other]), TOLERANCE);
-    assert_eq!(
-        diff.changes
-            .iter()
-            .filter(|change| change.matters())
-            .count(),
-        0
-    );
+    assert_eq!(diff.changes.iter().filter(|change| change.matters()).count(), 0);
 }
 
 #[test]
@@ -234,15 +170,8 @@ fn runs_are_combined() {
     let combined = combine(runs.to_vec()).expect("a report");
     assert_eq!(combined.results[0].median, Some(20.0));
     assert_eq!(combined.results[0].runs, [20.0, 30.0, 10.0]);
-    let wrong = ProbeResult {
-        median: None,
-        verdict: ProbeVerdict::Wrong,
-        ..result(0.0)
-    };
+    let wrong = ProbeResult { median: None, verdict: ProbeVerdict::Wrong, ..result(0.0) };
     let runs = vec![report(vec![result(20.0)]), report(vec![wrong])];
-    assert_eq!(
-        combine(runs).expect("a report").results[0].verdict,
-        ProbeVerdict::Wrong
-    );
+    assert_eq!(combine(runs).expect("a report").results[0].verdict, ProbeVerdict::Wrong);
     assert_eq!(combine(Vec::new()), None);
 }

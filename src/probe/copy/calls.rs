@@ -62,9 +62,7 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], S
 
 fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], StepError> {
     let mut marks = [Instant::now(); 6];
-    let pin = session
-        .gdr
-        .pin(memory, 0..memory.len(), PinFlags::default())?;
+    let pin = session.gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
     marks[1] = Instant::now();
     let mapping = pin.map(session.task.choices.request())?;
     marks[2] = Instant::now();
@@ -74,7 +72,5 @@ fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], S
     marks[4] = Instant::now();
     drop(pin);
     marks[5] = Instant::now();
-    Ok(std::array::from_fn(|at| {
-        (marks[at + 1] - marks[at]).as_secs_f64()
-    }))
+    Ok(std::array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
 }

@@ -24,13 +24,7 @@ const fn test(
     about: &'static str,
     run: fn(&mut Session<'_>, &mut Reporter<'_>) -> Result<(), StepError>,
 ) -> Test {
-    Test {
-        name,
-        about,
-        upstream,
-        by_default: true,
-        run,
-    }
+    Test { name, about, upstream, by_default: true, run }
 }
 
 /// All tests, in the order in which they run.
@@ -113,12 +107,9 @@ pub const TESTS: &[Test] = &[
         "verifies each copy kernel of this CPU at many sizes and offsets",
         kernels_check::run,
     ),
-    test(
-        "api",
-        "apiperf",
-        "times pin, map, info, unmap and unpin",
-        |session, reporter| calls::run(session, reporter),
-    ),
+    test("api", "apiperf", "times pin, map, info, unmap and unpin", |session, reporter| {
+        calls::run(session, reporter)
+    }),
     test(
         "ping-pong",
         "pplat",
@@ -160,9 +151,7 @@ pub fn includes_sweep(choices: &Choices) -> bool {
 
 fn has(choices: &Choices, name: &str) -> bool {
     match choices.tests.is_empty() {
-        true => TESTS
-            .iter()
-            .any(|test| test.name == name && test.by_default),
+        true => TESTS.iter().any(|test| test.name == name && test.by_default),
         false => choices.tests.iter().any(|test| test == name),
     }
 }

@@ -88,20 +88,15 @@ impl Check<'_, '_> {
     }
 
     fn wrong(&self, offset: usize, mismatch: &Mismatch, path: &str) -> Verified {
-        Verified::Wrong(format!(
-            "{} ({path})",
-            wrong_at(self.memory, offset, mismatch)
-        ))
+        Verified::Wrong(format!("{} ({path})", wrong_at(self.memory, offset, mismatch)))
     }
 
     /// Compares device memory, read by the copy engine.
     fn compare_by_engine(&self, offset: usize, expected: &[u8], path: &str) -> Outcome {
-        Ok(
-            match device_differs(&self.session.stream, self.memory, offset, expected)? {
-                Some(mismatch) => self.wrong(offset, &mismatch, path),
-                None => Verified::Right(expected.len()),
-            },
-        )
+        Ok(match device_differs(&self.session.stream, self.memory, offset, expected)? {
+            Some(mismatch) => self.wrong(offset, &mismatch, path),
+            None => Verified::Right(expected.len()),
+        })
     }
 
     /// Single stores of each width by the CPU, read by single loads and by the copy engine.
@@ -110,18 +105,12 @@ impl Check<'_, '_> {
         let expected = pattern(1, length);
         let quarters = length / 4 / 8 * 8;
         let word = |at: usize, width: usize| -> u64 {
-            expected[at..at + width]
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+            expected[at..at + width].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
         let mut at = 0;
-        for (width, end) in [
-            (1, quarters),
-            (2, 2 * quarters),
-            (4, 3 * quarters),
-            (8, length / 8 * 8),
-        ] {
+        for (width, end) in
+            [(1, quarters), (2, 2 * quarters), (4, 3 * quarters), (8, length / 8 * 8)]
+        {
             while at + width <= end {
                 match width {
                     1 => self.mapping.store(at, word(at, 1) as u8)?,
@@ -139,11 +128,7 @@ impl Check<'_, '_> {
                 return Ok(self.wrong(place, &mismatch, "stored and loaded by the CPU"));
             }
         }
-        self.compare_by_engine(
-            0,
-            &expected[..at],
-            "stored by the CPU, read by the copy engine",
-        )
+        self.compare_by_engine(0, &expected[..at], "stored by the CPU, read by the copy engine")
     }
 
     /// Copies of the CPU, read by the copy engine (by a kernel if there are several blocks) and by the CPU.
@@ -234,9 +219,7 @@ impl Check<'_, '_> {
     fn gpu_writes(&mut self) -> Outcome {
         let whole = self.memory.len() / 4 * 4;
         let seed = Pattern::new(4);
-        self.session
-            .stream
-            .fill_pattern(self.memory, 0, whole, seed, 0)?;
+        self.session.stream.fill_pattern(self.memory, 0, whole, seed, 0)?;
         self.session.stream.synchronize()?;
         let mut expected = vec![0; whole.min(BLOCK)];
         let mut found = vec![0; whole.min(BLOCK)];

@@ -46,9 +46,7 @@ impl task::Task for Task {
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let backend = self.target.ordinal.map_or("sim", |_| "");
-        let about = self
-            .target
-            .about(backend, self.node.as_ref().map(|node| node.0));
+        let about = self.target.about(backend, self.node.as_ref().map(|node| node.0));
         Some(about.impossible("map", None, true, error.advised()))
     }
 }
@@ -64,9 +62,7 @@ fn backends(task: &Task) -> Vec<BackendChoice> {
         Some(_) => Gdr::explain(),
         None => Vec::new(),
     };
-    let choices = found
-        .into_iter()
-        .filter(|found| found.backend != BackendKind::Sim);
+    let choices = found.into_iter().filter(|found| found.backend != BackendKind::Sim);
     choices
         .map(|found| BackendChoice {
             outcome: match (&task.backend, found.outcome) {

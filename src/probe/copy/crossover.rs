@@ -68,9 +68,7 @@ mod tests {
 
     fn sweep(name: &str, medians: &[f64]) -> Vec<ProbeResult> {
         let points = medians.iter().enumerate();
-        points
-            .map(|(at, seconds)| about().latency(name, Some(1 << at), 0, &[*seconds]))
-            .collect()
+        points.map(|(at, seconds)| about().latency(name, Some(1 << at), 0, &[*seconds])).collect()
     }
 
     fn crossover_of(mapped: &[f64], engine: &[f64]) -> Option<Option<f64>> {
@@ -97,14 +95,8 @@ mod tests {
 
     #[test]
     fn ignores_single_faster_points() {
-        assert_eq!(
-            crossover_of(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
-            Some(Some(4.0))
-        );
-        assert_eq!(
-            crossover_of(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
-            Some(Some(4.0))
-        );
+        assert_eq!(crossover_of(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]), Some(Some(4.0)));
+        assert_eq!(crossover_of(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]), Some(Some(4.0)));
         assert_eq!(
             crossover_of(&[1.0, 1.0], &[3.0, 3.0]),
             Some(None),

@@ -58,11 +58,7 @@ pub fn pinned(
         })?;
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
-    let read = Point {
-        name: "cuda.pinned.read",
-        what: "cuMemcpy to pinned memory",
-        ..write
-    };
+    let read = Point { name: "cuda.pinned.read", what: "cuMemcpy to pinned memory", ..write };
     read.measure(task, reporter, |budget| {
         let inverse = inverted(source);
         stream.write(memory, start, &inverse)?;
@@ -98,11 +94,7 @@ pub fn pageable(
         let timed = time_and_cpu(budget, false, || stream.write(memory, start, source))?;
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
-    let read = Point {
-        name: "cuda.pageable.read",
-        what: "cuMemcpy to pageable memory",
-        ..write
-    };
+    let read = Point { name: "cuda.pageable.read", what: "cuMemcpy to pageable memory", ..write };
     read.measure(task, reporter, |budget| {
         let mut found = inverted(source);
         let timed = time_and_cpu(budget, false, || stream.read(memory, start, &mut found))?;

@@ -22,15 +22,11 @@ fn small(depth: Depth) -> Vec<(usize, usize)> {
             (1..=33).chain([63, 64, 65, 127, 128, 129, 192]).collect(),
             vec![0, 1, 2, 4, 8, 31, 63],
         ),
-        Depth::Default | Depth::Full => (
-            (1..=192).collect(),
-            (0..17).chain([31, 32, 33, 48, 63]).collect(),
-        ),
+        Depth::Default | Depth::Full => {
+            ((1..=192).collect(), (0..17).chain([31, 32, 33, 48, 63]).collect())
+        }
     };
-    sizes
-        .iter()
-        .flat_map(|size| offsets.iter().map(move |offset| (*size, *offset)))
-        .collect()
+    sizes.iter().flat_map(|size| offsets.iter().map(move |offset| (*size, *offset))).collect()
 }
 
 /// Odd sizes, also above the thresholds from which on threads share a copy.
@@ -48,18 +44,17 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
         let name = format!("validate.kernel.{}", kernel.name());
         reporter.doing(format!("copy kernel {}", kernel.name()))?;
-        let result = match Copier::with_kernels(kernel, kernel)
-            .map_err(StepError::from)
-            .and_then(|copier| {
+        let result =
+            match Copier::with_kernels(kernel, kernel).map_err(StepError::from).and_then(|copier| {
                 session.mapping.set_copier(copier)?;
                 check(session)
             }) {
-            Ok(verified) => verified.result(&session.about, &name, None),
-            Err(StepError::Io(error)) => return Err(error.into()),
-            Err(failure) => session
-                .about
-                .impossible(&name, None, false, gpu::sentence(&failure)),
-        };
+                Ok(verified) => verified.result(&session.about, &name, None),
+                Err(StepError::Io(error)) => return Err(error.into()),
+                Err(failure) => {
+                    session.about.impossible(&name, None, false, gpu::sentence(&failure))
+                }
+            };
         session.mapping.set_copier(chosen)?;
         reporter.result(result)?;
     }
@@ -96,9 +91,7 @@ fn small_copies(
 ) -> Result<Verified, StepError> {
     let source = pattern(5, SLOT);
     let mut image = vec![UNTOUCHED; cases.len() * SLOT];
-    session
-        .stream
-        .fill(&session.memory, 0, image.len(), UNTOUCHED)?;
+    session.stream.fill(&session.memory, 0, image.len(), UNTOUCHED)?;
     session.stream.synchronize()?;
     for (slot, (size, offset)) in cases.iter().enumerate() {
         let at = slot * SLOT + BEFORE + offset;
@@ -109,10 +102,7 @@ fn small_copies(
     }
     if let Some(mismatch) = device_differs(&session.stream, &session.memory, 0, &image)? {
         let wrong = wrong_at(&session.memory, 0, &mismatch);
-        return Ok(Verified::Wrong(format!(
-            "{wrong} ({})",
-            case(cases, mismatch.at, "to")
-        )));
+        return Ok(Verified::Wrong(format!("{wrong} ({})", case(cases, mismatch.at, "to"))));
     }
     let mut found = vec![UNTOUCHED; SLOT];
     let mut expected = vec![UNTOUCHED; SLOT];
@@ -125,10 +115,7 @@ fn small_copies(
         expected[host..host + size].copy_from_slice(&image[at..at + size]);
         if let Some(mismatch) = compare(&expected, &found) {
             let wrong = wrong_at(&session.memory, at - host, &mismatch);
-            return Ok(Verified::Wrong(format!(
-                "{wrong} ({})",
-                case(cases, slot * SLOT, "from")
-            )));
+            return Ok(Verified::Wrong(format!("{wrong} ({})", case(cases, slot * SLOT, "from"))));
         }
     }
     Ok(Verified::Right(2 * image.len()))
@@ -136,7 +123,9 @@ fn small_copies(
 
 fn case(cases: &[(usize, usize)], at: usize, direction: &str) -> String {
     cases.get(at / SLOT).map_or_else(String::new, |(size, offset)| {
-        format!("a copy of {size} bytes {direction} an address {offset} bytes above a multiple of 64")
+        format!(
+            "a copy of {size} bytes {direction} an address {offset} bytes above a multiple of 64"
+        )
     })
 }
 
@@ -145,12 +134,7 @@ fn large_copy(
     size: usize,
     offset: usize,
 ) -> Result<Verified, StepError> {
-    let Session {
-        stream,
-        memory,
-        mapping,
-        ..
-    } = session;
+    let Session { stream, memory, mapping, .. } = session;
     let source = pattern(6 + size as u64, size);
     // Overwrites the right bytes that an earlier kernel left, and marks the bytes around the copy.
     let offset = BEFORE + offset;
@@ -160,9 +144,7 @@ fn large_copy(
     image[offset..offset + size].copy_from_slice(&source);
     let wrong = |at: usize, mismatch, direction| {
         let wrong = wrong_at(memory, at, mismatch);
-        Ok(Verified::Wrong(format!(
-            "{wrong} (a copy of {size} bytes {direction} offset {offset})"
-        )))
+        Ok(Verified::Wrong(format!("{wrong} (a copy of {size} bytes {direction} offset {offset})")))
     };
     mapping.write(offset, &source)?;
     if let Some(mismatch) = device_differs(stream, memory, 0, &image)? {

@@ -52,10 +52,7 @@ pub fn run(
     let read = Point {
         name: "copy.read",
         what: "copies through the mapping from the GPU",
-        promise: write.promise.map(|promise| Promise {
-            share: None,
-            ..promise
-        }),
+        promise: write.promise.map(|promise| Promise { share: None, ..promise }),
         ..write
     };
     read.measure(task, reporter, |budget| {
@@ -107,12 +104,7 @@ impl Places {
     fn new(start: usize, buffer: usize, bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(PAGE);
         let count = (buffer.saturating_sub(start + bytes) / stride + 1).min(MAX_PLACES);
-        Self {
-            start,
-            stride,
-            count,
-            at: Cell::new(0),
-        }
+        Self { start, stride, count, at: Cell::new(0) }
     }
 
     fn next(&self) -> usize {
@@ -147,10 +139,7 @@ mod tests {
             let seen: std::collections::BTreeSet<usize> =
                 (0..1000).map(|_| places.next()).collect();
             assert_eq!(seen.len(), count, "{buffer} {bytes}");
-            assert!(
-                seen.iter()
-                    .all(|at| at + bytes <= buffer && (at - start) % 4096 == 0)
-            );
+            assert!(seen.iter().all(|at| at + bytes <= buffer && (at - start) % 4096 == 0));
             assert!(seen.contains(&places.last()));
         }
     }

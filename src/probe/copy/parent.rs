@@ -53,14 +53,9 @@ impl Probe for Options {
     }
 
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
-        let kernel = self
-            .kernel
-            .iter()
-            .map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
+        let kernel = self.kernel.iter().map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
         let kernel: Vec<(&str, &str)> = kernel.collect();
-        children.run_tasks(&self.scope, machine, &kernel, |target| {
-            self.tasks(machine, target)
-        })
+        children.run_tasks(&self.scope, machine, &kernel, |target| self.tasks(machine, target))
     }
 
     /// Crossovers need complete sweeps.
@@ -97,26 +92,14 @@ impl Probe for Options {
 fn add_crossovers(report: &mut ProbeReport) {
     let mut found = Vec::new();
     let mut sweeps: Vec<(&str, &str, Option<u32>)> = Vec::new();
-    for result in report
-        .results
-        .iter()
-        .filter(|result| result.name == "copy.write.latency")
-    {
-        let sweep = (
-            result.subject.as_str(),
-            result.backend.as_str(),
-            result.numa,
-        );
+    for result in report.results.iter().filter(|result| result.name == "copy.write.latency") {
+        let sweep = (result.subject.as_str(), result.backend.as_str(), result.numa);
         if !sweeps.contains(&sweep) {
             sweeps.push(sweep);
         }
     }
     for (subject, backend, numa) in sweeps {
-        let about = Subject {
-            subject: subject.to_owned(),
-            backend: backend.to_owned(),
-            numa,
-        };
+        let about = Subject { subject: subject.to_owned(), backend: backend.to_owned(), numa };
         for direction in ["write", "read"] {
             found.extend(
                 Cost::ALL
@@ -148,10 +131,7 @@ mod tests {
             numa,
             link: Some(63_015_384_615),
         };
-        let node = |id, cpus| NumaNode {
-            id,
-            cpus: IdList::new(cpus),
-        };
+        let node = |id, cpus| NumaNode { id, cpus: IdList::new(cpus) };
         Machine {
             host: Host::default(),
             gpus: vec![
@@ -201,20 +181,10 @@ mod tests {
     fn selects_gpu_by_name_address_or_uuid() {
         let both = ["GPU1 (0000:86:00.0)", "GPU0 (0000:3b:00.0)"];
         assert_eq!(subjects(&["all"]).expect("all"), both);
-        for wanted in [
-            "0",
-            "GPU0",
-            "gpu0",
-            "0000:3b:00.0",
-            "3b:00.0",
-            "GPU-00000001",
-        ] {
+        for wanted in ["0", "GPU0", "gpu0", "0000:3b:00.0", "3b:00.0", "GPU-00000001"] {
             assert_eq!(subjects(&[wanted]).expect(wanted), both[1..], "{wanted}");
         }
-        assert_eq!(
-            subjects(&["1", "86:00.0", "GPU1"]).expect("once"),
-            both[..1]
-        );
+        assert_eq!(subjects(&["1", "86:00.0", "GPU1"]).expect("once"), both[..1]);
         let error = subjects(&["2"]).expect_err("there are two");
         assert_eq!(
             error,
@@ -225,12 +195,8 @@ mod tests {
     fn nodes_of(wanted: Nodes, machine: &Machine) -> Result<Vec<(Option<u32>, bool)>, String> {
         let listed = listed();
         let options = options(&["1"], wanted);
-        let gpu = chosen(&options.scope, machine, &listed)
-            .expect("a GPU")
-            .remove(0);
-        let tasks = options
-            .tasks(machine, gpu.target())
-            .map_err(|error| error.to_string())?;
+        let gpu = chosen(&options.scope, machine, &listed).expect("a GPU").remove(0);
+        let tasks = options.tasks(machine, gpu.target()).map_err(|error| error.to_string())?;
         Ok(tasks
             .iter()
             .map(|task| (task.node.as_ref().map(|node| node.0), task.sweep_only))
@@ -241,33 +207,20 @@ mod tests {
     fn own_node_comes_first() {
         let machine = machine();
         let nodes = |wanted| nodes_of(wanted, &machine);
-        assert_eq!(
-            nodes(Nodes::All),
-            Ok(vec![(Some(1), false), (Some(0), true)])
-        );
+        assert_eq!(nodes(Nodes::All), Ok(vec![(Some(1), false), (Some(0), true)]));
         assert_eq!(nodes(Nodes::Near), Ok(vec![(Some(1), false)]));
         assert_eq!(nodes(Nodes::One(0)), Ok(vec![(Some(0), false)]));
         let error = nodes(Nodes::One(2)).expect_err("it has no CPU");
-        assert_eq!(
-            error,
-            "there is no NUMA node 2 with CPUs here; there are: 1, 0"
-        );
+        assert_eq!(error, "there is no NUMA node 2 with CPUs here; there are: 1, 0");
     }
 
     #[test]
     fn only_copies_depend_on_the_node() {
         let (machine, listed) = (machine(), listed());
-        for (test, nodes) in [
-            ("api", 1),
-            ("ping-pong", 1),
-            ("latency", 2),
-            ("bandwidth", 2),
-        ] {
+        for (test, nodes) in [("api", 1), ("ping-pong", 1), ("latency", 2), ("bandwidth", 2)] {
             let mut options = options(&["1"], Nodes::All);
             options.choices.tests = vec![test.to_owned()];
-            let gpu = chosen(&options.scope, &machine, &listed)
-                .expect("a GPU")
-                .remove(0);
+            let gpu = chosen(&options.scope, &machine, &listed).expect("a GPU").remove(0);
             let tasks = options.tasks(&machine, gpu.target()).expect("tasks");
             assert_eq!(tasks.len(), nodes, "{test}");
         }
@@ -283,9 +236,7 @@ mod tests {
         unknown.gpus.clear();
         let listed = listed();
         let options = options(&["all"], Nodes::Near);
-        let gpu = chosen(&options.scope, &unknown, &listed)
-            .expect("GPUs")
-            .remove(0);
+        let gpu = chosen(&options.scope, &unknown, &listed).expect("GPUs").remove(0);
         let tasks = options.tasks(&unknown, gpu.target()).expect("a task");
         assert_eq!((tasks.len(), &tasks[0].node), (1, &None));
     }

@@ -224,9 +224,7 @@ impl Rounds {
     fn send(&mut self, number: u32) -> Result<(), StepError> {
         match self.blocks {
             1 => self.flags.store(number),
-            blocks => self
-                .flags
-                .write(&number.to_le_bytes().repeat(blocks as usize)),
+            blocks => self.flags.write(&number.to_le_bytes().repeat(blocks as usize)),
         }
     }
 
@@ -286,15 +284,9 @@ mod tests {
             rounds(&replies, &[]).answer(7, begun).expect("words")
         };
         assert!(answer_of([7, 7, 7]).is_none());
-        assert!(matches!(
-            answer_of([7, WRONG_DATA, 7]),
-            Some(Failure::WrongData(_))
-        ));
+        assert!(matches!(answer_of([7, WRONG_DATA, 7]), Some(Failure::WrongData(_))));
         assert!(matches!(answer_of([7, 7, 6]), Some(Failure::Late(2, 6))));
-        assert!(matches!(
-            answer_of([STOP, 7, 7]),
-            Some(Failure::Late(0, STOP))
-        ));
+        assert!(matches!(answer_of([STOP, 7, 7]), Some(Failure::Late(0, STOP))));
     }
 
     #[test]

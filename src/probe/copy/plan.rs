@@ -9,9 +9,7 @@ const LARGEST: usize = 64 << 20;
 impl Depth {
     /// The sizes of a sweep, ascending: powers of two.
     pub fn sizes(self) -> Vec<usize> {
-        (0..=LARGEST.ilog2())
-            .map(|exponent| 1 << exponent)
-            .collect()
+        (0..=LARGEST.ilog2()).map(|exponent| 1 << exponent).collect()
     }
 
     /// Limits for one point of a sweep.
@@ -37,15 +35,7 @@ impl Depth {
         match self {
             Self::Quick => &[64 << 10],
             Self::Default => &[4 << 10, 64 << 10, 1 << 20, 16 << 20],
-            Self::Full => &[
-                4 << 10,
-                64 << 10,
-                1 << 20,
-                16 << 20,
-                64 << 20,
-                256 << 20,
-                1 << 30,
-            ],
+            Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30],
         }
     }
 

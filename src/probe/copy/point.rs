@@ -36,9 +36,7 @@ impl Point<'_> {
         reporter: &mut Reporter<'_>,
         run: impl FnOnce(Budget) -> Result<(Timed, Option<String>), StepError>,
     ) -> Result<(), StepError> {
-        let Self {
-            about, name, bytes, ..
-        } = *self;
+        let Self { about, name, bytes, .. } = *self;
         let step = format!("{} ({bytes} bytes)", self.what);
         let time = task.time(self.budget, COLD + allowance(bytes) / 5) + allowance(bytes);
         reporter.doing_for(step, time)?;

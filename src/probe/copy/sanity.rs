@@ -41,12 +41,10 @@ fn allocate(session: &Session<'_>) -> Result<DeviceMemory, StepError> {
 
 /// Compares device memory, read by the copy engine.
 fn verify(session: &Session<'_>, memory: &DeviceMemory, expected: &[u8]) -> Outcome {
-    Ok(
-        match device_differs(&session.stream, memory, 0, expected)? {
-            Some(mismatch) => Verified::Wrong(wrong_at(memory, 0, &mismatch)),
-            None => Verified::Right(expected.len()),
-        },
-    )
+    Ok(match device_differs(&session.stream, memory, 0, expected)? {
+        Some(mismatch) => Verified::Wrong(wrong_at(memory, 0, &mismatch)),
+        None => Verified::Right(expected.len()),
+    })
 }
 
 /// Compares device memory, read through a mapping of all of it.
@@ -73,18 +71,10 @@ fn all(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
 
 pub fn unaligned(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing("mappings that begin and end within pages")?;
-    let ranges = [
-        (1, 1),
-        (4, PAGE),
-        (PAGE - 1, 2),
-        (PAGE + 4097, PAGE),
-        (3 * PAGE - 3, PAGE + 3),
-    ];
+    let ranges = [(1, 1), (4, PAGE), (PAGE - 1, 2), (PAGE + 4097, PAGE), (3 * PAGE - 3, PAGE + 3)];
     let run = |(start, length): (usize, usize)| {
         let memory = allocate(session)?;
-        let pin = session
-            .gdr
-            .pin(&memory, start..start + length, PinFlags::default())?;
+        let pin = session.gdr.pin(&memory, start..start + length, PinFlags::default())?;
         let mut mapping = pin.map(MapRequest::Default)?;
         let mut image = vec![UNTOUCHED; BYTES];
         image[start..start + length].copy_from_slice(&pattern(start as u64, length));
@@ -115,11 +105,7 @@ pub fn mixed_mappings(
         let through_second = verify_mapping(&memory, &second, &one);
         second.write(0, &two)?;
         let through_first = verify_mapping(&memory, &first, &two);
-        all([
-            through_second,
-            through_first,
-            verify(session, &memory, &two),
-        ])
+        all([through_second, through_first, verify(session, &memory, &two)])
     };
     let found = run();
     report(session, "mixed-mappings", found, reporter)
@@ -164,10 +150,7 @@ pub fn thread(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<
         let mut mapping = pin?.map(MapRequest::Default)?;
         let bytes = pattern(26, BYTES);
         mapping.write(0, &bytes)?;
-        all([
-            verify(session, &memory, &bytes),
-            verify_mapping(&memory, &mapping, &bytes),
-        ])
+        all([verify(session, &memory, &bytes), verify_mapping(&memory, &mapping, &bytes)])
     };
     let found = run();
     report(session, "thread", found, reporter)
@@ -205,10 +188,7 @@ pub fn force_pcie(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Res
         let mut mapping = pin.map(MapRequest::Default)?;
         let bytes = pattern(27, BYTES);
         mapping.write(0, &bytes)?;
-        all([
-            verify(session, &memory, &bytes),
-            verify_mapping(&memory, &mapping, &bytes),
-        ])
+        all([verify(session, &memory, &bytes), verify_mapping(&memory, &mapping, &bytes)])
     };
     let found = run();
     report(session, "force-pcie", found, reporter)
@@ -230,9 +210,7 @@ fn no_force_pcie(backend: BackendKind, error: &gdrcopy::Error) -> StepError {
             format!("{}; only GPUs with NVLink-C2C need it", gpu::sentence(error))
         }
     };
-    StepError::Option(format!(
-        "backend {backend} does not map with GDR_PIN_FLAG_FORCE_PCIE: {why}"
-    ))
+    StepError::Option(format!("backend {backend} does not map with GDR_PIN_FLAG_FORCE_PCIE: {why}"))
 }
 
 #[cfg(test)]
@@ -241,13 +219,8 @@ mod tests {
 
     #[test]
     fn rejection_of_force_pcie_names_backend() {
-        let flag = |backend| gdrcopy::Error::Flag {
-            what: "PinFlags::force_pcie",
-            backend,
-        };
-        let lost = gdrcopy::Error::GpuLost {
-            sign: "all bits are set",
-        };
+        let flag = |backend| gdrcopy::Error::Flag { what: "PinFlags::force_pcie", backend };
+        let lost = gdrcopy::Error::GpuLost { sign: "all bits are set" };
         for (backend, error, words) in [
             (
                 BackendKind::Rm,
@@ -259,11 +232,7 @@ mod tests {
                 flag(BackendKind::Gdrdrv),
                 "older than 2.5: update it, or use --backend dmabuf",
             ),
-            (
-                BackendKind::Gdrdrv,
-                lost,
-                "the GPU is lost: all bits are set",
-            ),
+            (BackendKind::Gdrdrv, lost, "the GPU is lost: all bits are set"),
             (BackendKind::Sim, flag(BackendKind::Sim), "simulated"),
         ] {
             let message = no_force_pcie(backend, &error).to_string();

@@ -41,10 +41,7 @@ impl<'a> Session<'a> {
         reporter: &mut Reporter<'_>,
     ) -> Result<Self, StepError> {
         let sizes = task.terms.sizes_or(task.terms.depth.sizes(), false);
-        let probed = ProbedGpu {
-            backends,
-            ..task.target.probed(&gpu.device().name)
-        };
+        let probed = ProbedGpu { backends, ..task.target.probed(&gpu.device().name) };
         let map = || {
             let gdr = gdr?;
             reporter.doing("a stream and a buffer")?;
@@ -52,11 +49,7 @@ impl<'a> Session<'a> {
             let largest = sizes.last().copied().unwrap_or(1);
             let bytes = task.choices.offset + largest + SLACK;
             let memory = gpu.allocate(task.choices.allocation(), bytes)?;
-            reporter.doing(format!(
-                "backend {} to map {} bytes",
-                gdr.backend(),
-                memory.len()
-            ))?;
+            reporter.doing(format!("backend {} to map {} bytes", gdr.backend(), memory.len()))?;
             let mapping = map_as(&gdr, &memory, &task.choices)?;
             // Else the driver compiles them just before the first reads. An error is reported by the first kernel.
             let _ = gpu.load_kernels();
@@ -127,10 +120,7 @@ impl Choices {
     pub fn allocation(&self) -> Allocation {
         match self.allocator {
             Allocator::Malloc => Allocation::Malloc,
-            Allocator::Create => Allocation::Create {
-                exportable: false,
-                rdma: true,
-            },
+            Allocator::Create => Allocation::Create { exportable: false, rdma: true },
             Allocator::Pool => Allocation::Pool { exportable: true },
         }
     }
@@ -152,10 +142,8 @@ impl Choices {
             (self.allocator != Allocator::Malloc)
                 .then(|| format!("the measured buffers are of {}", self.allocation())),
             (self.offset > 0).then(|| format!("copies begin at offset {}", self.offset)),
-            self.iterations
-                .map(|count| format!("each figure is of {count} runs")),
-            self.cold
-                .then(|| "the GPU writes the buffer before each copy".to_owned()),
+            self.iterations.map(|count| format!("each figure is of {count} runs")),
+            self.cold.then(|| "the GPU writes the buffer before each copy".to_owned()),
             (rounds.flag == Place::Host)
                 .then(|| "round trips: the CPU's word is in host memory".to_owned()),
             (rounds.reply == Place::Gpu)
@@ -182,10 +170,9 @@ fn unsuitable(wanted: MappingChoice, backend: BackendKind, offered: MappingType)
                 }
             },
         ),
-        MappingChoice::Device => (
-            "device",
-            "the driver lets this CPU combine its stores; use --mapping wc or default",
-        ),
+        MappingChoice::Device => {
+            ("device", "the driver lets this CPU combine its stores; use --mapping wc or default")
+        }
         MappingChoice::Default | MappingChoice::WriteCombined => (
             "wc",
             "the driver does not let this CPU combine its stores (aarch64 before driver 590, RmForceDisableIomapWC), or the memory is \
@@ -284,10 +271,7 @@ mod tests {
             ),
         ] {
             let message = unsuitable(wanted, backend, offered);
-            assert!(
-                message.starts_with(start) && message.contains(remedy),
-                "{message}"
-            );
+            assert!(message.starts_with(start) && message.contains(remedy), "{message}");
         }
     }
 }

@@ -8,10 +8,7 @@ use super::task::Place;
 use crate::probe::failure::StepError;
 
 pub enum SharedMemory {
-    Gpu {
-        memory: DeviceMemory,
-        mapping: Box<Mapping>,
-    },
+    Gpu { memory: DeviceMemory, mapping: Box<Mapping> },
     Host(HostMemory),
 }
 

@@ -55,12 +55,7 @@ pub struct RoundTrips {
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self {
-            producer: Producer::Cpu,
-            flag: Place::Gpu,
-            reply: Place::Host,
-            data: None,
-        }
+        Self { producer: Producer::Cpu, flag: Place::Gpu, reply: Place::Host, data: None }
     }
 }
 
@@ -131,16 +126,12 @@ impl Task {
 
     /// The sizes for the timing of the calls.
     pub fn call_sizes(&self) -> Vec<usize> {
-        self.terms
-            .sizes_or(self.terms.depth.call_sizes().to_vec(), false)
+        self.terms.sizes_or(self.terms.depth.call_sizes().to_vec(), false)
     }
 
     /// With `--iterations`, exactly that number of runs.
     fn limit(&self, budget: Budget) -> Budget {
-        Budget {
-            runs: self.choices.iterations,
-            ..budget
-        }
+        Budget { runs: self.choices.iterations, ..budget }
     }
 
     /// Time in which a measurement within this budget ends, if a run takes at most `run`.

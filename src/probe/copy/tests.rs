@@ -42,19 +42,14 @@ fn results(
     let mut reporter = Reporter::new(&mut out, task.terms.timeout);
     let mut session = session(&task, &mut reporter);
     let address = session.memory.address().get();
-    let other = session
-        .gpu
-        .allocate(Allocation::Malloc, session.memory.len())
-        .expect("memory");
+    let other = session.gpu.allocate(Allocation::Malloc, session.memory.len()).expect("memory");
     if crossed {
         session.mapping = map(&session.gdr, &other).expect("a mapping");
     }
     work(&mut session, &mut reporter);
     drop(session);
     let text = String::from_utf8(out).expect("text");
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("an event"));
+    let events = text.lines().map(|line| serde_json::from_str(line).expect("an event"));
     let results = events.filter_map(|event| match event {
         Event::Result(result) => Some(*result),
         _ => None,
@@ -84,22 +79,12 @@ fn sweeps_and_kernels_locate_wrong_bytes() {
         assert!(!wrong.is_empty());
         for result in wrong {
             assert!(result.name.starts_with(name), "{result:?}");
-            assert_eq!(
-                (result.verdict, result.median),
-                (ProbeVerdict::Wrong, None),
-                "{result:?}"
-            );
+            assert_eq!((result.verdict, result.median), (ProbeVerdict::Wrong, None), "{result:?}");
             let reason = result.reason.expect("a reason");
-            let at = reason
-                .split(':')
-                .next()
-                .and_then(|word| word.strip_prefix("0x"));
+            let at = reason.split(':').next().and_then(|word| word.strip_prefix("0x"));
             let at = u64::from_str_radix(at.expect("an address"), 16).expect("a number");
             assert!((address..address + (4 << 20)).contains(&at), "{reason}");
-            assert!(
-                reason.contains(" is 0x") && reason.contains("should be 0x"),
-                "{reason}"
-            );
+            assert!(reason.contains(" is 0x") && reason.contains("should be 0x"), "{reason}");
         }
     }
 }
@@ -108,12 +93,7 @@ fn sweeps_and_kernels_locate_wrong_bytes() {
 fn allocation_checks_locate_wrong_bytes() {
     let (task, mut out, mut events) = (task(), Vec::new(), Vec::new());
     let session = session(&task, &mut Reporter::new(&mut out, task.terms.timeout));
-    let allocate = || {
-        session
-            .gpu
-            .allocate(Allocation::Malloc, BYTES)
-            .expect("memory")
-    };
+    let allocate = || session.gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
     let (memory, other) = (allocate(), allocate());
     for crossed in [false, true] {
         let mapped = if crossed { &other } else { &memory };
@@ -125,10 +105,7 @@ fn allocation_checks_locate_wrong_bytes() {
             reporter: &mut Reporter::new(&mut events, task.terms.timeout),
         };
         for part in Part::ALL {
-            match check
-                .run(part)
-                .unwrap_or_else(|failure| panic!("{failure}"))
-            {
+            match check.run(part).unwrap_or_else(|failure| panic!("{failure}")) {
                 Verified::Right(bytes) => assert!(!crossed && bytes >= BYTES, "{part:?}: {bytes}"),
                 Verified::Wrong(reason) => {
                     assert!(crossed, "{part:?}: {reason}");

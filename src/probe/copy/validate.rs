@@ -34,26 +34,13 @@ fn kinds(depth: Depth) -> Vec<MemoryCase> {
         sizes: sizes.to_vec(),
         required,
     };
-    let create = |exportable| Allocation::Create {
-        exportable,
-        rdma: true,
-    };
+    let create = |exportable| Allocation::Create { exportable, rdma: true };
     vec![
         kind("malloc", Allocation::Malloc, depth.verified_sizes(), true),
         kind("create", create(false), others, true),
         kind("create-exportable", create(true), others, true),
-        kind(
-            "pool",
-            Allocation::Pool { exportable: false },
-            others,
-            false,
-        ),
-        kind(
-            "pool-exportable",
-            Allocation::Pool { exportable: true },
-            others,
-            false,
-        ),
+        kind("pool", Allocation::Pool { exportable: false }, others, false),
+        kind("pool-exportable", Allocation::Pool { exportable: true }, others, false),
     ]
 }
 
@@ -106,9 +93,7 @@ pub fn run_neighbours(
     let result = match neighbours(session) {
         Ok(found) => found.result(&session.about, name, Some(NEIGHBOUR)),
         Err(failure) => {
-            session
-                .about
-                .impossible(name, Some(NEIGHBOUR), true, gpu::sentence(&failure))
+            session.about.impossible(name, Some(NEIGHBOUR), true, gpu::sentence(&failure))
         }
     };
     Ok(reporter.result(result)?)
@@ -119,9 +104,7 @@ fn neighbours(session: &Session<'_>) -> Outcome {
     let mut all = Vec::new();
     for number in 0..NEIGHBOURS {
         let memory = session.gpu.allocate(Allocation::Malloc, NEIGHBOUR)?;
-        session
-            .stream
-            .write(&memory, 0, &pattern(number, NEIGHBOUR))?;
+        session.stream.write(&memory, 0, &pattern(number, NEIGHBOUR))?;
         all.push(memory);
     }
     let odd = |number: usize| number % 2 == 1;
@@ -154,24 +137,15 @@ fn verify(
     let memory = session.gpu.allocate(kind.allocation, bytes)?;
     reporter.doing(step("a mapping"))?;
     let mut mapping = map(&session.gdr, &memory)?;
-    let mut check = Check {
-        session,
-        memory: &memory,
-        mapping: &mut mapping,
-        reporter,
-    };
+    let mut check = Check { session, memory: &memory, mapping: &mut mapping, reporter };
     let about = &session.about;
     for part in Part::ALL {
         let name = part.name();
         let allowed = allowance(bytes.clamp(STORED, BLOCK));
-        check
-            .reporter
-            .doing_for(step(&format!("check {name}")), allowed)?;
+        check.reporter.doing_for(step(&format!("check {name}")), allowed)?;
         let found = check.run(part)?;
         let name = format!("validate.{}.{name}", kind.name);
-        check
-            .reporter
-            .result(found.result(about, &name, Some(bytes)))?;
+        check.reporter.result(found.result(about, &name, Some(bytes)))?;
     }
     Ok(())
 }
@@ -182,15 +156,9 @@ mod tests {
 
     #[test]
     fn small_bar1_is_no_failure() {
-        let small = gdrcopy::Error::Bar1 {
-            wanted: 512 << 20,
-            mapped: 0,
-            limit: 240 << 20,
-        };
+        let small = gdrcopy::Error::Bar1 { wanted: 512 << 20, mapped: 0, limit: 240 << 20 };
         assert!(lacks_room(&small.into()));
-        let invalid = gdrcopy::Error::Address {
-            address: gpu::DevicePtr::new(8),
-        };
+        let invalid = gdrcopy::Error::Address { address: gpu::DevicePtr::new(8) };
         assert!(!lacks_room(&invalid.into()));
     }
 }

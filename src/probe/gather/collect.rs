@@ -48,10 +48,7 @@ pub fn collect<'a>(
     work: impl FnOnce() -> Outcome + Send,
 ) -> Result<Vec<Collected>, Error> {
     let begun = Instant::now();
-    let arrival = Conditions {
-        until: begun + waits.arrival,
-        interrupted,
-    };
+    let arrival = Conditions { until: begun + waits.arrival, interrupted };
     // A node that arrives last has its time for the work too.
     let until = begun + waits.arrival + waits.work;
     let others = nodes.len().saturating_sub(1);
@@ -64,11 +61,7 @@ pub fn collect<'a>(
         scope.spawn(move || {
             let outcome = work();
             // Ignored: the receiver is gone only after an error.
-            let _ = own.send(Event::Ended(Collected {
-                rank,
-                node: name,
-                outcome,
-            }));
+            let _ = own.send(Event::Ended(Collected { rank, node: name, outcome }));
         });
         let mut connected = 0;
         let mut take = |link: Link<'a, Message>| {
@@ -99,11 +92,7 @@ pub fn collect<'a>(
     for (rank, node) in arrived {
         if !collected.iter().any(|result| result.rank == rank) {
             let reason = "it arrived, and its connection ended without a result".to_owned();
-            collected.push(Collected {
-                rank,
-                node,
-                outcome: Err((Absence::Ended, reason)),
-            });
+            collected.push(Collected { rank, node, outcome: Err((Absence::Ended, reason)) });
         }
     }
     Ok(collected)
@@ -121,16 +110,9 @@ fn receive(link: Link<'_, Message>, until: Instant, events: &Sender<Event>) {
     let ours = env!("CARGO_PKG_VERSION");
     let outcome = document(&link, until).map_err(|(why, reason)| match gdr == ours {
         true => (why, reason),
-        false => (
-            Absence::Version,
-            format!("gdr {gdr} runs there, {ours} here: {reason}"),
-        ),
+        false => (Absence::Version, format!("gdr {gdr} runs there, {ours} here: {reason}")),
     });
-    let _ = events.send(Event::Ended(Collected {
-        rank,
-        node,
-        outcome,
-    }));
+    let _ = events.send(Event::Ended(Collected { rank, node, outcome }));
     // Ignored: the result is here.
     let _ = link.bye();
 }
@@ -158,10 +140,7 @@ fn document(link: &Link<'_, Message>, until: Instant) -> Outcome {
                 ));
             }
             Ok(Message::Arrived { .. } | Message::Next) => {
-                return Err((
-                    Absence::Invalid,
-                    "it sent messages in the wrong order".to_owned(),
-                ));
+                return Err((Absence::Invalid, "it sent messages in the wrong order".to_owned()));
             }
             Err(Error::TimedOut { .. }) => {
                 return Err((

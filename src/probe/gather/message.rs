@@ -15,11 +15,7 @@ pub const WINDOW: usize = 128;
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// The first: who it is.
-    Arrived {
-        node: String,
-        rank: u32,
-        gdr: String,
-    },
+    Arrived { node: String, rank: u32, gdr: String },
     /// A part of the document.
     Part(String),
     /// The document is complete.
@@ -47,9 +43,6 @@ pub fn messages(outcome: &Outcome) -> Vec<Message> {
             parts.push(Message::Finished);
             parts
         }
-        Err((why, reason)) => vec![Message::Failed {
-            why: *why,
-            reason: reason.clone(),
-        }],
+        Err((why, reason)) => vec![Message::Failed { why: *why, reason: reason.clone() }],
     }
 }

@@ -59,11 +59,8 @@ pub enum PlaceError {
 }
 
 /// The number of processes on this host, by Open MPI, by MPICH and its relatives, and by MVAPICH.
-const LOCAL_SIZES: [&str; 3] = [
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
-    "MV2_COMM_WORLD_LOCAL_SIZE",
-];
+const LOCAL_SIZES: [&str; 3] =
+    ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
 
 /// Looks a variable up, as `std::env::var` does without its errors.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -71,10 +68,9 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The place of this process.
 pub fn from_environment(variables: Variables<'_>) -> Result<NodePlace, PlaceError> {
     let rank = number(variables, "GDR_FLEET_RANK")?;
-    if let Some(rank) = rank.map_or_else(
-        || number(variables, "JOB_COMPLETION_INDEX"),
-        |rank| Ok(Some(rank)),
-    )? {
+    if let Some(rank) =
+        rank.map_or_else(|| number(variables, "JOB_COMPLETION_INDEX"), |rank| Ok(Some(rank)))?
+    {
         return by_variables(variables, rank);
     }
     let place = launcher::from_environment(variables)?.ok_or(PlaceError::NoLauncher)?;
@@ -103,14 +99,8 @@ pub fn from_environment(variables: Variables<'_>) -> Result<NodePlace, PlaceErro
 
 /// A step of Slurm: one process of each node takes part, whatever the number of tasks.
 fn slurm(variables: Variables<'_>, place: launcher::Place) -> Result<NodePlace, PlaceError> {
-    let list = [
-        "SLURM_STEP_NODELIST",
-        "SLURM_JOB_NODELIST",
-        "SLURM_NODELIST",
-    ];
-    let list = list
-        .into_iter()
-        .find_map(|name| Some((name, text(variables, name)?)));
+    let list = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
+    let list = list.into_iter().find_map(|name| Some((name, text(variables, name)?)));
     let nodes = match list {
         Some((variable, list)) => {
             Nodes::Named(expand_hosts(&list).map_err(|why| PlaceError::Variable { variable, why })?)
@@ -137,9 +127,7 @@ fn by_variables(variables: Variables<'_>, rank: u32) -> Result<NodePlace, PlaceE
             why: "it must be the number of pods (completions of the job) or of nodes, more than the rank".to_owned(),
         });
     };
-    let port = number(variables, "GDR_FLEET_PORT")?
-        .map(u16::try_from)
-        .transpose();
+    let port = number(variables, "GDR_FLEET_PORT")?.map(u16::try_from).transpose();
     let port = port.map_err(|_| PlaceError::Variable {
         variable: "GDR_FLEET_PORT",
         why: "it is no port number".to_owned(),
@@ -172,8 +160,8 @@ fn number(variables: Variables<'_>, variable: &'static str) -> Result<Option<u32
     let Some(value) = text(variables, variable) else {
         return Ok(None);
     };
-    value.parse().map(Some).map_err(|_| PlaceError::Variable {
-        variable,
-        why: "it is not a number".to_owned(),
-    })
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| PlaceError::Variable { variable, why: "it is not a number".to_owned() })
 }

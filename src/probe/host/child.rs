@@ -24,9 +24,7 @@ impl task::Task for Task {
         }
         reporter.doing("CUDA to open the GPU")?;
         let gpu = self.target.open()?;
-        reporter.send(&Event::Gpu(Box::new(
-            self.target.probed(&gpu.device().name),
-        )))?;
+        reporter.send(&Event::Gpu(Box::new(self.target.probed(&gpu.device().name))))?;
         let mut session = Session::new(self, gpu, reporter)?;
         let parts: &[Part<Session<'_>>] = match self.links_only {
             true => &[("host.pinned", links::pinned_only)],

@@ -27,10 +27,8 @@ fn bandwidth(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let budget = session.budget();
-    reporter.doing_for(
-        "a kernel that copies host memory",
-        40 * budget.time + allowance(bytes * 8),
-    )?;
+    reporter
+        .doing_for("a kernel that copies host memory", 40 * budget.time + allowance(bytes * 8))?;
     let host = session.gpu.pinned(bytes)?;
     let [sent, before, back, under] = [(); 4].map(|()| session.seeds.next());
     let rate = |copy: &dyn Fn() -> Result<(), gpu::Error>| {
@@ -55,10 +53,7 @@ fn bandwidth(
 }
 
 fn latency(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    reporter.doing_for(
-        "a kernel that follows a list in host memory",
-        Duration::from_secs(2),
-    )?;
+    reporter.doing_for("a kernel that follows a list in host memory", Duration::from_secs(2))?;
     let list = session.gpu.pinned(LIST)?;
     list.write(0, &ring())?;
     let samples = chase(&session.stream, &list, session.budget())?;

@@ -34,10 +34,7 @@ fn measure_kind(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let largest = session.largest();
-    reporter.doing(format!(
-        "{largest} bytes of {} host memory",
-        memory_kind.name()
-    ))?;
+    reporter.doing(format!("{largest} bytes of {} host memory", memory_kind.name()))?;
     let host = match memory_kind.allocate(&session.gpu, buffer_size(largest)) {
         Ok(host) => host,
         Err(error) => {
@@ -45,10 +42,7 @@ fn measure_kind(
             if failure.is_fatal() {
                 return Err(failure);
             }
-            let (name, why) = (
-                format!("host.{}", memory_kind.name()),
-                gpu::sentence(&failure),
-            );
+            let (name, why) = (format!("host.{}", memory_kind.name()), gpu::sentence(&failure));
             return Ok(reporter.result(session.about.impossible(
                 &name,
                 Some(largest),
@@ -79,19 +73,10 @@ fn one_direction(
     let budget = session.budget();
     let name = format!("host.{}.{}", memory_kind.name(), direction.name());
     reporter.doing_for(
-        format!(
-            "{bytes} bytes {} with {} memory",
-            direction.name(),
-            memory_kind.name()
-        ),
+        format!("{bytes} bytes {} with {} memory", direction.name(), memory_kind.name()),
         20 * budget.time + allowance(bytes),
     )?;
-    let Session {
-        stream,
-        memory,
-        about,
-        ..
-    } = session;
+    let Session { stream, memory, about, .. } = session;
     let copy = || direction.copy(stream, (memory, 0), (host, 0), bytes);
     // The cost of one copy for a program: the call, and waiting for its end.
     let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
@@ -106,10 +91,7 @@ fn one_direction(
         HostMemoryKind::Pageable => (samples, None),
         _ => {
             let lanes = [Lane::new(stream, copy)];
-            (
-                measure(&session.gate, &lanes, Runs::of(bytes), budget)?.all,
-                promise,
-            )
+            (measure(&session.gate, &lanes, Runs::of(bytes), budget)?.all, promise)
         }
     };
     Ok(reporter.result(about.bandwidth(&name, bytes, 0, &samples, promise))?)
@@ -129,18 +111,13 @@ fn both_directions(
     }
     let budget = session.budget();
     reporter.doing_for(
-        format!(
-            "{bytes} bytes in both directions at once with {} memory",
-            memory_kind.name()
-        ),
+        format!("{bytes} bytes in both directions at once with {} memory", memory_kind.name()),
         20 * budget.time + allowance(bytes),
     )?;
     let half = bytes / 2;
     let (memory, at) = (&session.memory, [0, half]);
     let lane = |direction: Direction, stream, at: usize| {
-        Lane::new(stream, move || {
-            direction.copy(stream, (memory, at), (host, at), half)
-        })
+        Lane::new(stream, move || direction.copy(stream, (memory, at), (host, at), half))
     };
     let lanes = [
         lane(Direction::ToGpu, &session.stream, at[0]),
@@ -149,17 +126,9 @@ fn both_directions(
     let measured = measure(&session.gate, &lanes, Runs::of(half), budget)?;
     let name = format!("host.{}.both.bandwidth", memory_kind.name());
     let promise = session.promise(half).map(Promise::doubled);
-    reporter.result(
-        session
-            .about
-            .bandwidth(&name, bytes, 0, &measured.all, promise),
-    )?;
+    reporter.result(session.about.bandwidth(&name, bytes, 0, &measured.all, promise))?;
     for (direction, samples) in Direction::BOTH.into_iter().zip(&measured.each) {
-        let name = format!(
-            "host.{}.both.{}.bandwidth",
-            memory_kind.name(),
-            direction.name()
-        );
+        let name = format!("host.{}.both.{}.bandwidth", memory_kind.name(), direction.name());
         reporter.result(session.about.bandwidth(&name, half, 0, samples, None))?;
     }
     Ok(())

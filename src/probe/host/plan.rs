@@ -41,15 +41,9 @@ impl Depth {
     pub fn chunks(self) -> &'static [usize] {
         match self {
             Self::Quick => &[64 << 10, 256 << 10, 1 << 20, 4 << 20],
-            Self::Default | Self::Full => &[
-                64 << 10,
-                128 << 10,
-                256 << 10,
-                512 << 10,
-                1 << 20,
-                2 << 20,
-                4 << 20,
-            ],
+            Self::Default | Self::Full => {
+                &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20]
+            }
         }
     }
 }

@@ -88,12 +88,8 @@ pub enum HostMemoryKind {
 }
 
 impl HostMemoryKind {
-    pub const ALL: [Self; 4] = [
-        Self::Pageable,
-        Self::Pinned,
-        Self::Registered,
-        Self::WriteCombined,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::Pageable, Self::Pinned, Self::Registered, Self::WriteCombined];
 
     /// Its part of a result's name.
     pub fn name(self) -> &'static str {
@@ -110,12 +106,7 @@ impl HostMemoryKind {
             Self::Pageable => gpu.pageable(bytes),
             Self::Pinned => gpu.pinned(bytes),
             Self::Registered => gpu.registered(bytes),
-            Self::WriteCombined => gpu.pinned_with(
-                bytes,
-                PinnedOptions {
-                    write_combined: true,
-                },
-            ),
+            Self::WriteCombined => gpu.pinned_with(bytes, PinnedOptions { write_combined: true }),
         }
     }
 }

@@ -50,11 +50,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
         let mut found = Vec::new();
         for depth in [1, SLOTS] {
             for chunk in chunks.iter().copied() {
-                let ring = Ring {
-                    slots: &slots[..depth],
-                    copied: &copied[..depth],
-                    chunk,
-                };
+                let ring = Ring { slots: &slots[..depth], copied: &copied[..depth], chunk };
                 found.push(staged(session, direction, &ring, &mut user, reporter)?);
             }
         }
@@ -72,13 +68,9 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
 
 /// The overlapped chunk size with the highest bandwidth.
 fn best(results: &[ProbeResult]) -> Option<u64> {
-    let overlapped = results
-        .iter()
-        .filter(|result| result.name.contains(".overlapped."));
+    let overlapped = results.iter().filter(|result| result.name.contains(".overlapped."));
     let measured = overlapped.filter_map(|result| Some((result.chunk?, result.median?)));
-    measured
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(chunk, _)| chunk)
+    measured.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(chunk, _)| chunk)
 }
 
 /// Copies the whole message with the copy engine, and again with the CPU.
@@ -144,13 +136,7 @@ impl Ring<'_> {
             if start >= bytes {
                 return Ok(());
             }
-            stream.download(
-                &self.slots[slot],
-                0,
-                memory,
-                start,
-                self.chunk.min(bytes - start),
-            )?;
+            stream.download(&self.slots[slot], 0, memory, start, self.chunk.min(bytes - start))?;
             stream.record(&self.copied[slot])
         };
         (0..self.slots.len()).try_for_each(queue)?;
@@ -172,9 +158,7 @@ impl Ring<'_> {
             }
             self.slots[slot].write(0, chunk)?;
             let start = number * self.chunk;
-            session
-                .stream
-                .upload(&session.memory, start, &self.slots[slot], 0, chunk.len())?;
+            session.stream.upload(&session.memory, start, &self.slots[slot], 0, chunk.len())?;
             session.stream.record(&self.copied[slot])?;
         }
         session.stream.synchronize()
@@ -195,11 +179,7 @@ fn staged(
     };
     let name = format!("host.staged.{}.{mode}.bandwidth", direction.name());
     reporter.doing_for(
-        format!(
-            "{bytes} bytes {} in chunks of {}, {mode}",
-            direction.name(),
-            ring.chunk
-        ),
+        format!("{bytes} bytes {} in chunks of {}, {mode}", direction.name(), ring.chunk),
         20 * budget.time + allowance(bytes),
     )?;
     let (sent, before) = (session.seeds.next(), session.seeds.next());
@@ -208,10 +188,7 @@ fn staged(
             sent.fill(user, 0);
             fill(&session.witness, &session.memory, bytes, before)?;
             let samples = time(budget, || ring.send(session, user))?;
-            (
-                samples,
-                by_kernel(&session.witness, &session.memory, bytes, sent)?,
-            )
+            (samples, by_kernel(&session.witness, &session.memory, bytes, sent)?)
         }
         Direction::FromGpu => {
             user.fill(UNTOUCHED);

@@ -14,26 +14,13 @@ fn wrong_words(
     memory_kind: HostMemoryKind,
 ) -> Vec<(Direction, Option<(u32, Wrong)>)> {
     let gpu = faults.map_or_else(Gpu::sim, Gpu::sim_with);
-    let streams = [
-        gpu.stream().expect("a stream"),
-        gpu.stream().expect("a stream"),
-    ];
+    let streams = [gpu.stream().expect("a stream"), gpu.stream().expect("a stream")];
     let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
     let host = memory_kind.allocate(&gpu, BYTES).expect("host memory");
-    let path = Path {
-        stream: &streams[0],
-        witness: &streams[1],
-        memory: &memory,
-        host: &host,
-    };
+    let path = Path { stream: &streams[0], witness: &streams[1], memory: &memory, host: &host };
     let seeds = Seeds::default();
     Direction::BOTH
-        .map(|direction| {
-            (
-                direction,
-                path.verify(direction, BYTES, &seeds).expect("it runs"),
-            )
-        })
+        .map(|direction| (direction, path.verify(direction, BYTES, &seeds).expect("it runs")))
         .to_vec()
 }
 

@@ -16,10 +16,7 @@ const BYTES: usize = 16 << 20;
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;
-    let (host, device) = (
-        pinned.as_ptr().as_ptr().addr() as u64,
-        pinned.device_address().get(),
-    );
+    let (host, device) = (pinned.as_ptr().as_ptr().addr() as u64, pinned.device_address().get());
     let name = "host.unified-addressing";
     let result = match session.gpu.attribute(Attribute::UNIFIED_ADDRESSING)? {
         Some(1) if host == device => session.about.right(name, None, 0),
@@ -70,9 +67,7 @@ fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result
             ));
             result
         }
-        Some(Wrong {
-            found: u32::MAX, ..
-        }) => {
+        Some(Wrong { found: u32::MAX, .. }) => {
             let mut result = about.latency(name, Some(bytes), 0, &[called.as_secs_f64()]);
             result.reason = Some(
                 "the call returns before it has read the source, which must not change until the stream is synchronised: \

@@ -41,10 +41,8 @@ impl task::Task for Task {
         // On one machine the client reports failures of the server.
         let about = self.target.about(self.target.cuda(), None);
         let result = about.impossible(NAME, None, true, error.advised());
-        (self.side == Side::Client || self.is_across).then(|| ProbeResult {
-            subject: self.subject.clone(),
-            ..result
-        })
+        (self.side == Side::Client || self.is_across)
+            .then(|| ProbeResult { subject: self.subject.clone(), ..result })
     }
 }
 

@@ -90,12 +90,7 @@ fn measure(
     let mut times = Vec::new();
     // The first batch warms up.
     for batch in 0..=amount.batches {
-        let step = Step {
-            kind: figure.kind(),
-            bytes,
-            count: amount.batch,
-            seed: *seed,
-        };
+        let step = Step { kind: figure.kind(), bytes, count: amount.batch, seed: *seed };
         *seed += u64::from(step.count);
         let more = perform(session, figure, &step)?;
         let found = match session.peer.receive(STEP_TIME)? {
@@ -206,13 +201,9 @@ fn queued_ping_pong(
 }
 
 fn messages(session: &Session<'_>, step: &Step) -> Result<Vec<f64>, StepError> {
-    let transfers: Vec<_> = (0..step.count)
-        .map(|index| send(session, step, index))
-        .collect();
+    let transfers: Vec<_> = (0..step.count).map(|index| send(session, step, index)).collect();
     let begun = Instant::now();
-    let sends = transfers
-        .iter()
-        .map(|transfer| session.ranks.start(transfer));
+    let sends = transfers.iter().map(|transfer| session.ranks.start(transfer));
     session.wait_all(sends.collect::<Result<_, _>>()?)?;
     Ok(vec![begun.elapsed().as_secs_f64() / f64::from(step.count)])
 }
@@ -238,9 +229,7 @@ fn timed(
 ) -> Result<(f64, Vec<Request>), StepError> {
     let (begin, end): (Event, Event) = (session.gpu.event()?, session.gpu.event()?);
     session.gate.store_u32(0, 0)?;
-    session
-        .stream
-        .hold(&session.gate, session.ranks.timeout())?;
+    session.stream.hold(&session.gate, session.ranks.timeout())?;
     session.stream.record(&begin)?;
     let queued = queue(session, drive, add).and_then(|(queued, sends)| {
         queued.launch(session)?;
@@ -287,9 +276,7 @@ fn all_at_once(session: &Session<'_>, step: &Step) -> Result<Vec<f64>, StepError
     let all = |index| one_sided(session, step, index);
     let transfers: Vec<_> = (0..step.count).map(all).collect();
     let begun = Instant::now();
-    let requests = transfers
-        .iter()
-        .map(|transfer| session.ranks.start(transfer));
+    let requests = transfers.iter().map(|transfer| session.ranks.start(transfer));
     session.wait_all(requests.collect::<Result<_, _>>()?)?;
     let time: Duration = begun.elapsed();
     Ok(vec![time.as_secs_f64() / f64::from(step.count)])

@@ -56,9 +56,7 @@ pub fn queue(
     }
     let recorder = Recorder::default();
     let requests = add(&recorder)?;
-    let operations = session
-        .reader
-        .load(&recorder.0.into_inner(), session.ranks.timeout())?;
+    let operations = session.reader.load(&recorder.0.into_inner(), session.ranks.timeout())?;
     Ok((Queued(Some(operations)), requests))
 }
 

@@ -39,12 +39,7 @@ impl Memory {
         let gpu = ranks.allocator().gpu();
         let memory = gpu.allocate(Allocation::Malloc, 2 * room)?;
         match ranks.register_gpu(&memory, 0..2 * room) {
-            Ok(region) => Ok(Self {
-                region,
-                kind: Kind::Gpu(memory),
-                room,
-                fallback: None,
-            }),
+            Ok(region) => Ok(Self { region, kind: Kind::Gpu(memory), room, fallback: None }),
             Err(why) => {
                 let place = ranks.allocator().place(MemoryLocation::Host, 2 * room)?;
                 Ok(Self {
@@ -102,16 +97,11 @@ impl Memory {
             Kind::Gpu(memory) => reader.read(memory, self.room, &mut found)?,
             Kind::Host(place) => place.read(self.room, &mut found)?,
         }
-        let messages = expected
-            .chunks(stride(step))
-            .zip(found.chunks(stride(step)));
+        let messages = expected.chunks(stride(step)).zip(found.chunks(stride(step)));
         for (number, (expected, found)) in messages.enumerate() {
             // Behind a message lie the bytes of `clear`, and `expected` has them too.
             if let Some(mismatch) = compare(expected, found) {
-                return Ok(Some(format!(
-                    "message {number} of {}: {mismatch}",
-                    step.count
-                )));
+                return Ok(Some(format!("message {number} of {}: {mismatch}", step.count)));
             }
         }
         Ok(None)
@@ -141,17 +131,10 @@ mod tests {
 
     #[test]
     fn all_messages_and_the_bytes_behind_them_are_expected() {
-        let step = Step {
-            kind: Kind::Messages,
-            bytes: 50,
-            count: 3,
-            seed: 5,
-        };
+        let step = Step { kind: Kind::Messages, bytes: 50, count: 3, seed: 5 };
         let sides = [Side::Client, Side::Server].map(|side| expected(side, &step));
-        let messages: Vec<&[u8]> = sides
-            .iter()
-            .flat_map(|bytes| bytes.chunks(stride(&step)))
-            .collect();
+        let messages: Vec<&[u8]> =
+            sides.iter().flat_map(|bytes| bytes.chunks(stride(&step))).collect();
         assert_eq!((messages.len(), stride(&step)), (6, ALIGNMENT));
         for (number, message) in messages.iter().enumerate() {
             assert_eq!(message[50..], [0xc5; ALIGNMENT - 50]);

@@ -59,17 +59,12 @@ pub fn beside(
                 ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                 ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ];
-            let start = Start {
-                set: &environment,
-                ..Start::default()
-            };
+            let start = Start { set: &environment, ..Start::default() };
             own.run_command(subject, command, start)
         }
     };
-    let (measured, failed): (Vec<_>, Vec<_>) = report
-        .results
-        .into_iter()
-        .partition(|result| result.verdict != ProbeVerdict::Impossible);
+    let (measured, failed): (Vec<_>, Vec<_>) =
+        report.results.into_iter().partition(|result| result.verdict != ProbeVerdict::Impossible);
     // As in "Open MPI v4.1.4, package: …" and "MPICH Version: 4.0.2".
     let version = report.mpi.map(|mpi| mpi.version).unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default();

@@ -83,10 +83,7 @@ impl Options {
     /// Adds MPI's figures beside those of a subject.
     fn mpi_beside(&self, children: &mut Children<'_>, subject: &str) -> Result<(), ProbeError> {
         let terms = &self.scope.terms;
-        let terms = Terms {
-            sizes: terms.mp_sizes(self.scope.sim),
-            ..terms.clone()
-        };
+        let terms = Terms { sizes: terms.mp_sizes(self.scope.sim), ..terms.clone() };
         mpi::beside(children, &self.mpi, subject, terms)
     }
 }

@@ -48,9 +48,6 @@ impl Terms {
             Depth::Full => 1000,
         };
         let most = (MAX_TOTAL / (stride * batch)).max(2);
-        Amount {
-            batch: batch as u32,
-            batches: wanted.min(most) as u32,
-        }
+        Amount { batch: batch as u32, batches: wanted.min(most) as u32 }
     }
 }

@@ -122,12 +122,7 @@ mod tests {
 
     #[test]
     fn rejects_steps_that_exceed_memory_or_queues() {
-        let step = |bytes, count| Step {
-            kind: Kind::Put,
-            bytes,
-            count,
-            seed: u64::MAX,
-        };
+        let step = |bytes, count| Step { kind: Kind::Put, bytes, count, seed: u64::MAX };
         assert!(is_possible(&step(1000, 4), 4096));
         assert!(is_possible(&step(0, 1), 64));
         for (bytes, count) in [

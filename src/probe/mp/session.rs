@@ -43,27 +43,18 @@ impl<'a> Session<'a> {
         let probed = task.target.probed(&gpu.device().name);
         reporter.send(&Event::Gpu(Box::new(probed)))?;
         let side = task.side;
-        let exchange = Exchange {
-            peer: peer.clone(),
-            side,
-        };
+        let exchange = Exchange { peer: peer.clone(), side };
         let allocator = Allocator::new(gpu.clone(), mapping(task, reporter)?);
         reporter.doing_for("the HCA, and the other process to open it", OPEN_TIME)?;
         let mut exchange = Box::new(exchange);
-        let opened = task
-            .hca
-            .selection()
-            .open(&mut *exchange, &allocator, OPEN_TIME)?;
+        let opened = task.hca.selection().open(&mut *exchange, &allocator, OPEN_TIME)?;
         if side == Side::Client {
             reporter.note(format!("the HCA is the {}", opened.name))?;
             if let Some(why) = &opened.fallback {
                 reporter.note(format!("the GPU cannot ring its doorbells: {why}"))?;
             }
         }
-        let options = Options {
-            timeout: TIMEOUT + task.terms.timeout,
-            ..Options::default()
-        };
+        let options = Options { timeout: TIMEOUT + task.terms.timeout, ..Options::default() };
         let ranks = Communicator::connect(exchange, opened.hca, allocator, options)?;
         let memory = Memory::new(&ranks, task.room)?;
         if let (Side::Client, Some(why)) = (side, &memory.fallback) {

@@ -113,8 +113,7 @@ impl Peer {
 
     /// Why the other rank failed or ended, if that arrives within `time`.
     pub fn failure(&self, time: Duration) -> Option<StepError> {
-        self.with(|channel| channel.failure(time))
-            .map(StepError::from)
+        self.with(|channel| channel.failure(time)).map(StepError::from)
     }
 }
 
@@ -126,9 +125,7 @@ pub struct Exchange {
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange")
-            .field("side", &self.side)
-            .finish_non_exhaustive()
+        f.debug_struct("Exchange").field("side", &self.side).finish_non_exhaustive()
     }
 }
 
@@ -149,10 +146,9 @@ impl Bootstrap for Exchange {
         let other = 1 - self.rank();
         let failed = |error| match error {
             ChannelError::Ended => bootstrap::Error::Gone { rank: other },
-            ChannelError::Silent(timeout) => bootstrap::Error::TimedOut {
-                who: format!("rank {other}"),
-                timeout,
-            },
+            ChannelError::Silent(timeout) => {
+                bootstrap::Error::TimedOut { who: format!("rank {other}"), timeout }
+            }
             ChannelError::Failed(why) => bootstrap::Error::Io {
                 what: format!("continue, because rank {other} failed"),
                 source: io::Error::other(why),

@@ -35,10 +35,7 @@ impl Buffer {
     /// Ordinary pages of the host, as a program without a GPU sends them.
     pub fn on_host(bytes: usize) -> Result<Self, StepError> {
         let host: HostMemory = Gpu::sim().pageable(bytes)?;
-        Ok(Self {
-            store: Store::Pinned(host.clone()),
-            memory: Memory::Host(host),
-        })
+        Ok(Self { store: Store::Pinned(host.clone()), memory: Memory::Host(host) })
     }
 
     pub fn on_gpu(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {

@@ -75,9 +75,7 @@ impl Task {
         let text = gpu::sentence(error);
         match error {
             StepError::Mpi(mpi_abi::Error::Failed { code, .. }) => {
-                let meaning = Mpi::find()
-                    .map(|mpi| mpi.meaning(*code))
-                    .unwrap_or_default();
+                let meaning = Mpi::find().map(|mpi| mpi.meaning(*code)).unwrap_or_default();
                 format!("{text}: {meaning}")
             }
             _ => text,
@@ -134,9 +132,7 @@ fn run_rank(
 
 /// The error of a library that does not know the launcher's other processes.
 fn foreign(mpi: &Mpi, launcher: Option<&str>, size: Option<u32>, found: u32) -> StepError {
-    let file = mpi
-        .file()
-        .map_or_else(String::new, |file| file.display().to_string());
+    let file = mpi.file().map_or_else(String::new, |file| file.display().to_string());
     StepError::Option(format!(
         "the launcher ({}) started {} processes, and the library {file} ({}) knows {found}: it belongs to another launcher; start gdr \
          with that one's mpirun, or name this launcher's library (gdr probe mpi --mpi FILE)",

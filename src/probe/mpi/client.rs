@@ -55,9 +55,9 @@ impl Client<'_, '_, '_> {
             Ok(()) => ranks
                 .into_iter()
                 .try_for_each(|rank| self.world.send_message(rank, &Message::Step(Step::End)))?,
-            Err(failure) => ranks
-                .into_iter()
-                .for_each(|rank| self.world.send_failure(rank, failure)),
+            Err(failure) => {
+                ranks.into_iter().for_each(|rank| self.world.send_failure(rank, failure))
+            }
         }
         done
     }
@@ -120,8 +120,7 @@ impl Client<'_, '_, '_> {
     ) -> Result<(), StepError> {
         self.reporter.doing_for(what, time)?;
         for rank in (1..self.world.size()).filter(|rank| *rank != pair.rank) {
-            self.world
-                .send_message(rank, &Message::Step(Step::Wait(time)))?;
+            self.world.send_message(rank, &Message::Step(Step::Wait(time)))?;
         }
         self.world.send_message(pair.rank, &Message::Step(step))
     }
@@ -141,11 +140,7 @@ impl Client<'_, '_, '_> {
         buffers.out.fill(bytes, Pattern::new(seeds[0]))?;
         // What arrives replaces another pattern.
         buffers.into.fill(bytes, Pattern::new(seeds[0]))?;
-        let step = Step::Verify {
-            memory,
-            bytes,
-            seeds,
-        };
+        let step = Step::Verify { memory, bytes, seeds };
         let time = message_time(bytes);
         let what = format!("{bytes} bytes of {} memory to verify", memory.name());
         self.begin(pair, what, step, time)?;
@@ -175,11 +170,7 @@ impl Client<'_, '_, '_> {
         let point = self.terms.depth.rdma_point().as_secs_f64();
         let run = |this: &mut Self, count: u32, time: Duration| {
             // The first one waits until the other rank has read the step.
-            let step = Step::PingPong {
-                memory,
-                bytes,
-                count: count + 1,
-            };
+            let step = Step::PingPong { memory, bytes, count: count + 1 };
             let what = format!("{bytes} bytes of {} memory, back and forth", memory.name());
             this.begin(pair, what, step, time)?;
             let buffers = &this.buffers[at];
@@ -205,9 +196,7 @@ impl Client<'_, '_, '_> {
         let time = message_time(bytes) * 2 * PART;
         let samples = in_parts(count, point, |count| run(self, count, time))?;
         let name = format!("mpi.{}.latency", memory.name());
-        Ok(self
-            .reporter
-            .result(about.latency(&name, Some(bytes), 0, &samples))?)
+        Ok(self.reporter.result(about.latency(&name, Some(bytes), 0, &samples))?)
     }
 
     fn stream(
@@ -220,11 +209,7 @@ impl Client<'_, '_, '_> {
         let (memory, in_flight) = (self.buffers[at].kind, window(bytes));
         let point = self.terms.depth.rdma_point().as_secs_f64();
         let run = |this: &mut Self, windows: u32, time: Duration| {
-            let step = Step::Stream {
-                memory,
-                bytes,
-                windows: windows + 1,
-            };
+            let step = Step::Stream { memory, bytes, windows: windows + 1 };
             let what = format!("windows of {bytes} bytes of {} memory", memory.name());
             this.begin(pair, what, step, time)?;
             let (world, buffers) = (this.world, &this.buffers[at]);
@@ -251,9 +236,7 @@ impl Client<'_, '_, '_> {
         let time = message_time(bytes) * in_flight * PART;
         let samples = in_parts(windows, point, |windows| run(self, windows, time))?;
         let name = format!("mpi.{}.bandwidth", memory.name());
-        Ok(self
-            .reporter
-            .result(about.bandwidth(&name, bytes, 0, &samples, None))?)
+        Ok(self.reporter.result(about.bandwidth(&name, bytes, 0, &samples, None))?)
     }
 }
 

@@ -37,13 +37,8 @@ const MPICH: Family = Family {
 };
 const FAMILIES: [&Family; 2] = [&OPEN_MPI, &MPICH];
 /// Directories of libraries, from the directory above the launcher's.
-const DIRECTORIES: [&str; 5] = [
-    "lib",
-    "lib64",
-    "lib/x86_64-linux-gnu",
-    "lib/aarch64-linux-gnu",
-    "lib/release",
-];
+const DIRECTORIES: [&str; 5] =
+    ["lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib/release"];
 /// Most processes above this one.
 const MOST: usize = 16;
 
@@ -97,36 +92,26 @@ pub fn candidates(
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for ancestor in ancestors {
-        let Some(family) = FAMILIES
-            .iter()
-            .find(|family| is_of(&ancestor.program, family))
-        else {
+        let Some(family) = FAMILIES.iter().find(|family| is_of(&ancestor.program, family)) else {
             continue;
         };
         let reason = format!("of the launcher {}", ancestor.program.display());
-        let beside = ancestor
-            .libraries
-            .iter()
-            .filter(|file| is_beside(file, family));
-        let above = ancestor
-            .program
-            .ancestors()
-            .nth(2)
-            .unwrap_or(Path::new("/"));
+        let beside = ancestor.libraries.iter().filter(|file| is_beside(file, family));
+        let above = ancestor.program.ancestors().nth(2).unwrap_or(Path::new("/"));
         let directories = beside
             .filter_map(|file| file.parent().map(Path::to_owned))
             .chain(DIRECTORIES.map(|directory| above.join(directory)));
         for directory in directories {
             let files = family.names.iter().map(|name| directory.join(name));
-            found.extend(files.filter(|file| exists(file)).map(|file| Candidate {
-                file,
-                reason: reason.clone(),
-            }));
+            found.extend(
+                files
+                    .filter(|file| exists(file))
+                    .map(|file| Candidate { file, reason: reason.clone() }),
+            );
         }
     }
-    let first = FAMILIES
-        .iter()
-        .position(|family| family.variables.iter().any(|name| variable(name)));
+    let first =
+        FAMILIES.iter().position(|family| family.variables.iter().any(|name| variable(name)));
     let mut families = FAMILIES;
     families.rotate_left(first.unwrap_or(0));
     let reason = match first {
@@ -134,10 +119,9 @@ pub fn candidates(
         None => "found by the loader",
     };
     let names = families.iter().flat_map(|family| family.names);
-    found.extend(names.map(|name| Candidate {
-        file: PathBuf::from(name),
-        reason: reason.to_owned(),
-    }));
+    found.extend(
+        names.map(|name| Candidate { file: PathBuf::from(name), reason: reason.to_owned() }),
+    );
     let mut unique: Vec<Candidate> = Vec::new();
     for candidate in found {
         if unique.iter().all(|known| known.file != candidate.file) {
@@ -154,10 +138,5 @@ fn is_of(program: &Path, family: &Family) -> bool {
 
 fn is_beside(file: &Path, family: &Family) -> bool {
     let name = file.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| {
-        family
-            .beside
-            .iter()
-            .any(|library| name.starts_with(library))
-    })
+    name.is_some_and(|name| family.beside.iter().any(|library| name.starts_with(library)))
 }

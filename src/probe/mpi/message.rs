@@ -96,9 +96,7 @@ pub fn pairs(hellos: &[Hello]) -> Vec<Pair> {
 /// Number of hosts.
 pub fn hosts(hellos: &[Hello]) -> u32 {
     let is_new = |(at, hello): &(usize, &Hello)| {
-        !hellos[..*at]
-            .iter()
-            .any(|earlier| earlier.is_same_host(hello))
+        !hellos[..*at].iter().any(|earlier| earlier.is_same_host(hello))
     };
     hellos.iter().enumerate().filter(is_new).count() as u32
 }

@@ -20,9 +20,9 @@ pub fn open(files: &[Candidate]) -> Result<(Mpi, &Candidate), StepError> {
             }
         }
     }
-    Err(StepError::Mpi(first.unwrap_or(mpi_abi::Error::Absent(
-        "was found for this launcher; name one with --mpi",
-    ))))
+    Err(StepError::Mpi(
+        first.unwrap_or(mpi_abi::Error::Absent("was found for this launcher; name one with --mpi")),
+    ))
 }
 
 /// What is known of a library once it is initialized.

@@ -42,12 +42,8 @@ const LAUNCHED: &str =
 /// A launcher ends all ranks when one fails: the others report first.
 const LINGER: Duration = Duration::from_secs(5);
 /// Which GPU a rank takes, by the first of these variables.
-const LOCAL_RANK: [&str; 4] = [
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "SLURM_LOCALID",
-];
+const LOCAL_RANK: [&str; 4] =
+    ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"];
 /// Variables of launchers begin so; without them MPI_Init starts a job of one process.
 const LAUNCHER: [&str; 14] = [
     "OMPI_COMM_WORLD_",
@@ -82,11 +78,7 @@ impl Probe for Options {
         let Some(gpu) = self.gpu(machine, children)? else {
             return Ok(());
         };
-        let run = Run {
-            options: self,
-            machine,
-            files: self.files(),
-        };
+        let run = Run { options: self, machine, files: self.files() };
         if self.scope.sim {
             return match place {
                 None => run.simulated(children, gpu),
@@ -119,10 +111,9 @@ impl Probe for Options {
 impl Options {
     fn files(&self) -> Vec<Candidate> {
         match &self.library {
-            Some(file) => vec![Candidate {
-                file: file.clone(),
-                reason: "named with --mpi".to_owned(),
-            }],
+            Some(file) => {
+                vec![Candidate { file: file.clone(), reason: "named with --mpi".to_owned() }]
+            }
             None => found(),
         }
     }
@@ -163,12 +154,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn task(&self, library: Library, part: Part, gpu: Option<Target>) -> Task {
-        Task {
-            library,
-            part,
-            gpu,
-            terms: self.options.scope.terms.clone(),
-        }
+        Task { library, part, gpu, terms: self.options.scope.terms.clone() }
     }
 
     fn simulated(
@@ -176,11 +162,7 @@ impl Run<'_> {
         children: &mut Children<'_>,
         gpu: Option<Target>,
     ) -> Result<(), ProbeError> {
-        let part = Part::Rank {
-            launcher: None,
-            rank: 0,
-            size: None,
-        };
+        let part = Part::Rank { launcher: None, rank: 0, size: None };
         children.run("MPI", &self.task(Library::Sim, part, gpu), &[])?;
         let note = "MPI is SIMULATED: two threads exchange messages through this process's memory. The figures say nothing about an \
                     MPI library.";
@@ -235,9 +217,7 @@ impl Run<'_> {
             children.note(format!(
                 "MPI did not run in a process of its own ({why}): whether it takes GPU memory is unknown"
             ));
-            ran.messages
-                .iter()
-                .for_each(|line| children.progress.message(line));
+            ran.messages.iter().for_each(|line| children.progress.message(line));
         }
         if let Some(known) = &mut known {
             known.takes_gpu = takes;
@@ -258,15 +238,9 @@ impl Run<'_> {
         // Where the trial says nothing, the rank itself tries.
         let usable = gpu.clone().filter(|_| takes != Some(false));
         let task = self.task(Library::Files(self.files.clone()), part, usable);
-        let unset: Vec<(&str, &str)> = VERBOSE
-            .into_iter()
-            .filter(|(name, _)| std::env::var_os(name).is_none())
-            .collect();
-        let start = Start {
-            set: &unset,
-            keeps_messages: true,
-            ..Start::default()
-        };
+        let unset: Vec<(&str, &str)> =
+            VERBOSE.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()).collect();
+        let start = Start { set: &unset, keeps_messages: true, ..Start::default() };
         let name = format!("rank {}", place.rank);
         let ran = children.run_as(&name, &task, start)?;
         for line in ran.messages.iter().filter(|line| !is_verbose(line)) {
@@ -291,9 +265,7 @@ impl Run<'_> {
             if mpi.transports.is_empty() && !pairs.is_empty() {
                 children.note("The library did not say which transports it uses.".to_owned());
             }
-            sentences
-                .into_iter()
-                .for_each(|sentence| children.note(sentence));
+            sentences.into_iter().for_each(|sentence| children.note(sentence));
         }
         linger(children, place, &ran);
         Ok(())
@@ -319,10 +291,7 @@ fn measured(results: &[crate::model::ProbeResult]) -> Vec<Pair> {
         let Some((rank, place)) = rest.split_once(' ') else {
             continue;
         };
-        let pair = rank.parse().map(|rank| Pair {
-            rank,
-            same_host: place == "(same host)",
-        });
+        let pair = rank.parse().map(|rank| Pair { rank, same_host: place == "(same host)" });
         pairs.extend(pair.ok().filter(|pair| !pairs.contains(pair)));
     }
     pairs
@@ -334,10 +303,7 @@ fn gpu_share(results: &[crate::model::ProbeResult]) -> Option<f64> {
         let mut results = results
             .iter()
             .filter(|result| (result.subject.as_str(), result.name.as_str()) == (subject, name));
-        results
-            .by_ref()
-            .filter_map(|result| result.median)
-            .max_by(f64::total_cmp)
+        results.by_ref().filter_map(|result| result.median).max_by(f64::total_cmp)
     };
     let share = |result: &crate::model::ProbeResult| {
         let gpu = best(&result.subject, "mpi.gpu.bandwidth")?;

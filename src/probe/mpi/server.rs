@@ -49,21 +49,13 @@ fn serve_steps(
         match step {
             Step::End => return Ok(()),
             Step::Wait(time) => waiting = time.min(MAX_WAIT) + PREPARATION,
-            Step::Verify {
-                memory,
-                bytes,
-                seeds,
-            } => {
+            Step::Verify { memory, bytes, seeds } => {
                 waiting += message_time(bytes);
                 let memory = find(buffers, memory, bytes, room)?;
                 reporter.doing_for("the message to verify", message_time(bytes))?;
                 verify(world, memory, bytes, seeds)?;
             }
-            Step::PingPong {
-                memory,
-                bytes,
-                count,
-            } => {
+            Step::PingPong { memory, bytes, count } => {
                 let memory = find(buffers, memory, bytes, room)?;
                 messages(count, 1)?;
                 let time = message_time(bytes);
@@ -75,11 +67,7 @@ fn serve_steps(
                     world.wait(&mut [sent], 0, time)?;
                 }
             }
-            Step::Stream {
-                memory,
-                bytes,
-                windows,
-            } => {
+            Step::Stream { memory, bytes, windows } => {
                 let memory = find(buffers, memory, bytes, room)?;
                 let in_flight = window(bytes);
                 messages(windows, in_flight)?;
@@ -118,9 +106,7 @@ fn verify(
 /// The memory of a step, if the message fits.
 fn find(buffers: &[Buffers], kind: Kind, bytes: usize, room: usize) -> Result<&Buffers, StepError> {
     let found = buffers.iter().find(|buffers| buffers.kind == kind);
-    found
-        .filter(|_| (1..=room).contains(&bytes))
-        .ok_or(StepError::OutOfStep)
+    found.filter(|_| (1..=room).contains(&bytes)).ok_or(StepError::OutOfStep)
 }
 
 fn messages(count: u32, each: u32) -> Result<(), StepError> {

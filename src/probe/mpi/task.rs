@@ -21,12 +21,7 @@ pub struct Task {
 impl Task {
     /// This process's rank, without a GPU.
     pub fn of_rank(place: &Place, terms: Terms) -> Self {
-        Self {
-            library: Library::Files(found()),
-            part: Part::of_rank(place),
-            gpu: None,
-            terms,
-        }
+        Self { library: Library::Files(found()), part: Part::of_rank(place), gpu: None, terms }
     }
 
     /// Each of the `ranks` that this launcher starts, without a GPU.

@@ -18,42 +18,23 @@ fn files(program: &str, libraries: &[&str], variables: &[&str], existing: &[&str
             libraries: libraries.iter().map(PathBuf::from).collect(),
         },
     ];
-    let found = candidates(
-        &ancestors,
-        &|name| variables.contains(&name),
-        &|file: &Path| existing.iter().any(|known| Path::new(known) == file),
-    );
-    found
-        .into_iter()
-        .map(|candidate| candidate.file.display().to_string())
-        .collect()
+    let found = candidates(&ancestors, &|name| variables.contains(&name), &|file: &Path| {
+        existing.iter().any(|known| Path::new(known) == file)
+    });
+    found.into_iter().map(|candidate| candidate.file.display().to_string()).collect()
 }
 
 #[test]
 fn library_beside_its_launcher_is_first() {
-    let named = [
-        "libmpi.so.40",
-        "libmpi.so.12",
-        "libmpich.so.12",
-        "libmpi_cray.so.12",
-    ];
+    let named = ["libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"];
     // Debian: the launcher's libraries are in a directory of the architecture.
     let debian = files(
         "/usr/bin/orterun",
-        &[
-            "/usr/lib/x86_64-linux-gnu/libopen-rte.so.40.30.2",
-            "/usr/lib/libc.so.6",
-        ],
+        &["/usr/lib/x86_64-linux-gnu/libopen-rte.so.40.30.2", "/usr/lib/libc.so.6"],
         &["OMPI_COMM_WORLD_RANK"],
-        &[
-            "/usr/lib/x86_64-linux-gnu/libmpi.so.40",
-            "/usr/lib/libmpi.so.40",
-        ],
+        &["/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/libmpi.so.40"],
     );
-    let mut expected = vec![
-        "/usr/lib/x86_64-linux-gnu/libmpi.so.40",
-        "/usr/lib/libmpi.so.40",
-    ];
+    let mut expected = vec!["/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/libmpi.so.40"];
     expected.extend(named);
     assert_eq!(debian, expected);
     let hydra = files(
@@ -73,20 +54,11 @@ fn library_beside_its_launcher_is_first() {
         ]
     );
     // srun belongs to no library.
-    assert_eq!(
-        files("/usr/sbin/slurmstepd", &[], &["PMIX_RANK"], &[]),
-        named
-    );
+    assert_eq!(files("/usr/sbin/slurmstepd", &[], &["PMIX_RANK"], &[]), named);
 }
 
-const SAME: Pair = Pair {
-    rank: 1,
-    same_host: true,
-};
-const OTHER: Pair = Pair {
-    rank: 2,
-    same_host: false,
-};
+const SAME: Pair = Pair { rank: 1, same_host: true };
+const OTHER: Pair = Pair { rank: 2, same_host: false };
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
@@ -97,12 +69,7 @@ fn names(found: &[MpiTransport]) -> Vec<(bool, bool, &str, Vec<&str>)> {
         .iter()
         .map(|transport| {
             let names = transport.names.iter().map(String::as_str).collect();
-            (
-                transport.same_host,
-                transport.gpu,
-                transport.layer.as_str(),
-                names,
-            )
+            (transport.same_host, transport.gpu, transport.layer.as_str(), names)
         })
         .collect()
 }
@@ -118,10 +85,7 @@ fn transports_of_their_messages() {
     let found = transports(&open_mpi, &[SAME, OTHER]);
     assert_eq!(
         names(&found),
-        [
-            (true, false, "ob1", vec!["vader"]),
-            (false, false, "ob1", vec!["tcp"])
-        ]
+        [(true, false, "ob1", vec!["vader"]), (false, false, "ob1", vec!["tcp"])]
     );
     let ucx = lines(
         "[1795533926.590095] [vm:14658:0]          parser.c:1916 UCX  INFO  UCX_* env variables: UCX_LOG_LEVEL=info
@@ -155,10 +119,7 @@ fn protocols_of_gpu_memory() {
 [1795533926.653816] [vm:14667:0]   |                  0..6321 | eager short                               | self/memory0 |",
     );
     let found = transports(&table, &[SAME]);
-    assert_eq!(
-        names(&found),
-        [(true, true, "ucx", vec!["cuda_ipc", "gdr_copy"])]
-    );
+    assert_eq!(names(&found), [(true, true, "ucx", vec!["cuda_ipc", "gdr_copy"])]);
     assert!(table.iter().all(|line| is_verbose(line)));
 }
 
@@ -187,25 +148,13 @@ fn advice_follows_transports() {
     let one = |found: Vec<String>, word: &str| {
         assert!(found.len() == 1 && found[0].contains(word), "{found:?}");
     };
-    one(
-        sentences(transport(false, false, "ob1", "tcp"), Some("mlx5_0:1")),
-        "mlx5_0:1 is up",
-    );
+    one(sentences(transport(false, false, "ob1", "tcp"), Some("mlx5_0:1")), "mlx5_0:1 is up");
     assert!(sentences(transport(false, false, "ob1", "tcp"), None).is_empty());
     assert!(sentences(transport(false, false, "ucx", "rc_mlx5"), Some("mlx5_0:1")).is_empty());
-    one(
-        sentences(transport(true, false, "ob1", "tcp"), None),
-        "shared memory",
-    );
+    one(sentences(transport(true, false, "ob1", "tcp"), None), "shared memory");
     assert!(sentences(transport(true, false, "ob1", "vader"), None).is_empty());
-    one(
-        sentences(transport(true, true, "ucx", "cuda_copy"), None),
-        "cuda_ipc",
-    );
-    one(
-        sentences(transport(false, true, "ucx", "cuda_copy"), None),
-        "gdr_copy",
-    );
+    one(sentences(transport(true, true, "ucx", "cuda_copy"), None), "cuda_ipc");
+    one(sentences(transport(false, true, "ucx", "cuda_copy"), None), "gdr_copy");
 }
 
 #[test]

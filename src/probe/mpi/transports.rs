@@ -92,15 +92,10 @@ fn mtl(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
         Some(rest.split(' ').next()?.to_owned())
     };
     let chosen: Vec<&String> = lines.iter().filter(selected).collect();
-    if !chosen
-        .iter()
-        .any(|line| name(line).as_deref() == Some("cm"))
-    {
+    if !chosen.iter().any(|line| name(line).as_deref() == Some("cm")) {
         return Vec::new();
     }
-    let mtl = chosen
-        .iter()
-        .find(|line| name(line).as_deref() != Some("cm"));
+    let mtl = chosen.iter().find(|line| name(line).as_deref() != Some("cm"));
     let Some((line, name)) = mtl.and_then(|line| Some((line, name(line)?))) else {
         return Vec::new();
     };
@@ -166,11 +161,7 @@ fn protocols(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
             }
             continue;
         };
-        let cells: Vec<&str> = line[at..]
-            .trim_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect();
+        let cells: Vec<&str> = line[at..].trim_matches('|').split('|').map(str::trim).collect();
         match cells.as_slice() {
             [place, what] => {
                 let is_gpu = what.contains("tag_send") && what.contains("from cuda");

@@ -26,10 +26,7 @@ const MESSAGE: Duration = Duration::from_secs(4);
 
 pub fn run(task: &Task, files: &[Candidate], reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     // A crash is expected, and its core dump of no use.
-    let none = rustix::process::Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     // Ignored: then there is a core dump.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     reporter.doing("the MPI library to load")?;
@@ -91,10 +88,7 @@ fn exchange(
     bytes: usize,
     own: u32,
 ) -> Result<(), StepError> {
-    let mut requests = [
-        world.irecv(into, (0, bytes), own)?,
-        world.isend(out, (0, bytes), own)?,
-    ];
+    let mut requests = [world.irecv(into, (0, bytes), own)?, world.isend(out, (0, bytes), own)?];
     // A message that never ends is stopped by the parent.
     for request in &mut requests {
         while !request.is_done()? {

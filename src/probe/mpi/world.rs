@@ -66,12 +66,7 @@ impl World {
         if let Ranks::Mpi(communicator) = &ranks {
             communicator.return_errors()?;
         }
-        Ok(Self {
-            ranks,
-            out: Buffer::on_host(FRAME)?,
-            into: Buffer::on_host(FRAME)?,
-            polls: 1,
-        })
+        Ok(Self { ranks, out: Buffer::on_host(FRAME)?, into: Buffer::on_host(FRAME)?, polls: 1 })
     }
 
     pub fn rank(&self) -> u32 {
@@ -90,16 +85,12 @@ impl World {
 
     /// Exchanges what each rank is, by rank. With more ranks on a host than CPUs each wait yields.
     pub fn exchange(&mut self, own: &Hello) -> Result<Vec<Hello>, StepError> {
-        let text = crate::model::to_json(own)
-            .map_err(|_| StepError::OutOfStep)?
-            .into_bytes();
+        let text = crate::model::to_json(own).map_err(|_| StepError::OutOfStep)?.into_bytes();
         let all = match &mut self.ranks {
             Ranks::Mpi(communicator) => communicator.all_gather(&text, EXCHANGE)?,
             Ranks::Sim(sim) => {
                 let first = sim.rank == 0;
-                sim.to
-                    .send(text.clone())
-                    .map_err(|_| StepError::OutOfStep)?;
+                sim.to.send(text.clone()).map_err(|_| StepError::OutOfStep)?;
                 let theirs = sim.from.recv_timeout(EXCHANGE);
                 let theirs = theirs.map_err(|_| StepError::OutOfStep)?;
                 match first {
@@ -110,10 +101,7 @@ impl World {
         };
         let hello = |text: Vec<u8>| serde_json::from_slice(&text).map_err(|_| StepError::OutOfStep);
         let hellos: Vec<Hello> = all.into_iter().map(hello).collect::<Result<_, _>>()?;
-        let neighbors = hellos
-            .iter()
-            .filter(|hello| own.is_same_host(hello))
-            .count();
+        let neighbors = hellos.iter().filter(|hello| own.is_same_host(hello)).count();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         self.polls = if cpus > neighbors { POLLS } else { 16 };
         Ok(hellos)
@@ -126,11 +114,9 @@ impl World {
         to: u32,
     ) -> Result<Pending<'static>, StepError> {
         match &self.ranks {
-            Ranks::Mpi(communicator) => Ok(Pending::Mpi(communicator.isend(
-                &buffer.memory,
-                (0, bytes),
-                to,
-            )?)),
+            Ranks::Mpi(communicator) => {
+                Ok(Pending::Mpi(communicator.isend(&buffer.memory, (0, bytes), to)?))
+            }
             Ranks::Sim(sim) => match sim.to.send(buffer.read(bytes)?) {
                 Ok(()) => Ok(Pending::Done),
                 Err(_) => Err(self.silent(to, Duration::ZERO)),
@@ -145,11 +131,9 @@ impl World {
         from: u32,
     ) -> Result<Pending<'b>, StepError> {
         match &self.ranks {
-            Ranks::Mpi(communicator) => Ok(Pending::Mpi(communicator.irecv(
-                &buffer.memory,
-                (0, bytes),
-                from,
-            )?)),
+            Ranks::Mpi(communicator) => {
+                Ok(Pending::Mpi(communicator.irecv(&buffer.memory, (0, bytes), from)?))
+            }
             Ranks::Sim(_) => Ok(Pending::Sim(buffer)),
         }
     }
@@ -226,9 +210,8 @@ impl World {
         message: &Message,
         timeout: Duration,
     ) -> Result<(), StepError> {
-        let mut text = crate::model::to_json(message)
-            .map_err(|_| StepError::OutOfStep)?
-            .into_bytes();
+        let mut text =
+            crate::model::to_json(message).map_err(|_| StepError::OutOfStep)?.into_bytes();
         if text.len() > FRAME {
             return Err(StepError::OutOfStep);
         }

@@ -84,9 +84,8 @@ impl<'a> Cluster<'a> {
             reporter.doing(format!("CUDA to open {}", target.subject))?;
             self.members[number] = match target.open().and_then(Member::new) {
                 Ok(member) => {
-                    reporter.send(&Event::Gpu(Box::new(
-                        target.probed(&member.gpu.device().name),
-                    )))?;
+                    reporter
+                        .send(&Event::Gpu(Box::new(target.probed(&member.gpu.device().name))))?;
                     Slot::Open(Box::new(member))
                 }
                 Err(error) => {
@@ -147,15 +146,10 @@ impl<'a> Cluster<'a> {
         let shares = self.task.terms.shares;
         match pair.path.nvlinks {
             Some(links) if links > 0 => {
-                let rate = self
-                    .member(pair.from)
-                    .and_then(|member| nvlink(&member.gpu))?;
+                let rate = self.member(pair.from).and_then(|member| nvlink(&member.gpu))?;
                 Some((f64::from(links) * rate, shares.nvlink))
             }
-            _ => pair
-                .path
-                .pci
-                .map(|rate| (rate as f64 / 1e9, shares.pci_express)),
+            _ => pair.path.pci.map(|rate| (rate as f64 / 1e9, shares.pci_express)),
         }
     }
 
@@ -187,12 +181,7 @@ impl<'a> Cluster<'a> {
 
 impl Member {
     pub fn new(gpu: Gpu) -> Result<Self, gpu::Error> {
-        Ok(Self {
-            stream: gpu.stream()?,
-            witness: gpu.stream()?,
-            gate: Gate::new(&gpu)?,
-            gpu,
-        })
+        Ok(Self { stream: gpu.stream()?, witness: gpu.stream()?, gate: Gate::new(&gpu)?, gpu })
     }
 
     pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory, gpu::Error> {

@@ -79,18 +79,9 @@ pub fn run(
     };
     let lanes: Vec<Lane<'_>> = copies
         .iter()
-        .map(|copy| {
-            Lane::new(&copy.stream, || {
-                copy.stream.copy(&copy.to, 0, &copy.from, 0, bytes)
-            })
-        })
+        .map(|copy| Lane::new(&copy.stream, || copy.stream.copy(&copy.to, 0, &copy.from, 0, bytes)))
         .collect();
-    let measured = measure(
-        &first.local_gpu.gate,
-        &lanes,
-        Runs::of(bytes),
-        cluster.budget(),
-    )?;
+    let measured = measure(&first.local_gpu.gate, &lanes, Runs::of(bytes), cluster.budget())?;
     for copy in &copies {
         if let Some(wrong) = by_kernel(&copy.remote_gpu.witness, &copy.to, bytes, copy.sent)? {
             let reason = format!("{}: {wrong}. {LOOK_AT}", task.arrow(copy.pair));
@@ -98,25 +89,18 @@ pub fn run(
         }
     }
     let total = bytes * copies.len();
-    let paths: Vec<Option<Promise>> = copies
-        .iter()
-        .map(|copy| cluster.promise(copy.pair, bytes))
-        .collect();
+    let paths: Vec<Option<Promise>> =
+        copies.iter().map(|copy| cluster.promise(copy.pair, bytes)).collect();
     Ok(reporter.result(about.bandwidth(name, total, total, &measured.all, promise(&paths)))?)
 }
 
 /// The upper bound of all pairs together: the sum of their paths. No share: it depends on switches and links that several paths
 /// use.
 fn promise(paths: &[Option<Promise>]) -> Option<Promise> {
-    let values: Option<Vec<f64>> = paths
-        .iter()
-        .map(|path| path.map(|promise| promise.value))
-        .collect();
+    let values: Option<Vec<f64>> =
+        paths.iter().map(|path| path.map(|promise| promise.value)).collect();
     let values = values.filter(|values| !values.is_empty())?;
-    Some(Promise {
-        value: values.iter().sum(),
-        share: None,
-    })
+    Some(Promise { value: values.iter().sum(), share: None })
 }
 
 #[cfg(test)]
@@ -125,12 +109,7 @@ mod tests {
 
     #[test]
     fn bound_is_the_sum_of_known_paths() {
-        let path = |value| {
-            Some(Promise {
-                value,
-                share: Some(0.5),
-            })
-        };
+        let path = |value| Some(Promise { value, share: Some(0.5) });
         let bound = promise(&[path(25.0), path(50.0)]).expect("a bound");
         assert_eq!((bound.value, bound.share), (75.0, None));
         assert_eq!(promise(&[path(25.0), None]), None);

@@ -38,10 +38,8 @@ pub fn run(
     let (from, to) = (&local_gpu.gpu, &remote_gpu.gpu);
     if !from.can_access(to)? || !to.can_access(from)? {
         let why = "CUDA does not allow peer access between them: see gdr probe p2p".to_owned();
-        return Ok(reporter.result(ProbeResult {
-            bytes: None,
-            ..about.not_measured(BANDWIDTH, 0, why)
-        })?);
+        return Ok(reporter
+            .result(ProbeResult { bytes: None, ..about.not_measured(BANDWIDTH, 0, why) })?);
     }
     let size = cluster.largest().next_multiple_of(16).max(VERIFIED);
     let (local, remote) = (local_gpu.allocate(size)?, remote_gpu.allocate(size)?);
@@ -51,12 +49,7 @@ pub fn run(
         unit,
         pair,
         about,
-        gpus: GpuPair {
-            local_gpu,
-            remote_gpu,
-            local: &local,
-            remote: &remote,
-        },
+        gpus: GpuPair { local_gpu, remote_gpu, local: &local, remote: &remote },
     };
     for bytes in cluster.sizes() {
         work.curve(bytes, reporter)?;

@@ -51,12 +51,7 @@ pub fn run(
         unit,
         pair,
         about: cluster.about(unit),
-        gpus: GpuPair {
-            local_gpu,
-            remote_gpu,
-            local: &local,
-            remote: &remote,
-        },
+        gpus: GpuPair { local_gpu, remote_gpu, local: &local, remote: &remote },
     };
     work.staged(reporter)?;
     if !has_access {
@@ -93,10 +88,7 @@ fn access(
     let granted = local_gpu.gpu.can_access(&remote_gpu.gpu)?;
     // An old driver does not know all attributes.
     let attribute = |attribute| {
-        let answer = local_gpu
-            .gpu
-            .device()
-            .p2p_attribute(remote_gpu.gpu.device(), attribute);
+        let answer = local_gpu.gpu.device().p2p_attribute(remote_gpu.gpu.device(), attribute);
         answer.ok().flatten()
     };
     let probed = ProbedPair {
@@ -109,9 +101,7 @@ fn access(
         nvml: pair.path.nvml.clone(),
         nvlinks: pair.path.nvlinks,
         class: pair.path.class.clone(),
-        link: cluster
-            .capacity(pair)
-            .map(|(rate, _)| (rate * 1e9).round() as u64),
+        link: cluster.capacity(pair).map(|(rate, _)| (rate * 1e9).round() as u64),
     };
     let about = Subject::new(&probed.subject, task.backend());
     let result = match granted {
@@ -145,10 +135,7 @@ fn no_access_reason(pair: &ProbedPair, local_gpu: &Member, remote_gpu: &Member) 
     let (one, other) = (local_gpu.gpu.device(), remote_gpu.gpu.device());
     if one.pci.is_some() && one.pci == other.pci {
         why.push_str(". Both are MIG instances of one GPU, which have no peer access");
-    } else if [one, other]
-        .iter()
-        .any(|device| device.name.contains(" MIG "))
-    {
+    } else if [one, other].iter().any(|device| device.name.contains(" MIG ")) {
         why.push_str(". A MIG instance has no peer access");
     } else {
         why.push_str(". See gdr doctor --profile p2p and gdr topo");
@@ -244,8 +231,7 @@ impl Work<'_> {
                     (0..count).try_for_each(|_| copy())?;
                     stream.synchronize()
                 })?;
-                all.iter_mut()
-                    .for_each(|seconds| *seconds /= f64::from(count));
+                all.iter_mut().for_each(|seconds| *seconds /= f64::from(count));
                 all
             }
         };
@@ -255,10 +241,9 @@ impl Work<'_> {
     }
 
     fn copies(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        for (transfer, sizes) in [
-            (Transfer::Write, self.cluster.sizes()),
-            (Transfer::Read, self.other_sizes()),
-        ] {
+        for (transfer, sizes) in
+            [(Transfer::Write, self.cluster.sizes()), (Transfer::Read, self.other_sizes())]
+        {
             let name = format!("p2p.{}", transfer.name());
             for bytes in sizes {
                 self.begin(&format!("{name}.bandwidth"), reporter)?;

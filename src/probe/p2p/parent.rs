@@ -54,14 +54,10 @@ impl Probe for Options {
 
     fn expect(&self, machine: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
         let gpus = &report.gpus;
-        let ordered = gpus
-            .iter()
-            .flat_map(|from| gpus.iter().map(move |to| (from, to)));
+        let ordered = gpus.iter().flat_map(|from| gpus.iter().map(move |to| (from, to)));
         for (from, to) in ordered.filter(|(from, to)| from.subject != to.subject) {
             let pair = pair_of(machine, from, to);
-            report
-                .results
-                .push(expect_of(&pair, self.scope.terms.shares));
+            report.results.push(expect_of(&pair, self.scope.terms.shares));
             report.pairs.push(pair);
         }
         Ok(())
@@ -75,9 +71,7 @@ pub fn curve(
     gpus: &[Chosen<'_>],
     sizes: Vec<usize>,
 ) -> Option<Task> {
-    let options = Options {
-        scope: scope.clone(),
-    };
+    let options = Options { scope: scope.clone() };
     let mut task = task(&options, machine, gpus.get(..2)?);
     task.units = vec![Unit::Curve(0)];
     task.terms.sizes = sizes;
@@ -88,19 +82,13 @@ pub fn curve(
 fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     let gpus: Vec<Target> = gpus.iter().map(Chosen::target).collect();
     let count = gpus.len();
-    let ordered = (0..count).flat_map(|from| {
-        (0..count)
-            .filter(move |to| *to != from)
-            .map(move |to| (from, to))
-    });
+    let ordered = (0..count)
+        .flat_map(|from| (0..count).filter(move |to| *to != from).map(move |to| (from, to)));
     let pairs: Vec<Pair> = ordered
         .map(|(from, to)| Pair {
             from,
             to,
-            path: machine
-                .path(gpus[from].bdf, gpus[to].bdf)
-                .cloned()
-                .unwrap_or_default(),
+            path: machine.path(gpus[from].bdf, gpus[to].bdf).cloned().unwrap_or_default(),
         })
         .collect();
     let mut units: Vec<Unit> = (0..count).map(Unit::Alone).collect();
@@ -112,12 +100,7 @@ fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     if count > 1 {
         units.push(Unit::All);
     }
-    Task {
-        gpus,
-        pairs,
-        units,
-        terms: options.scope.terms.clone(),
-    }
+    Task { gpus, pairs, units, terms: options.scope.terms.clone() }
 }
 
 fn pair_of(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
@@ -133,9 +116,7 @@ fn pair_of(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
         nvlinks: path.nvlinks,
         class: path.class,
         // The rate of an NVLink depends on the GPU's generation, which only CUDA knows.
-        link: path
-            .pci
-            .filter(|_| path.nvlinks.is_none_or(|links| links == 0)),
+        link: path.pci.filter(|_| path.nvlinks.is_none_or(|links| links == 0)),
     }
 }
 
@@ -143,13 +124,9 @@ fn expect_of(pair: &ProbedPair, shares: Shares) -> ProbeResult {
     let about = Subject::new(&pair.subject, "cuda");
     let name = "p2p.copy.write.bandwidth";
     match (pair.link, pair.nvlinks) {
-        (Some(link), _) => expect_bandwidth(
-            &about,
-            name,
-            LIMITED_BY_LINK,
-            Some(link),
-            shares.pci_express,
-        ),
+        (Some(link), _) => {
+            expect_bandwidth(&about, name, LIMITED_BY_LINK, Some(link), shares.pci_express)
+        }
         (None, Some(links)) if links > 0 => {
             let why = format!("{links} NVLinks; their rate is only known on the machine itself");
             about.not_measured(name, LIMITED_BY_LINK, why)

@@ -60,10 +60,9 @@ impl Task {
             Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => {
                 self.gpu(gpu).to_owned()
             }
-            Unit::Pair(pair) | Unit::Curve(pair) => self
-                .pairs
-                .get(pair)
-                .map_or_else(String::new, |pair| self.arrow(pair)),
+            Unit::Pair(pair) | Unit::Curve(pair) => {
+                self.pairs.get(pair).map_or_else(String::new, |pair| self.arrow(pair))
+            }
             Unit::All => "all GPUs".to_owned(),
         }
     }

@@ -15,24 +15,13 @@ fn wrong_words(faults: Option<Faults>) -> Vec<(Transfer, Option<(u32, Wrong)>)> 
     let local_gpu = Member::new(local_gpu).expect("a GPU");
     let remote_gpu = Member::new(Gpu::sim()).expect("a GPU");
     let _access = local_gpu.gpu.access(&remote_gpu.gpu).expect("access");
-    let (local, remote) = (
-        local_gpu.allocate(BYTES).expect("memory"),
-        remote_gpu.allocate(BYTES).expect("memory"),
-    );
-    let pair = GpuPair {
-        local_gpu: &local_gpu,
-        remote_gpu: &remote_gpu,
-        local: &local,
-        remote: &remote,
-    };
+    let (local, remote) =
+        (local_gpu.allocate(BYTES).expect("memory"), remote_gpu.allocate(BYTES).expect("memory"));
+    let pair =
+        GpuPair { local_gpu: &local_gpu, remote_gpu: &remote_gpu, local: &local, remote: &remote };
     let seeds = Seeds::default();
     Transfer::ALL
-        .map(|transfer| {
-            (
-                transfer,
-                pair.verify(transfer, BYTES, &seeds).expect("it runs"),
-            )
-        })
+        .map(|transfer| (transfer, pair.verify(transfer, BYTES, &seeds).expect("it runs")))
         .to_vec()
 }
 

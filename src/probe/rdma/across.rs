@@ -200,10 +200,7 @@ fn meet_peer<'a, P: Across>(
     children: &mut Children<'_>,
     interrupted: &'a (dyn Fn() -> bool + Sync),
 ) -> Result<(PeerLink<'a, P>, bool), Error> {
-    let conditions = |time: Duration| Conditions {
-        until: Instant::now() + time,
-        interrupted,
-    };
+    let conditions = |time: Duration| Conditions { until: Instant::now() + time, interrupted };
     let progress = &mut *children.progress;
     let mut note = |note: String| progress.message(&note);
     match probe.remote() {
@@ -237,14 +234,8 @@ fn meet_peer<'a, P: Across>(
             };
             let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
             let meeting = conditions(CONNECT_TIMEOUT);
-            let link = meet(
-                &place,
-                file.as_deref(),
-                everywhere,
-                given.as_ref(),
-                &meeting,
-                &mut note,
-            )?;
+            let link =
+                meet(&place, file.as_deref(), everywhere, given.as_ref(), &meeting, &mut note)?;
             Ok((link, place.rank == 0))
         }
         RemoteEnd::Here(_) => Err(Error::System {
@@ -294,10 +285,7 @@ fn describe_server(
         ],
         false => [
             format!("{listening}; the command for the other machine, with a secret for this run:"),
-            format!(
-                "{SECRET_VARIABLE}={} gdr probe {probe} {host}",
-                secret.text()
-            ),
+            format!("{SECRET_VARIABLE}={} gdr probe {probe} {host}", secret.text()),
         ],
     }
 }
@@ -311,12 +299,7 @@ fn run_role<P: Across>(
     role: Role,
 ) -> Result<bool, ProbeError> {
     let ours = ParentMessage::Inventory {
-        host: children
-            .report
-            .host
-            .name
-            .clone()
-            .unwrap_or_else(|| "that machine".to_owned()),
+        host: children.report.host.name.clone().unwrap_or_else(|| "that machine".to_owned()),
         ends: places.iter().map(|place| probe.inventory(place)).collect(),
     };
     let theirs = match link.exchange(&ours, Instant::now() + probe.scope().terms.timeout) {
@@ -368,12 +351,7 @@ fn client<P: Across>(
             &format!("{host} {}", shortened(&remote.subject, MAX_NAME)),
         );
         let task = probe.client(place, subject.clone(), limit);
-        let begin = ParentMessage::Begin {
-            number,
-            subject,
-            end,
-            room: probe.room(),
-        };
+        let begin = ParentMessage::Begin { number, subject, end, room: probe.room() };
         if let Err(error) = link.send(&begin) {
             return report_lost::<P>(children, &error);
         }
@@ -397,12 +375,7 @@ fn server<P: Across>(
     let mut served = 0;
     loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(ParentMessage::Begin {
-                number,
-                subject,
-                end,
-                room,
-            }) => {
+            Ok(ParentMessage::Begin { number, subject, end, room }) => {
                 let is_possible = number == served && served < MAX_CONNECTIONS;
                 let place = places.get(end).filter(|_| is_possible);
                 let subject = shortened(&subject, 2 * MAX_NAME);
@@ -439,11 +412,8 @@ fn relay<P: Across>(
     let (childs, ours) = UnixStream::pair()?;
     let (stop, stops) = UnixStream::pair()?;
     let sent = Arc::new(Mutex::new(Instant::now()));
-    let wire = Wire {
-        socket: Stdio::from(OwnedFd::from(childs)),
-        stop,
-        sent: Some(Arc::clone(&sent)),
-    };
+    let wire =
+        Wire { socket: Stdio::from(OwnedFd::from(childs)), stop, sent: Some(Arc::clone(&sent)) };
     let (ran, received) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
             let received = to_child::<P>(link, number, &ours);
@@ -511,9 +481,7 @@ fn to_child<P: Across>(
             }
             Ok(_) => {}
             Err(error) => {
-                forward(Line::Failed {
-                    failed: error.to_string(),
-                });
+                forward(Line::Failed { failed: error.to_string() });
                 break Err(error);
             }
         }
@@ -537,9 +505,7 @@ pub fn reason(text: &str) -> String {
 /// Makes texts of the other machine printable.
 fn sanitize<P: Across>(line: Line<P::Message>) -> Line<P::Message> {
     match line {
-        Line::Failed { failed } => Line::Failed {
-            failed: reason(&failed),
-        },
+        Line::Failed { failed } => Line::Failed { failed: reason(&failed) },
         Line::Message(message) => Line::Message(P::sanitize(message)),
     }
 }

@@ -28,18 +28,12 @@ pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<
         return Err(StepError::OutOfStep);
     };
     if !is_one_partition(ours.pkey, theirs.pkey) {
-        return Err(StepError::Partitions {
-            ours: ours.pkey,
-            theirs: theirs.pkey,
-        });
+        return Err(StepError::Partitions { ours: ours.pkey, theirs: theirs.pkey });
     }
     if ours.srd.is_some() != theirs.srd.is_some() {
         return Err(StepError::Efa);
     }
-    match (
-        ours.ethernet == theirs.ethernet,
-        theirs.half == half(room) as u64,
-    ) {
+    match (ours.ethernet == theirs.ethernet, theirs.half == half(room) as u64) {
         (true, true) => Ok(theirs),
         (true, false) => Err(StepError::OutOfStep),
         (false, _) => Err(StepError::Links),
@@ -85,16 +79,8 @@ mod tests {
             (0x8001, 0xffff, false),
             (0x8001, 0x0001, true),
         ] {
-            assert_eq!(
-                is_one_partition(ours, theirs),
-                expected,
-                "{ours:#x} {theirs:#x}"
-            );
-            assert_eq!(
-                is_one_partition(theirs, ours),
-                expected,
-                "{theirs:#x} {ours:#x}"
-            );
+            assert_eq!(is_one_partition(ours, theirs), expected, "{ours:#x} {theirs:#x}");
+            assert_eq!(is_one_partition(theirs, ours), expected, "{theirs:#x} {ours:#x}");
         }
     }
 }

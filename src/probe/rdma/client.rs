@@ -63,11 +63,9 @@ pub fn client(
         subject: task.subject.clone(),
         backend: match end.device {
             Device::Sim(_) => "nic".to_owned(),
-            Device::Verbs { .. } => end
-                .selection
-                .memory_path
-                .map_or("verbs", MemoryPath::name)
-                .to_owned(),
+            Device::Verbs { .. } => {
+                end.selection.memory_path.map_or("verbs", MemoryPath::name).to_owned()
+            }
         },
         numa: match &task.part {
             Part::Both(place, _) | Part::Client(place) | Part::Server(place) => {
@@ -136,9 +134,7 @@ impl Client<'_, '_> {
                 None => "the NIC of one end does not reach GPU memory: see gdr doctor --live",
             };
             let name = format!("transfer.{}.bandwidth", curve.name());
-            let result = self
-                .about
-                .not_measured(&name, self.task.room, why.to_owned());
+            let result = self.about.not_measured(&name, self.task.room, why.to_owned());
             self.reporter.result(result)?;
         }
         let on_demand = on_demand::plan(self.task, self.end, &other, &test_cases);
@@ -155,9 +151,7 @@ impl Client<'_, '_> {
         self.reporter.expect_more(test_cases.len() as u64);
         for planned in test_cases {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
-            let Planned {
-                test_case, purpose, ..
-            } = planned;
+            let Planned { test_case, purpose, .. } = planned;
             self.planned = Some(planned);
             self.control.send(Message::Step(Step::Connect(purpose)))?;
             let mut connected =
@@ -243,23 +237,11 @@ impl Client<'_, '_> {
         let seed = if kind == Kind::Read { before } else { sent };
         self.end.fill(bytes, Pattern::new(seed))?;
         self.end.leave(0, bytes)?;
-        self.begin(
-            &label,
-            bytes,
-            Step::Verify { kind, bytes, seeds },
-            allowance(bytes),
-        )?;
+        self.begin(&label, bytes, Step::Verify { kind, bytes, seeds }, allowance(bytes))?;
         let remote = connected.remote(0);
         let operation = match kind {
-            Kind::FetchAdd => Operation::FetchAdd {
-                remote,
-                add: sent.wrapping_sub(before),
-            },
-            Kind::CompareSwap => Operation::CompareSwap {
-                remote,
-                compare: before,
-                swap: sent,
-            },
+            Kind::FetchAdd => Operation::FetchAdd { remote, add: sent.wrapping_sub(before) },
+            Kind::CompareSwap => Operation::CompareSwap { remote, compare: before, swap: sent },
             kind => operation(kind, remote),
         };
         connected.send(&Post::new(operation, 0, bytes))?;
@@ -273,9 +255,7 @@ impl Client<'_, '_> {
         };
         Ok(self.reporter.result(match local_error.or(remote_error) {
             None => self.about.right(&label, Some(bytes), bytes),
-            Some(wrong) => self
-                .about
-                .wrong(&label, Some(bytes), format!("{wrong}. {WRONG_HINT}")),
+            Some(wrong) => self.about.wrong(&label, Some(bytes), format!("{wrong}. {WRONG_HINT}")),
         })?)
     }
 
@@ -307,14 +287,7 @@ impl Client<'_, '_> {
         let point = self.task.terms.depth.rdma_point().as_secs_f64();
         let count = flow.depth * 2;
         let time = allowance(flow.bytes.saturating_mul((count * pairs) as usize));
-        let first = run(
-            self,
-            Flow {
-                count,
-                time,
-                ..flow
-            },
-        )?;
+        let first = run(self, Flow { count, time, ..flow })?;
         let single = typical_seconds(&first.0);
         if single * f64::from(count * pairs) > point && !first.0.is_empty() {
             return Ok(first);
@@ -328,14 +301,7 @@ impl Client<'_, '_> {
         let count = (flow.depth * (blocks as u32 + 1)).min(most);
         let time = Duration::from_secs_f64(single * f64::from(count * pairs) * 10.0)
             + allowance(flow.bytes);
-        let second = run(
-            self,
-            Flow {
-                count,
-                time,
-                ..flow
-            },
-        )?;
+        let second = run(self, Flow { count, time, ..flow })?;
         // An error of the first flow counts too.
         Ok((second.0, first.1.or(second.1)))
     }
@@ -374,9 +340,7 @@ impl Client<'_, '_> {
             Ok((samples, local_error.or(remote_error)))
         })?;
         let verified = flow.seeds.map_or(0, |_| bytes);
-        let result = self
-            .about
-            .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
+        let result = self.about.bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
         self.report(self.ordered(result), wrong)
     }
 
@@ -395,10 +359,7 @@ impl Client<'_, '_> {
         Ok(self.reporter.result(match wrong {
             Some(wrong) => {
                 let bytes = result.bytes.and_then(|bytes| usize::try_from(bytes).ok());
-                let about = Subject {
-                    backend: result.backend,
-                    ..self.about.clone()
-                };
+                let about = Subject { backend: result.backend, ..self.about.clone() };
                 about.wrong(&result.name, bytes, format!("{wrong}. {WRONG_HINT}"))
             }
             None if result.verdict == ProbeVerdict::Slow => ProbeResult {
@@ -428,10 +389,7 @@ impl Client<'_, '_> {
     ) -> Result<(), StepError> {
         let label = "rdma.write.both.bandwidth";
         let pairs = connected.len() as u32;
-        let flow = Flow {
-            seeds: None,
-            ..self.flow(Kind::Write, bytes, pairs)
-        };
+        let flow = Flow { seeds: None, ..self.flow(Kind::Write, bytes, pairs) };
         let mut theirs = 0.0;
         let (samples, _) = self.measure(flow, pairs, &mut |this, flow| {
             let time = flow.time;
@@ -477,10 +435,7 @@ impl Client<'_, '_> {
     ) -> Result<(), StepError> {
         let label = "rdma.write.rate";
         let pairs = connected.len() as u32;
-        let flow = Flow {
-            seeds: None,
-            ..self.flow(Kind::Write, bytes, pairs)
-        };
+        let flow = Flow { seeds: None, ..self.flow(Kind::Write, bytes, pairs) };
         let (samples, _) = self.measure(flow, pairs, &mut |this, flow| {
             let time = flow.time;
             this.begin(label, bytes, Step::Stream(flow), time)?;
@@ -501,10 +456,7 @@ impl Client<'_, '_> {
         let [connected] = connected else {
             return Err(StepError::OutOfStep);
         };
-        let flow = Flow {
-            depth: 4,
-            ..self.flow(Kind::Send, bytes, 1)
-        };
+        let flow = Flow { depth: 4, ..self.flow(Kind::Send, bytes, 1) };
         let (samples, wrong) = self.measure(flow, 1, &mut |this, flow| {
             let time = flow.time;
             this.fill(flow)?;
@@ -536,21 +488,10 @@ impl Client<'_, '_> {
         let point = self.task.terms.depth.rdma_point();
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, StepError> {
             prepare(self.end, connected, kind, bytes, count)?;
-            let step = Step::PingPong {
-                kind,
-                bytes,
-                count,
-                time,
-            };
+            let step = Step::PingPong { kind, bytes, count, time };
             self.begin(&label, bytes, step, time)?;
-            let samples = ping_pong(
-                self.end,
-                connected,
-                kind,
-                (bytes, count),
-                First::Local,
-                self.control,
-            )?;
+            let samples =
+                ping_pong(self.end, connected, kind, (bytes, count), First::Local, self.control)?;
             self.finish_step(time)?;
             Ok(samples)
         };
@@ -559,19 +500,10 @@ impl Client<'_, '_> {
         let time = Duration::from_secs_f64(single * f64::from(count) * 10.0) + allowance(bytes);
         let samples = run(count, time)?;
         // Half the round-trip time.
-        let share = if kind == Kind::Read || kind.is_atomic() {
-            1.0
-        } else {
-            0.5
-        };
+        let share = if kind == Kind::Read || kind.is_atomic() { 1.0 } else { 0.5 };
         let warm = samples.len() / 10;
-        let samples: Vec<f64> = samples
-            .iter()
-            .skip(warm)
-            .map(|seconds| seconds * share)
-            .collect();
-        self.reporter
-            .result(self.about.latency(&label, Some(bytes), 0, &samples))?;
+        let samples: Vec<f64> = samples.iter().skip(warm).map(|seconds| seconds * share).collect();
+        self.reporter.result(self.about.latency(&label, Some(bytes), 0, &samples))?;
         if matches!(self.task.curve(), Some(Curve::Copy | Curve::Pageable)) {
             // Copies and messages follow each other: bandwidth is that of one message.
             let label = self.label(kind, "bandwidth");

@@ -173,11 +173,7 @@ mod tests {
                 &[DmaBufPcie, DmaBuf],
             ),
             // Each must work at both ends, and both must bypass NVLink-C2C.
-            (
-                &["data-direct", "dma-buf-pcie", "dma-buf"],
-                &["data-direct", "dma-buf"],
-                &[DmaBuf],
-            ),
+            (&["data-direct", "dma-buf-pcie", "dma-buf"], &["data-direct", "dma-buf"], &[DmaBuf]),
             (&["dma-buf-pcie", "dma-buf"], &["dma-buf", "peermem"], &[]),
             (&["dma-buf", "peermem"], &["dma-buf", "peermem"], &[]),
             (&["staged"], &["staged"], &[]),
@@ -193,15 +189,9 @@ mod tests {
     #[test]
     fn default_mapping_is_not_limited_by_pci() {
         let beside = by(&place("GPU0 mlx5_0:1"), MemoryPath::DmaBuf);
-        assert_eq!(
-            (beside.subject.as_str(), beside.path),
-            ("GPU0 mlx5_0:1 by dma-buf", None)
-        );
+        assert_eq!((beside.subject.as_str(), beside.path), ("GPU0 mlx5_0:1 by dma-buf", None));
         let pcie = by(&place("GPU0 mlx5_0:1"), MemoryPath::DmaBufPcie);
         assert_eq!(pcie.path, Some(63_000_000_000));
-        assert!(matches!(
-            pcie.memory,
-            Memory::Gpu(_, Some(MemoryPath::DmaBufPcie))
-        ));
+        assert!(matches!(pcie.memory, Memory::Gpu(_, Some(MemoryPath::DmaBufPcie))));
     }
 }

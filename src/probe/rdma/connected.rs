@@ -45,10 +45,7 @@ pub struct ConnectedQueuePair {
 impl ConnectedQueuePair {
     /// An address in the remote memory.
     pub fn remote(&self, offset: usize) -> RemoteAddress {
-        RemoteAddress {
-            address: self.remote.address.wrapping_add(offset as u64),
-            ..self.remote
-        }
+        RemoteAddress { address: self.remote.address.wrapping_add(offset as u64), ..self.remote }
     }
 
     /// Bytes that go with a request.
@@ -119,11 +116,7 @@ pub struct Queue {
 
 impl Queue {
     fn new(queue: Completions, timeout: Duration) -> Self {
-        Self {
-            queue,
-            timeout,
-            taken: Vec::new(),
-        }
+        Self { queue, timeout, taken: Vec::new() }
     }
 
     /// Returns the available completions, at most 16. A failed request is an error.
@@ -179,10 +172,7 @@ impl PollTimer {
             control.peek()?;
             let begun = *self.begun.get_or_insert_with(Instant::now);
             if begun.elapsed() > self.timeout {
-                return Err(StepError::Late {
-                    what,
-                    timeout: self.timeout,
-                });
+                return Err(StepError::Late { what, timeout: self.timeout });
             }
         }
         Ok(())

@@ -65,22 +65,14 @@ impl Baseline {
         let after = self.reading();
         let rises = after.into_iter().flat_map(|(of, now)| {
             let risen = self.before.get(&of).map(|before| risen(before, &now));
-            let rise = move |(name, rise)| Rise {
-                of: of.clone(),
-                name,
-                rise,
-            };
+            let rise = move |(name, rise)| Rise { of: of.clone(), name, rise };
             risen.unwrap_or_default().into_iter().map(rise)
         });
         rises.take(MOST).collect()
     }
 
     fn reading(&self) -> Reading {
-        let port = nic::Port {
-            root: Path::new("/"),
-            device: &self.device,
-            number: self.port,
-        };
+        let port = nic::Port { root: Path::new("/"), device: &self.device, number: self.port };
         port.reading(&self.functions)
     }
 }
@@ -124,11 +116,8 @@ mod tests {
 
     #[test]
     fn unknown_names_are_left_out() {
-        let rise = |of: &str, name: &str| Rise {
-            of: of.to_owned(),
-            name: name.to_owned(),
-            rise: 3,
-        };
+        let rise =
+            |of: &str, name: &str| Rise { of: of.to_owned(), name: name.to_owned(), rise: 3 };
         let rises = vec![
             rise("mlx5_0:1", "out_of_sequence"),
             rise("mlx5_0:1", "liar\u{1b}[2J"),

@@ -24,14 +24,8 @@ pub enum Curve {
 
 impl Curve {
     /// The first one's memory path is that of the report's ends.
-    pub const ALL: [Self; 6] = [
-        Self::Direct,
-        Self::Host,
-        Self::Far,
-        Self::Pipelined,
-        Self::Copy,
-        Self::Pageable,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Direct, Self::Host, Self::Far, Self::Pipelined, Self::Copy, Self::Pageable];
 
     /// In the names of results.
     pub fn name(self) -> &'static str {

@@ -42,11 +42,7 @@ impl Curve {
             Self::Host if place.port.simulated => Memory::Pinned(gpu.clone()),
             Self::Host => Memory::Host,
         };
-        Some(Place {
-            memory,
-            curve: Some(self),
-            ..place.clone()
-        })
+        Some(Place { memory, curve: Some(self), ..place.clone() })
     }
 
     /// Verifies each size, and measures latency and bandwidth.

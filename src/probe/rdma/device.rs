@@ -32,10 +32,7 @@ impl Device {
     /// Opens a port's device.
     pub fn open(port: &Port) -> Result<Self, StepError> {
         if port.simulated {
-            return Ok(Self::Sim(Arc::new(SimHca::new(Allocator::new(
-                Gpu::sim(),
-                None,
-            ))?)));
+            return Ok(Self::Sim(Arc::new(SimHca::new(Allocator::new(Gpu::sim(), None))?)));
         }
         let context = Context::open(&port.device)?;
         let domain = context.domain()?;
@@ -59,10 +56,7 @@ impl MemoryRegion {
                 let verbs::Remote { address, rkey } = region.remote();
                 Window { address, rkey }
             }
-            Self::Sim(region) => Window {
-                address: region.address,
-                rkey: region.rkey,
-            },
+            Self::Sim(region) => Window { address: region.address, rkey: region.rkey },
         }
     }
 }

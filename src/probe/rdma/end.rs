@@ -127,15 +127,12 @@ impl End {
 
     /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
     pub fn register(&self, purpose: Purpose, role: Role) -> Result<MemoryRegion, StepError> {
-        self.selection
-            .register(&self.device, &self.store, purpose, role)
+        self.selection.register(&self.device, &self.store, purpose, role)
     }
 
     /// True if copies carry the bytes between the NIC's buffer and the GPU.
     pub fn is_staged(&self) -> bool {
-        self.selection
-            .memory_path
-            .is_some_and(MemoryPath::is_staged)
+        self.selection.memory_path.is_some_and(MemoryPath::is_staged)
     }
 
     /// Its GPU is a simulated one.
@@ -262,11 +259,9 @@ impl End {
 
     /// Staged: copies bytes from the memory under test to the NIC's buffer.
     pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
-        if let (true, Some(host), Some((memory, stream))) = (
-            self.is_staged(),
-            &self.selection.pinned,
-            self.store.device(),
-        ) {
+        if let (true, Some(host), Some((memory, stream))) =
+            (self.is_staged(), &self.selection.pinned, self.store.device())
+        {
             stream.download(host, offset, memory, offset, bytes)?;
             stream.synchronize()?;
         }
@@ -275,11 +270,9 @@ impl End {
 
     /// Staged: copies bytes from the NIC's buffer to the memory under test.
     pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
-        if let (true, Some(host), Some((memory, stream))) = (
-            self.is_staged(),
-            &self.selection.pinned,
-            self.store.device(),
-        ) {
+        if let (true, Some(host), Some((memory, stream))) =
+            (self.is_staged(), &self.selection.pinned, self.store.device())
+        {
             stream.upload(memory, offset, host, offset, bytes)?;
             stream.synchronize()?;
         }
@@ -316,10 +309,7 @@ impl Link {
         }
         let found = context.port(port.number)?;
         if found.state != PortState::Active {
-            return Err(StepError::Port {
-                port: named(),
-                state: format!("{:?}", found.state),
-            });
+            return Err(StepError::Port { port: named(), state: format!("{:?}", found.state) });
         }
         let table = context.gids(found.gids)?;
         let gid = match port.gid {
@@ -329,10 +319,7 @@ impl Link {
                     (gid.port, gid.index) == (u32::from(port.number), u32::from(index))
                 };
                 let found = table.iter().find(is_it).copied();
-                Some(found.ok_or_else(|| StepError::NoGid {
-                    port: named(),
-                    index,
-                })?)
+                Some(found.ok_or_else(|| StepError::NoGid { port: named(), index })?)
             }
         };
         let pkey = match context.pkey(port.number, port.pkey_index) {
@@ -340,10 +327,7 @@ impl Link {
             // A library without the function.
             Err(verbs::Error::Missing { .. }) if port.pkey_index == 0 => DEFAULT_PKEY,
             Err(_) => {
-                return Err(StepError::NoPkey {
-                    port: named(),
-                    index: port.pkey_index,
-                });
+                return Err(StepError::NoPkey { port: named(), index: port.pkey_index });
             }
         };
         let limits = context.limits()?;

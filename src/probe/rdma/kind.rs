@@ -46,10 +46,7 @@ impl Kind {
 
     /// True if the responder must post a receive buffer.
     pub fn is_received(self) -> bool {
-        matches!(
-            self,
-            Self::WriteImmediate | Self::Send | Self::SendImmediate
-        )
+        matches!(self, Self::WriteImmediate | Self::Send | Self::SendImmediate)
     }
 }
 

@@ -60,9 +60,7 @@ pub fn select_path(
         }
         // The simulated NIC reaches the simulated GPU's memory; staged copies are measured for comparison.
         (Device::Sim(_), ..) => {
-            let pinned = store
-                .device()
-                .map(|(memory, _)| memory.gpu().pinned(STAGING));
+            let pinned = store.device().map(|(memory, _)| memory.gpu().pinned(STAGING));
             return Ok(PathSelection {
                 memory_path: None,
                 pinned: pinned.transpose()?,
@@ -76,12 +74,7 @@ pub fn select_path(
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
         Store::Device { .. } => return select_gpu_path(domain, driver, memory, store),
     }
-    Ok(PathSelection {
-        memory_path: None,
-        pinned: None,
-        choices: Vec::new(),
-        driver,
-    })
+    Ok(PathSelection { memory_path: None, pinned: None, choices: Vec::new(), driver })
 }
 
 impl PathSelection {
@@ -106,10 +99,7 @@ impl PathSelection {
 
     /// Tries a registration with relaxed ordering; it is destroyed. Returns why it fails.
     pub fn try_relaxed_ordering(&self, device: &Device, store: &Store) -> Result<(), String> {
-        let access = Access {
-            relaxed_ordering: true,
-            ..TRIAL
-        };
+        let access = Access { relaxed_ordering: true, ..TRIAL };
         let domain = match device {
             Device::Verbs { domain, .. } => domain,
             Device::Sim(_) => return Err("the simulated NIC writes in order".to_owned()),
@@ -134,10 +124,7 @@ impl PathSelection {
 
     /// Tries a registration of host memory for on-demand paging; it is destroyed. Returns why it fails.
     pub fn try_on_demand(device: &Device, store: &Store) -> Result<(), String> {
-        let access = Access {
-            on_demand: true,
-            ..TRIAL
-        };
+        let access = Access { on_demand: true, ..TRIAL };
         match (device, store) {
             (Device::Verbs { domain, .. }, Store::Host(buffer)) => {
                 domain.register(buffer, access).map(drop).map_err(describe)
@@ -219,12 +206,7 @@ fn select_gpu_path(
         drop(domain.register_simulated(gpu_memory, TRIAL)?);
         let why = "the NIC registers the host memory that stands for the GPU's".to_owned();
         choices.push(choice(MemoryPath::Simulated, BackendOutcome::Chosen, why));
-        return Ok(PathSelection {
-            memory_path: wanted,
-            pinned: None,
-            choices,
-            driver,
-        });
+        return Ok(PathSelection { memory_path: wanted, pinned: None, choices, driver });
     }
     let mut taken = None;
     let tried = match wanted {
@@ -239,10 +221,7 @@ fn select_gpu_path(
             }
             Ok(_) => {
                 taken = Some(memory_path);
-                (
-                    BackendOutcome::Chosen,
-                    "the NIC registers the GPU's memory".to_owned(),
-                )
+                (BackendOutcome::Chosen, "the NIC registers the GPU's memory".to_owned())
             }
             Err(error) if wanted.is_some() => {
                 let advice = advice(driver, memory_path.name(), &error);
@@ -274,12 +253,7 @@ fn select_gpu_path(
     };
     let why = format!("copies through {kind} memory, without GPUDirect RDMA");
     choices.push(choice(memory_path, BackendOutcome::Chosen, why));
-    Ok(PathSelection {
-        memory_path: Some(memory_path),
-        pinned: Some(host),
-        choices,
-        driver,
-    })
+    Ok(PathSelection { memory_path: Some(memory_path), pinned: Some(host), choices, driver })
 }
 
 fn pinned(
@@ -306,11 +280,7 @@ fn staging(
 }
 
 fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> BackendChoice {
-    BackendChoice {
-        backend: memory_path.name().to_owned(),
-        outcome,
-        why,
-    }
+    BackendChoice { backend: memory_path.name().to_owned(), outcome, why }
 }
 
 /// Why a memory path failed, and what to do.
@@ -395,32 +365,12 @@ mod tests {
                 EOPNOTSUPP,
                 "; bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
             ),
-            (
-                "ice",
-                "peermem",
-                EFAULT,
-                "; irdma does not know nvidia-peermem",
-            ),
-            (
-                "erdma",
-                "dma-buf",
-                EOPNOTSUPP,
-                "; erdma registers no dma-buf",
-            ),
+            ("ice", "peermem", EFAULT, "; irdma does not know nvidia-peermem"),
+            ("erdma", "dma-buf", EOPNOTSUPP, "; erdma registers no dma-buf"),
             // Of these errors a driver is not the cause.
             ("bnxt_en", "peermem", EFAULT, "; no module of the kernel"),
-            (
-                "ice",
-                "dma-buf",
-                ENOTSUPP,
-                "; the GPU's driver does not map",
-            ),
-            (
-                "newnic",
-                "dma-buf",
-                EOPNOTSUPP,
-                "; the NIC's provider or driver",
-            ),
+            ("ice", "dma-buf", ENOTSUPP, "; the GPU's driver does not map"),
+            ("newnic", "dma-buf", EOPNOTSUPP, "; the NIC's provider or driver"),
         ] {
             let found = advice(NicDriver::of(function), memory_path, &refused(errno));
             assert!(found.starts_with(words), "{function}: {found}");

@@ -32,19 +32,12 @@ pub fn on_nodes(
 ) -> Result<Vec<Place>, ProbeError> {
     let mut bound = Vec::new();
     for place in places {
-        let nodes = nodes_of(
-            options.nodes.unwrap_or(Nodes::Near),
-            machine,
-            nics,
-            &place.port.device,
-        )?;
+        let nodes =
+            nodes_of(options.nodes.unwrap_or(Nodes::Near), machine, nics, &place.port.device)?;
         let is_one = nodes.len() == 1;
         bound.extend(nodes.into_iter().map(|node| match node {
             Some(node) if !is_one => named_on(&place, node),
-            node => Place {
-                node,
-                ..place.clone()
-            },
+            node => Place { node, ..place.clone() },
         }));
     }
     Ok(bound)
@@ -60,10 +53,9 @@ pub fn remote_on_node(
 ) -> Result<Place, ProbeError> {
     let node = match (options.nodes, &local.node) {
         (Some(Nodes::All | Nodes::One(_)), Some(node)) => Some(node.clone()),
-        _ => nodes_of(Nodes::Near, machine, nics, &remote.port.device)?
-            .into_iter()
-            .next()
-            .flatten(),
+        _ => {
+            nodes_of(Nodes::Near, machine, nics, &remote.port.device)?.into_iter().next().flatten()
+        }
     };
     Ok(match node {
         Some(node) if local.subject.contains(ON_NODE) => named_on(&remote, node),
@@ -109,11 +101,7 @@ pub fn compare(
     let Some(other) = other else {
         return Ok(None);
     };
-    let mut task = task(
-        options,
-        &named_on(local, other.clone()),
-        &named_on(remote, other),
-    );
+    let mut task = task(options, &named_on(local, other.clone()), &named_on(remote, other));
     task.extent = Extent::NodeCost;
     children.run(&task.subject.clone(), &task, &[]).map(Some)
 }
@@ -191,9 +179,8 @@ fn node_in_maps(text: &str, address: u64) -> Option<u32> {
         let (start, rest) = line.split_once(' ')?;
         Some((u64::from_str_radix(start, 16).ok()?, rest))
     });
-    let (_, fields) = mappings
-        .filter(|(start, _)| *start <= address)
-        .max_by_key(|(start, _)| *start)?;
+    let (_, fields) =
+        mappings.filter(|(start, _)| *start <= address).max_by_key(|(start, _)| *start)?;
     let pages: Vec<(u32, u64)> = fields
         .split(' ')
         .filter_map(|field| {

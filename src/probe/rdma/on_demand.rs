@@ -56,10 +56,7 @@ fn plan_between(
             Some(whose) => plan.leave_out(case.purpose.kind, whose),
             None => {
                 plan.planned.push(Planned {
-                    purpose: Purpose {
-                        on_demand: true,
-                        ..case.purpose
-                    },
+                    purpose: Purpose { on_demand: true, ..case.purpose },
                     ..*case
                 });
                 first_touch.extend(first_touch_of(case));
@@ -76,10 +73,7 @@ fn plan_between(
 
 impl Plan {
     fn without(why: String) -> Self {
-        Self {
-            planned: Vec::new(),
-            missing: vec![(ALL.to_owned(), why)],
-        }
+        Self { planned: Vec::new(), missing: vec![(ALL.to_owned(), why)] }
     }
 
     /// Leaves out an operation, once for all sizes.
@@ -117,12 +111,7 @@ fn first_touch_of(case: &Planned) -> Option<Planned> {
     let TestCase::PingPong(Kind::Write, bytes) = case.test_case else {
         return None;
     };
-    let Purpose {
-        transport,
-        settings,
-        relaxed_ordering,
-        ..
-    } = case.purpose;
+    let Purpose { transport, settings, relaxed_ordering, .. } = case.purpose;
     let test_case = TestCase::FirstTouch(bytes);
     Some(Planned {
         test_case,
@@ -173,17 +162,11 @@ pub fn costs(results: &[ProbeResult]) -> Vec<String> {
             let paged = of(&format!("{name}{SUFFIX}"), is_largest)?;
             let pinned = of(name, is_largest).filter(|result| result.bytes == paged.bytes)?;
             let ratio = paged.median? / pinned.median.filter(|median| *median > 0.0)?;
-            Some(format!(
-                "{words} of {} bytes {ratio:.2} times",
-                paged.bytes?
-            ))
+            Some(format!("{words} of {} bytes {ratio:.2} times", paged.bytes?))
         };
         let ratios: Vec<String> = COSTS.into_iter().filter_map(ratio).collect();
         let compared = (!ratios.is_empty()).then(|| {
-            format!(
-                "{subject}: on-demand paging instead of pinned pages: {}.",
-                ratios.join(", ")
-            )
+            format!("{subject}: on-demand paging instead of pinned pages: {}.", ratios.join(", "))
         });
         let touch = |is_largest| {
             let (first, next) = (of(FIRST_TOUCH, is_largest)?, of(NEXT_TOUCH, is_largest)?);

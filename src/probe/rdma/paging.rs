@@ -20,21 +20,8 @@ pub struct Paging {
 
 impl Paging {
     fn of(device: OnDemand) -> Self {
-        let OnDemandOperations {
-            send,
-            receive,
-            write,
-            read,
-            atomic,
-            ..
-        } = device.rc;
-        Self {
-            send,
-            receive,
-            write,
-            read,
-            atomic,
-        }
+        let OnDemandOperations { send, receive, write, read, atomic, .. } = device.rc;
+        Self { send, receive, write, read, atomic }
     }
 
     /// True if the end can do its part of an operation.
@@ -64,13 +51,11 @@ pub fn offered(
     match found {
         Ok(Some(found)) => match register() {
             Ok(()) => Ok(Paging::of(*found)),
-            Err(why) => Err(format!(
-                "{device} offers on-demand paging, but the registration fails: {why}"
-            )),
+            Err(why) => {
+                Err(format!("{device} offers on-demand paging, but the registration fails: {why}"))
+            }
         },
-        Ok(None) => Err(format!(
-            "{device} offers no on-demand paging (ibv_query_device_ex)"
-        )),
+        Ok(None) => Err(format!("{device} offers no on-demand paging (ibv_query_device_ex)")),
         Err(why) => Err(why.clone()),
     }
 }
@@ -78,14 +63,7 @@ pub fn offered(
 /// In a report.
 pub fn reported(found: Option<OnDemand>) -> ProbedPaging {
     let names = |operations: OnDemandOperations| {
-        let OnDemandOperations {
-            send,
-            receive,
-            write,
-            read,
-            atomic,
-            shared_receive,
-        } = operations;
+        let OnDemandOperations { send, receive, write, read, atomic, shared_receive } = operations;
         [
             (send, "send"),
             (receive, "recv"),

@@ -23,15 +23,9 @@ pub fn places(
     let on_gpus = matches!(options.kind, MemoryKind::Gpu | MemoryKind::Pinned)
         || (options.kind == MemoryKind::Best && !gpus.is_empty());
     if !on_gpus {
-        let memory = if options.kind == MemoryKind::Huge {
-            Memory::Huge
-        } else {
-            Memory::Host
-        };
+        let memory = if options.kind == MemoryKind::Huge { Memory::Huge } else { Memory::Host };
         let ports = if wanted.is_empty() { up(nics) } else { wanted };
-        let places = ports
-            .into_iter()
-            .map(|(nic, port)| place(options, nic, port, &memory, None));
+        let places = ports.into_iter().map(|(nic, port)| place(options, nic, port, &memory, None));
         return Ok(places.flat_map(|place| each_gid(options, &place)).collect());
     }
     let mut places = Vec::new();
@@ -85,20 +79,13 @@ pub fn remote(
         gpus.iter().find(its).unwrap_or(target).clone()
     };
     let (memory, gpu) = match &local.memory {
-        Memory::Gpu(target, memory_path) => (
-            Memory::Gpu(nearest_gpu(target), *memory_path),
-            Some(nearest_gpu(target)),
-        ),
-        Memory::Pinned(target) => (
-            Memory::Pinned(nearest_gpu(target)),
-            Some(nearest_gpu(target)),
-        ),
+        Memory::Gpu(target, memory_path) => {
+            (Memory::Gpu(nearest_gpu(target), *memory_path), Some(nearest_gpu(target)))
+        }
+        Memory::Pinned(target) => (Memory::Pinned(nearest_gpu(target)), Some(nearest_gpu(target))),
         plain => (plain.clone(), None),
     };
-    let remote = Place {
-        curve: local.curve,
-        ..place(options, nic, port, &memory, gpu.as_ref())
-    };
+    let remote = Place { curve: local.curve, ..place(options, nic, port, &memory, gpu.as_ref()) };
     Ok(match local.port.gid {
         Some(gid) if options.gids.len() > 1 => with_gid(&remote, gid),
         _ => remote,
@@ -147,21 +134,13 @@ pub fn port_of(
         Some(named) => find_port(named, nics)?,
         None => nearest(gpu, &up(nics)).ok_or_else(|| no_port(nics))?,
     };
-    Ok(Port {
-        device: nic.name.clone(),
-        number,
-        gid,
-        pkey_index: 0,
-        simulated: false,
-    })
+    Ok(Port { device: nic.name.clone(), number, gid, pkey_index: 0, simulated: false })
 }
 
 /// The first port of each NIC that has one up.
 fn up(nics: &[ProbedNic]) -> Vec<(&ProbedNic, u8)> {
     let first = |nic: &ProbedNic| nic.ports.first().map(|(port, _)| *port);
-    nics.iter()
-        .filter_map(|nic| Some((nic, first(nic)?)))
-        .collect()
+    nics.iter().filter_map(|nic| Some((nic, first(nic)?))).collect()
 }
 
 fn no_port(nics: &[ProbedNic]) -> String {
@@ -177,21 +156,11 @@ fn no_port(nics: &[ProbedNic]) -> String {
 }
 
 fn find_port<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8), String> {
-    let nic = nics
-        .iter()
-        .find(|nic| nic.name == named.device)
-        .ok_or_else(|| {
-            let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-            let available = if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            };
-            format!(
-                "libibverbs has no device '{}'; available: {available}",
-                named.device
-            )
-        })?;
+    let nic = nics.iter().find(|nic| nic.name == named.device).ok_or_else(|| {
+        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+        let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        format!("libibverbs has no device '{}'; available: {available}", named.device)
+    })?;
     let first = nic.ports.first().map_or(1, |(port, _)| *port);
     Ok((nic, named.port.unwrap_or(first)))
 }
@@ -235,11 +204,9 @@ fn place(
         rate: match nic.software {
             // The kernel invents the rate of a software NIC.
             true => None,
-            false => nic
-                .ports
-                .iter()
-                .find(|(number, _)| *number == port)
-                .and_then(|(_, rate)| *rate),
+            false => {
+                nic.ports.iter().find(|(number, _)| *number == port).and_then(|(_, rate)| *rate)
+            }
         },
         bonded: nic.bonded,
         node: None,
@@ -265,11 +232,7 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
 /// The task of a child with both ends.
 pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     let is_loop = local.port == remote.port;
-    let ports = if is_loop {
-        [None; 2]
-    } else {
-        [local.rate_of_bond(), remote.rate_of_bond()]
-    };
+    let ports = if is_loop { [None; 2] } else { [local.rate_of_bond(), remote.rate_of_bond()] };
     let subject = match is_loop {
         true => local.subject.clone(),
         false => pair_subject(&local.subject, &remote.subject),

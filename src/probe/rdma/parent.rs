@@ -50,14 +50,9 @@ impl Probe for Options {
         };
         let found = on_nodes(self, machine, &nics, found)?;
         match &self.remote {
-            RemoteEnd::Here(named) => measure_local(
-                self,
-                (machine, &nics),
-                children,
-                &gpus,
-                &found,
-                named.as_ref(),
-            ),
+            RemoteEnd::Here(named) => {
+                measure_local(self, (machine, &nics), children, &gpus, &found, named.as_ref())
+            }
             RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
                 across::run(self, children, &found)
             }
@@ -111,10 +106,7 @@ impl Probe for Options {
                     name,
                     LIMITED_BY_LINK,
                     GIGABYTES_PER_SECOND,
-                    Promise {
-                        value: limit as f64 / 1e9,
-                        share: self.scope.terms.shares.port,
-                    },
+                    Promise { value: limit as f64 / 1e9, share: self.scope.terms.shares.port },
                 ),
                 None => {
                     let why =
@@ -164,10 +156,7 @@ impl Across for Options {
 
     fn server(&self, place: &Place, subject: String, room: usize) -> Option<Task> {
         let part = Part::Server(place.clone());
-        (room <= MAX_MESSAGE).then(|| Task {
-            room,
-            ..new_task(self, subject, part, None)
-        })
+        (room <= MAX_MESSAGE).then(|| Task { room, ..new_task(self, subject, part, None) })
     }
 
     fn subject(task: &Task) -> &str {
@@ -184,10 +173,7 @@ impl Across for Options {
 
 /// Note of NICs whose PCI Express keeps them from relaxed ordering.
 fn forbidden_ordering(options: &Options, report: &ProbeReport) -> Option<String> {
-    let forbidden = report
-        .ends
-        .iter()
-        .filter(|end| end.relaxed_ordering == Some(false));
+    let forbidden = report.ends.iter().filter(|end| end.relaxed_ordering == Some(false));
     let mut names: Vec<&str> = forbidden.map(|end| end.device.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -249,10 +235,7 @@ pub fn rails(
     let Some((nics, gpus)) = devices(options, machine, children)? else {
         return Ok(Vec::new());
     };
-    let every = Options {
-        all: true,
-        ..options.clone()
-    };
+    let every = Options { all: true, ..options.clone() };
     let more = (!options.devices.is_empty()).then(|| places(&every, &nics, &gpus));
     let found = places(options, &nics, &gpus).and_then(|found| {
         let more = more.unwrap_or_else(|| Ok(Vec::new()))?;
@@ -298,10 +281,7 @@ fn gpus(
         return Ok(Some(Vec::new()));
     }
     let chosen = chosen(&options.scope, machine, &listed)?;
-    children.report.gpus = chosen
-        .iter()
-        .map(|gpu| gpu.target().probed(&gpu.listed.name))
-        .collect();
+    children.report.gpus = chosen.iter().map(|gpu| gpu.target().probed(&gpu.listed.name)).collect();
     Ok(Some(chosen.iter().map(|gpu| gpu.target()).collect()))
 }
 

@@ -25,11 +25,8 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
             .find(|remote| remote.subject == local.subject)
             .or(followed.get(number))
             .copied();
-        for (tool, bytes) in [
-            ("ib_write_bw", largest),
-            ("ib_read_bw", largest),
-            ("ib_send_lat", 8),
-        ] {
+        for (tool, bytes) in [("ib_write_bw", largest), ("ib_read_bw", largest), ("ib_send_lat", 8)]
+        {
             let lacks = |srd: &ProbedSrd| match tool {
                 "ib_write_bw" => !srd.rdma_write,
                 "ib_read_bw" => !srd.rdma_read,
@@ -93,19 +90,14 @@ fn command(
         }
     }
     if end.memory == "gpu" {
-        let number = end
-            .gpu
-            .as_deref()
-            .and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
+        let number = end.gpu.as_deref().and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
         words.push(shell_word(&format!("--use_cuda={}", number.unwrap_or("0"))));
         let flags: &[&str] = match end.memory_path.as_deref() {
             Some("dma-buf") => &["--use_cuda_dmabuf"],
             Some("dma-buf-pcie") => &["--use_cuda_dmabuf", "--use_cuda_pcie_mapping"],
-            Some("data-direct") => &[
-                "--use_cuda_dmabuf",
-                "--use_cuda_pcie_mapping",
-                "--use_data_direct",
-            ],
+            Some("data-direct") => {
+                &["--use_cuda_dmabuf", "--use_cuda_pcie_mapping", "--use_data_direct"]
+            }
             _ => &[],
         };
         words.extend(flags.iter().map(|flag| (*flag).to_owned()));

@@ -144,10 +144,7 @@ fn post(
         return connected.send(request);
     }
     let signalled = iteration % SIGNAL_INTERVAL == 0 || iteration == count;
-    connected.send(&Post {
-        signalled,
-        ..*request
-    })?;
+    connected.send(&Post { signalled, ..*request })?;
     match signalled {
         true => connected.sent.wait(control).map(drop),
         false => Ok(()),

@@ -28,10 +28,7 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
             Kind::CompareSwap,
         ],
     ),
-    (
-        Transport::Uc,
-        &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate],
-    ),
+    (Transport::Uc, &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate]),
     (Transport::Ud, &[Kind::Send, Kind::SendImmediate]),
 ];
 /// Operations measured over RC.
@@ -63,15 +60,8 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
         atomics: end.atomics && other.atomics,
     };
     let left_out = match ends {
-        Ends {
-            reliable_only: true,
-            ..
-        } => Some(RELIABLE),
-        Ends {
-            staged: true,
-            gpus: false,
-            ..
-        } => Some(ONE_GPU),
+        Ends { reliable_only: true, .. } => Some(RELIABLE),
+        Ends { staged: true, gpus: false, .. } => Some(ONE_GPU),
         _ => None,
     };
     let planned = planned(task, test_cases_of(task, ends), end, other);
@@ -86,9 +76,7 @@ pub fn planned(task: &Task, cases: Vec<TestCase>, end: &End, other: &Offer) -> V
         None => (Transport::Rc, cases),
     };
     let cases = cases.into_iter();
-    cases
-        .flat_map(|test_case| plan(task, transport, test_case, may_relax))
-        .collect()
+    cases.flat_map(|test_case| plan(task, transport, test_case, may_relax)).collect()
 }
 
 /// A test case once, or with relaxed and with strict order.
@@ -157,19 +145,12 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
         }
     }
     let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<TestCase> {
-        let longest = if transport == Transport::Ud {
-            ends.mtu
-        } else {
-            usize::MAX
-        };
+        let longest = if transport == Transport::Ud { ends.mtu } else { usize::MAX };
         let sizes = terms.depth.rdma_verified().iter().copied();
         let sizes: Vec<usize> = sizes.filter(|size| *size <= most.min(longest)).collect();
         let cases = |kind: &Kind| match kind.is_atomic() {
             true => vec![TestCase::Verify(transport, *kind, 8)],
-            false => sizes
-                .iter()
-                .map(|size| TestCase::Verify(transport, *kind, *size))
-                .collect(),
+            false => sizes.iter().map(|size| TestCase::Verify(transport, *kind, *size)).collect(),
         };
         let kinds = kinds.iter();
         let kinds = kinds.filter(|kind| ends.atomics || !kind.is_atomic());
@@ -191,11 +172,7 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     let mut test_cases = Vec::new();
     if ends.staged {
         // Bandwidth between pinned buffers says nothing about the GPU memory under test.
-        test_cases.extend(
-            sizes
-                .iter()
-                .map(|size| TestCase::PingPong(Kind::Send, *size)),
-        );
+        test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(Kind::Send, *size)));
         if ends.gpus {
             test_cases.extend(sizes.iter().map(|size| TestCase::Staged(*size)));
         }
@@ -379,18 +356,12 @@ mod tests {
         assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
         assert_eq!(sizes(Transport::Rc, Kind::FetchAdd), [8]);
         // Unreliable transports are last.
-        assert!(matches!(
-            test_cases.last(),
-            Some(TestCase::Verify(Transport::Ud, ..))
-        ));
+        assert!(matches!(test_cases.last(), Some(TestCase::Verify(Transport::Ud, ..))));
     }
 
     #[test]
     fn atomics_where_both_nics_have_them() {
-        let without = Ends {
-            atomics: false,
-            ..PLAIN
-        };
+        let without = Ends { atomics: false, ..PLAIN };
         let has_atomics = |ends: Ends| {
             let cases = test_cases_of(&task(Depth::Quick, &[8], false), ends);
             cases.iter().any(
@@ -404,26 +375,16 @@ mod tests {
     fn measurements_by_memory() {
         let task = task(Depth::Quick, &[8, 65536], false);
         let has = |ends: Ends, test_case: TestCase| test_cases_of(&task, ends).contains(&test_case);
-        let gpus = Ends {
-            gpus: true,
-            seen: false,
-            ..PLAIN
-        };
+        let gpus = Ends { gpus: true, seen: false, ..PLAIN };
         assert!(
             has(PLAIN, TestCase::PingPong(Kind::Write, 8))
                 && !has(gpus, TestCase::PingPong(Kind::Write, 8))
         );
         assert!(!has(PLAIN, TestCase::Staged(65536)) && has(gpus, TestCase::Staged(65536)));
-        let staged = Ends {
-            staged: true,
-            ..gpus
-        };
+        let staged = Ends { staged: true, ..gpus };
         assert!(has(staged, TestCase::Staged(8)) && !has(staged, TestCase::Stream(Kind::Write, 8)));
         // Staged copies are from GPU to GPU.
-        let one_gpu = Ends {
-            gpus: false,
-            ..staged
-        };
+        let one_gpu = Ends { gpus: false, ..staged };
         assert!(
             has(one_gpu, TestCase::PingPong(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8))
         );
@@ -438,10 +399,7 @@ mod tests {
             TestCase::Verify(Transport::Rc, Kind::Send, 8),
         ];
         let orders = |wanted, test_case, may_relax| -> Vec<(bool, bool)> {
-            let task = Task {
-                relaxed_ordering: wanted,
-                ..task(Depth::Quick, &[8], false)
-            };
+            let task = Task { relaxed_ordering: wanted, ..task(Depth::Quick, &[8], false) };
             let planned = plan(&task, Transport::Rc, test_case, may_relax).into_iter();
             planned
                 .map(|planned| (planned.purpose.relaxed_ordering, planned.is_strict_twin))
@@ -474,38 +432,15 @@ mod tests {
     fn purpose_of_test_cases() {
         let summary = |test_case: TestCase| {
             let purpose = test_case.purpose(Transport::Rc, 2, Settings::default(), false);
-            (
-                purpose.transport,
-                purpose.pairs,
-                purpose.kind,
-                purpose.traffic,
-            )
+            (purpose.transport, purpose.pairs, purpose.kind, purpose.traffic)
         };
         for (test_case, expected) in [
-            (
-                TestCase::Stream(Kind::Write, 8),
-                (Transport::Rc, 2, Kind::Write, Traffic::OneWay),
-            ),
-            (
-                TestCase::Both(8),
-                (Transport::Rc, 2, Kind::Write, Traffic::BothWays),
-            ),
-            (
-                TestCase::Rate(8),
-                (Transport::Rc, 4, Kind::Write, Traffic::OneWay),
-            ),
-            (
-                TestCase::PingPong(Kind::Send, 8),
-                (Transport::Rc, 1, Kind::Send, Traffic::BothWays),
-            ),
-            (
-                TestCase::PingPong(Kind::Read, 8),
-                (Transport::Rc, 1, Kind::Read, Traffic::OneWay),
-            ),
-            (
-                TestCase::Staged(8),
-                (Transport::Rc, 1, Kind::Send, Traffic::Staged),
-            ),
+            (TestCase::Stream(Kind::Write, 8), (Transport::Rc, 2, Kind::Write, Traffic::OneWay)),
+            (TestCase::Both(8), (Transport::Rc, 2, Kind::Write, Traffic::BothWays)),
+            (TestCase::Rate(8), (Transport::Rc, 4, Kind::Write, Traffic::OneWay)),
+            (TestCase::PingPong(Kind::Send, 8), (Transport::Rc, 1, Kind::Send, Traffic::BothWays)),
+            (TestCase::PingPong(Kind::Read, 8), (Transport::Rc, 1, Kind::Read, Traffic::OneWay)),
+            (TestCase::Staged(8), (Transport::Rc, 1, Kind::Send, Traffic::Staged)),
             (
                 TestCase::Verify(Transport::Uc, Kind::Send, 8),
                 (Transport::Uc, 1, Kind::Send, Traffic::OneWay),

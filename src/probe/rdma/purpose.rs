@@ -114,10 +114,7 @@ mod tests {
             (access.remote_read, 'r'),
             (access.remote_atomic, 'a'),
         ];
-        all.into_iter()
-            .filter(|(is_set, _)| *is_set)
-            .map(|(_, letter)| letter)
-            .collect()
+        all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, letter)| letter).collect()
     }
 
     #[test]
@@ -143,11 +140,7 @@ mod tests {
                 "{kind:?}"
             );
             for (role, letters) in [(Role::Requester, requester), (Role::Responder, responder)] {
-                assert_eq!(
-                    purpose.is_remote(role),
-                    letters.contains(['w', 'r', 'a']),
-                    "{kind:?}"
-                );
+                assert_eq!(purpose.is_remote(role), letters.contains(['w', 'r', 'a']), "{kind:?}");
             }
         }
     }

@@ -55,14 +55,7 @@ pub struct Post {
 impl Post {
     /// A request with a completion.
     pub fn new(operation: Operation, at: usize, bytes: usize) -> Self {
-        Self {
-            id: 1,
-            operation,
-            at,
-            bytes,
-            signalled: true,
-            inline: false,
-        }
+        Self { id: 1, operation, at, bytes, signalled: true, inline: false }
     }
 }
 
@@ -117,13 +110,7 @@ impl Unconnected {
         match &end.device {
             Device::Verbs { context, domain } => {
                 let sent = context.completions(DEPTH)?;
-                Self::with_verbs(
-                    end,
-                    domain,
-                    [sent, context.completions(BUFFERS)?],
-                    purpose,
-                    role,
-                )
+                Self::with_verbs(end, domain, [sent, context.completions(BUFFERS)?], purpose, role)
             }
             Device::Sim(hca) => Ok(Self::Sim(Box::new(hca.create(&hca::Request {
                 send_blocks: 2 * DEPTH,
@@ -152,10 +139,7 @@ impl Unconnected {
         };
         let create = |inline| {
             let inline_bytes = inline_bytes(end, inline);
-            let options = QueuePairOptions {
-                inline_bytes,
-                ..options
-            };
+            let options = QueuePairOptions { inline_bytes, ..options };
             domain.queue_pair(options, &sent, &received)
         };
         let mut created = create(INLINE[0]);
@@ -167,11 +151,7 @@ impl Unconnected {
         }
         let pair = created?;
         let [psn, qkey] = random_numbers()?;
-        let endpoint = Endpoint {
-            queue_pair: pair.number(),
-            psn: psn & PSN,
-            qkey: qkey & QKEY,
-        };
+        let endpoint = Endpoint { queue_pair: pair.number(), psn: psn & PSN, qkey: qkey & QKEY };
         Ok(Self::Verbs {
             pair: Box::new(pair.init_with_pkey(
                 end.port.number,
@@ -189,11 +169,7 @@ impl Unconnected {
     pub fn endpoint(&self) -> Endpoint {
         match self {
             Self::Verbs { endpoint, .. } => *endpoint,
-            Self::Sim(pair) => Endpoint {
-                queue_pair: pair.endpoint.qpn,
-                psn: 0,
-                qkey: 0,
-            },
+            Self::Sim(pair) => Endpoint { queue_pair: pair.endpoint.qpn, psn: 0, qkey: 0 },
         }
     }
 
@@ -206,33 +182,14 @@ impl Unconnected {
         theirs: Endpoint,
     ) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
         match (self, &end.device) {
-            (
-                Self::Verbs {
-                    pair,
-                    endpoint,
-                    sent,
-                    received,
-                },
-                Device::Verbs { domain, .. },
-            ) => {
-                let Purpose {
-                    transport,
-                    settings,
-                    ..
-                } = purpose;
+            (Self::Verbs { pair, endpoint, sent, received }, Device::Verbs { domain, .. }) => {
+                let Purpose { transport, settings, .. } = purpose;
                 let route =
                     settings.route(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
                 let reads = end.reads.min(other.reads).max(1);
                 let behaviour = settings.behaviour(settings.mtu(end.mtu, other.mtu), reads);
-                let address = Address {
-                    lid: other.lid,
-                    gid: other.gid,
-                };
-                let peer = Peer {
-                    address,
-                    queue_pair: theirs.queue_pair,
-                    psn: theirs.psn,
-                };
+                let address = Address { lid: other.lid, gid: other.gid };
+                let peer = Peer { address, queue_pair: theirs.queue_pair, psn: theirs.psn };
                 let pair = pair
                     .ready_to_receive(route, peer, behaviour)?
                     .ready_to_send(endpoint.psn, behaviour)?;
@@ -249,12 +206,7 @@ impl Unconnected {
                     // A driver may give more than was requested.
                     _ => inline_bytes(end, pair.inline_bytes()) as usize,
                 };
-                let active = ActiveQueuePair::Verbs {
-                    pair,
-                    datagram,
-                    transport,
-                    inline_bytes,
-                };
+                let active = ActiveQueuePair::Verbs { pair, datagram, transport, inline_bytes };
                 Ok((active, completions))
             }
             (Self::Sim(pair), Device::Sim(hca)) => connect_simulated(hca, *pair, other, theirs),
@@ -271,14 +223,9 @@ fn connect_simulated(
 ) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
     let remote = hca::Endpoint::new(other.lid, theirs.queue_pair);
     hca.connect(pair.endpoint, remote, RetryPolicy::default())?;
-    let pair = Rc::new(RefCell::new(SimulatedQueuePair {
-        queues: pair,
-        ids: VecDeque::new(),
-    }));
-    let completions = [
-        Completions::Sent(Rc::clone(&pair)),
-        Completions::Received(Rc::clone(&pair)),
-    ];
+    let pair = Rc::new(RefCell::new(SimulatedQueuePair { queues: pair, ids: VecDeque::new() }));
+    let completions =
+        [Completions::Sent(Rc::clone(&pair)), Completions::Received(Rc::clone(&pair))];
     Ok((ActiveQueuePair::Sim(pair), completions))
 }
 
@@ -307,13 +254,7 @@ impl ActiveQueuePair {
 
     /// True if requests end in any order, so that each has a completion and the last one says nothing of the others.
     pub fn is_unordered(&self) -> bool {
-        matches!(
-            self,
-            Self::Verbs {
-                transport: Transport::Srd,
-                ..
-            }
-        )
+        matches!(self, Self::Verbs { transport: Transport::Srd, .. })
     }
 
     /// Posts a request to send.
@@ -336,10 +277,7 @@ impl ActiveQueuePair {
             }
             (Self::Sim(pair), MemoryRegion::Sim(region)) => {
                 let segments = [region.segment(post.at as u64, post.bytes as u32)];
-                let entry = Wqe::new(
-                    post.operation,
-                    if post.bytes == 0 { &[] } else { &segments },
-                );
+                let entry = Wqe::new(post.operation, if post.bytes == 0 { &[] } else { &segments });
                 let mut pair = pair.borrow_mut();
                 let entry = match post.signalled {
                     true => entry.signalled(),
@@ -364,12 +302,7 @@ impl ActiveQueuePair {
         beside: usize,
     ) -> Result<(), StepError> {
         match (self, region) {
-            (
-                Self::Verbs {
-                    pair, transport, ..
-                },
-                MemoryRegion::Verbs(region),
-            ) => {
+            (Self::Verbs { pair, transport, .. }, MemoryRegion::Verbs(region)) => {
                 let message = region.piece(at, bytes)?;
                 match transport {
                     Transport::Ud => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
@@ -403,18 +336,9 @@ fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
         (Operation::Write { remote, immediate }, _) => Work::Write(to_verbs(remote), immediate),
         (Operation::Read { remote }, _) => Work::Read(to_verbs(remote)),
         (Operation::FetchAdd { remote, add }, _) => Work::FetchAdd(to_verbs(remote), add),
-        (
-            Operation::CompareSwap {
-                remote,
-                compare,
-                swap,
-            },
-            _,
-        ) => Work::CompareSwap {
-            remote: to_verbs(remote),
-            compare,
-            swap,
-        },
+        (Operation::CompareSwap { remote, compare, swap }, _) => {
+            Work::CompareSwap { remote: to_verbs(remote), compare, swap }
+        }
     }
 }
 
@@ -477,10 +401,7 @@ impl SimulatedQueuePair {
             return Ok(None);
         };
         if let Some(failed) = completion.event.failed() {
-            return Err(StepError::Wqe {
-                syndrome: failed.syndrome,
-                vendor: failed.vendor,
-            });
+            return Err(StepError::Wqe { syndrome: failed.syndrome, vendor: failed.vendor });
         }
         let id = match is_sent {
             true => {

@@ -90,20 +90,11 @@ fn measure(
         Step::End | Step::Connect(_) | Step::Disconnect => return Err(StepError::OutOfStep),
         Step::Verify { kind, bytes, seeds } => {
             doing("the message to verify", allowance(bytes))?;
-            let connected = first_queue_pair(queue_pairs_for(
-                connection,
-                kind,
-                bytes,
-                &[Traffic::OneWay],
-            )?)?;
+            let connected =
+                first_queue_pair(queue_pairs_for(connection, kind, bytes, &[Traffic::OneWay])?)?;
             verify(end, connected, control, kind, bytes, seeds)?
         }
-        Step::FirstTouch {
-            bytes,
-            count,
-            seed,
-            time,
-        } => {
+        Step::FirstTouch { bytes, count, seed, time } => {
             doing("writes into released pages", bounded(time))?;
             queue_pairs_for(connection, Kind::Write, bytes, &[Traffic::OneWay])?;
             let is_paged = connection.as_ref().is_some_and(|to| to.purpose.on_demand);
@@ -127,12 +118,7 @@ fn measure(
             doing("chunks of the client", bounded(flow.time))?;
             receive_chunks(end, flow, connection, control)?
         }
-        Step::PingPong {
-            kind,
-            bytes,
-            count,
-            time,
-        } => {
+        Step::PingPong { kind, bytes, count, time } => {
             let time = bounded(time);
             doing("ping-pong messages", time)?;
             let connected = first_queue_pair(queue_pairs_for(
@@ -181,12 +167,8 @@ fn receive_chunks(
     if !staged::is_possible(flow.chunk) {
         return Err(StepError::OutOfStep);
     }
-    let connected = first_queue_pair(queue_pairs_for(
-        connection,
-        flow.kind,
-        flow.bytes,
-        &[Traffic::Staged],
-    )?)?;
+    let connected =
+        first_queue_pair(queue_pairs_for(connection, flow.kind, flow.bytes, &[Traffic::Staged])?)?;
     prepare_memory(end, flow)?;
     staged::prepare(connected, flow)?;
     control.send(Message::Ready)?;
@@ -358,15 +340,11 @@ fn verify(
     expect(control, &Message::Done, allowance(bytes))?;
     end.arrive(0, bytes)?;
     if received != kind.has_immediate().then_some(IMMEDIATE) {
-        return Ok(Some(format!(
-            "the immediate data is {received:x?}, expected {IMMEDIATE:#x}"
-        )));
+        return Ok(Some(format!("the immediate data is {received:x?}, expected {IMMEDIATE:#x}")));
     }
     match kind {
         Kind::Read => Ok(None),
         _ if kind.is_atomic() => check_word(end, sent),
-        _ => Ok(end
-            .check(bytes, Pattern::new(sent))?
-            .map(|wrong| wrong.to_string())),
+        _ => Ok(end.check(bytes, Pattern::new(sent))?.map(|wrong| wrong.to_string())),
     }
 }

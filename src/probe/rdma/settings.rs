@@ -70,9 +70,7 @@ impl Settings {
         self.service_level <= 15
             && self.flow_label <= 0xf_ffff
             && (self.static_rate == 0
-                || STATIC_RATES
-                    .iter()
-                    .any(|(_, rate)| *rate == self.static_rate))
+                || STATIC_RATES.iter().any(|(_, rate)| *rate == self.static_rate))
             && self.mtu.is_none_or(|mtu| MTUS.contains(&mtu))
             && self.timeout <= 31
             && self.retries <= 7
@@ -87,9 +85,7 @@ impl Settings {
 
     /// In a report.
     pub fn reported(&self) -> PacketSettings {
-        let rate = STATIC_RATES
-            .iter()
-            .find(|(_, number)| *number == self.static_rate);
+        let rate = STATIC_RATES.iter().find(|(_, number)| *number == self.static_rate);
         PacketSettings {
             traffic_class: self.traffic_class,
             service_level: self.service_level,
@@ -161,52 +157,19 @@ mod tests {
         let default = Settings::default();
         assert!(default.is_valid());
         for settings in [
-            Settings {
-                service_level: 16,
-                ..default
-            },
-            Settings {
-                flow_label: 1 << 20,
-                ..default
-            },
-            Settings {
-                static_rate: 1,
-                ..default
-            },
-            Settings {
-                static_rate: 99,
-                ..default
-            },
-            Settings {
-                mtu: Some(1000),
-                ..default
-            },
-            Settings {
-                timeout: 32,
-                ..default
-            },
-            Settings {
-                retries: 8,
-                ..default
-            },
-            Settings {
-                receiver_retries: 8,
-                ..default
-            },
-            Settings {
-                receiver_timer: 32,
-                ..default
-            },
+            Settings { service_level: 16, ..default },
+            Settings { flow_label: 1 << 20, ..default },
+            Settings { static_rate: 1, ..default },
+            Settings { static_rate: 99, ..default },
+            Settings { mtu: Some(1000), ..default },
+            Settings { timeout: 32, ..default },
+            Settings { retries: 8, ..default },
+            Settings { receiver_retries: 8, ..default },
+            Settings { receiver_timer: 32, ..default },
         ] {
             assert!(!settings.is_valid(), "{settings:?}");
         }
-        let small = Settings {
-            mtu: Some(512),
-            ..default
-        };
-        assert_eq!(
-            (small.mtu(4096, 1024), default.mtu(4096, 1024)),
-            (512, 1024)
-        );
+        let small = Settings { mtu: Some(512), ..default };
+        assert_eq!((small.mtu(4096, 1024), default.mtu(4096, 1024)), (512, 1024));
     }
 }

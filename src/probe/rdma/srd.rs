@@ -186,13 +186,7 @@ mod tests {
 
     /// The numbers of an EFA device with and without RDMA writes.
     fn abilities(reads: bool, writes: bool) -> Abilities {
-        Abilities {
-            reads,
-            writes,
-            waits: true,
-            transfer: 1 << 20,
-            message: 8928,
-        }
+        Abilities { reads, writes, waits: true, transfer: 1 << 20, message: 8928 }
     }
 
     #[test]

@@ -40,11 +40,7 @@ impl Chunk {
     /// Chunk `number` of messages of `message` bytes.
     fn new(number: usize, message: usize, chunk: usize) -> Self {
         let offset = number % chunks(message, chunk) * chunk;
-        Self {
-            number,
-            offset,
-            bytes: chunk.min(message - offset),
-        }
+        Self { number, offset, bytes: chunk.min(message - offset) }
     }
 }
 
@@ -69,12 +65,7 @@ impl<'e> Stage<'e> {
             return Err(StepError::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
-        Ok(Self {
-            host,
-            memory,
-            stream,
-            copied: copied?,
-        })
+        Ok(Self { host, memory, stream, copied: copied? })
     }
 }
 
@@ -128,11 +119,7 @@ pub fn send(
                 break;
             }
             copying.pop_front();
-            connected.send(&Post::new(
-                SEND,
-                chunk.number % slots * flow.chunk,
-                chunk.bytes,
-            ))?;
+            connected.send(&Post::new(SEND, chunk.number % slots * flow.chunk, chunk.bytes))?;
             any = true;
         }
         sent += connected.sent.poll()?.len();
@@ -145,10 +132,7 @@ pub fn send(
         }
         // Several may arrive at once: a sample covers all messages since the last one.
         let messages = freed / each;
-        if marks
-            .last()
-            .is_none_or(|(_, before)| messages >= before + BLOCK)
-        {
+        if marks.last().is_none_or(|(_, before)| messages >= before + BLOCK) {
             marks.push((Instant::now(), messages));
         }
         match any || received > 0 {
@@ -231,22 +215,13 @@ mod tests {
     fn chunks_of_messages() {
         const CHUNK: usize = 512 << 10;
         let message = 2 * CHUNK + 8;
-        assert_eq!(
-            [1, CHUNK, CHUNK + 1, message].map(|bytes| chunks(bytes, CHUNK)),
-            [1, 1, 2, 3]
-        );
+        assert_eq!([1, CHUNK, CHUNK + 1, message].map(|bytes| chunks(bytes, CHUNK)), [1, 1, 2, 3]);
         let places: Vec<_> = (0..4)
             .map(|number| Chunk::new(number, message, CHUNK))
             .map(|chunk| (chunk.offset, chunk.bytes))
             .collect();
-        assert_eq!(
-            places,
-            [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]
-        );
+        assert_eq!(places, [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]);
         assert_eq!([64 << 10, CHUNK, 2 << 20].map(slots), [8, 8, 2]);
-        assert_eq!(
-            [0, 1, 2 << 20, 4 << 20].map(is_possible),
-            [false, true, true, false]
-        );
+        assert_eq!([0, 1, 2 << 20, 4 << 20].map(is_possible), [false, true, true, false]);
     }
 }

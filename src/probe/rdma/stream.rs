@@ -27,13 +27,7 @@ pub fn drive(
     across: bool,
     control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
-    let Flow {
-        kind,
-        bytes,
-        count,
-        depth,
-        ..
-    } = flow;
+    let Flow { kind, bytes, count, depth, .. } = flow;
     // One in four is interval: the others are done when a later one is.
     let interval = (depth / 4).max(1);
     let mut lanes = vec![Lane::default(); connected.len()];
@@ -154,10 +148,6 @@ pub fn operation(kind: Kind, remote: RemoteAddress) -> Operation {
         Kind::Read => Operation::Read { remote },
         Kind::Send | Kind::SendImmediate => Operation::Send { immediate },
         Kind::FetchAdd => Operation::FetchAdd { remote, add: 1 },
-        Kind::CompareSwap => Operation::CompareSwap {
-            remote,
-            compare: 0,
-            swap: 0,
-        },
+        Kind::CompareSwap => Operation::CompareSwap { remote, compare: 0, swap: 0 },
     }
 }

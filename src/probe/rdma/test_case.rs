@@ -39,10 +39,7 @@ pub struct Planned {
 
 impl TestCase {
     pub fn is_bandwidth(self) -> bool {
-        matches!(
-            self,
-            Self::Stream(..) | Self::Both(_) | Self::Rate(_) | Self::Staged(_)
-        )
+        matches!(self, Self::Stream(..) | Self::Both(_) | Self::Rate(_) | Self::Staged(_))
     }
 
     /// The purpose of its connection. `transport` is the reliable one, and `pairs` the number of queue pairs for bandwidth.
@@ -64,10 +61,9 @@ impl TestCase {
             settings,
         };
         match self {
-            Self::Verify(transport, kind, bytes) => Purpose {
-                transport,
-                ..reliable(1, kind, bytes, Traffic::OneWay)
-            },
+            Self::Verify(transport, kind, bytes) => {
+                Purpose { transport, ..reliable(1, kind, bytes, Traffic::OneWay) }
+            }
             // Reads and atomics are one-sided.
             Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
                 reliable(1, kind, bytes, Traffic::OneWay)

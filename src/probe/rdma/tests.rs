@@ -21,11 +21,7 @@ fn connect(transport: Transport) -> Step {
 
 #[test]
 fn messages_round_trip_as_json() {
-    let verify = Step::Verify {
-        kind: Kind::WriteImmediate,
-        bytes: 4096,
-        seeds: [1, 2],
-    };
+    let verify = Step::Verify { kind: Kind::WriteImmediate, bytes: 4096, seeds: [1, 2] };
     for message in [
         Message::Step(connect(Transport::Rc)),
         Message::Step(verify),
@@ -33,10 +29,7 @@ fn messages_round_trip_as_json() {
         Message::Done,
     ] {
         let text = serde_json::to_string(&message).expect("JSON");
-        assert_eq!(
-            serde_json::from_str::<Message>(&text).expect("a message"),
-            message
-        );
+        assert_eq!(serde_json::from_str::<Message>(&text).expect("a message"), message);
     }
     assert!(
         serde_json::from_str::<Step>(

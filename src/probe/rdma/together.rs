@@ -79,13 +79,9 @@ impl task::Task for TogetherTask {
             threads.into_iter().map(join).collect()
         });
         let is_echo = |done: &Result<Measured, StepError>| matches!(done, Err(StepError::Option(why)) if why == OTHER_FAILED);
-        let (causes, rest): (Vec<_>, Vec<_>) = done
-            .into_iter()
-            .partition(|done| done.is_err() && !is_echo(done));
-        let measured = causes
-            .into_iter()
-            .chain(rest)
-            .collect::<Result<Vec<_>, _>>()?;
+        let (causes, rest): (Vec<_>, Vec<_>) =
+            done.into_iter().partition(|done| done.is_err() && !is_echo(done));
+        let measured = causes.into_iter().chain(rest).collect::<Result<Vec<_>, _>>()?;
         for result in results(&self.tasks, &measured) {
             reporter.result(result)?;
         }
@@ -123,12 +119,7 @@ struct State {
 
 impl Meeting {
     fn new(count: usize, time: Duration) -> Self {
-        Self {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            count,
-            time,
-        }
+        Self { state: Mutex::default(), changed: Condvar::new(), count, time }
     }
 
     /// Waits until all threads are here.
@@ -140,9 +131,9 @@ impl Meeting {
             (state.arrived, state.round) = (0, round + 1);
             self.changed.notify_all();
         }
-        let waited = self.changed.wait_timeout_while(state, self.time, |state| {
-            state.round == round && !state.failed
-        });
+        let waited = self
+            .changed
+            .wait_timeout_while(state, self.time, |state| state.round == round && !state.failed);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.round == round || waited.timed_out() {
             true => Err(StepError::Option(OTHER_FAILED.to_owned())),
@@ -224,12 +215,7 @@ fn client(
         return Err(StepError::Option(why.to_owned()));
     }
     let bytes = task.terms.rdma_sizes().last().copied().unwrap_or(1);
-    let planned = planned(
-        task,
-        vec![TestCase::Stream(Kind::Write, bytes)],
-        end,
-        &other,
-    );
+    let planned = planned(task, vec![TestCase::Stream(Kind::Write, bytes)], end, &other);
     let purpose = match planned.first() {
         Some(planned) if planned.purpose.kind == Kind::Write => planned.purpose,
         _ => {
@@ -318,9 +304,7 @@ fn results(tasks: &[Task], measured: &[Measured]) -> Vec<ProbeResult> {
         sum += each.median.unwrap_or(0.0);
         results.push(about.checked(each, measured.wrong.clone()));
     }
-    let backend = measured
-        .first()
-        .map_or("verbs", |first| first.backend.as_str());
+    let backend = measured.first().map_or("verbs", |first| first.backend.as_str());
     let about = Subject::new(ALL, backend);
     if sum > 0.0 {
         let seconds = bytes as f64 / (sum * 1e9);
@@ -332,12 +316,9 @@ fn results(tasks: &[Task], measured: &[Measured]) -> Vec<ProbeResult> {
 /// What the connections reach together, in sentences; none if they were not measured.
 pub fn shared(results: &[ProbeResult]) -> Option<String> {
     let median = |name: &str, subject: &str| {
-        let mut results = results
-            .iter()
-            .filter(|result| result.verdict != ProbeVerdict::Impossible);
-        results
-            .find(|result| result.name == name && result.subject == subject)?
-            .median
+        let mut results =
+            results.iter().filter(|result| result.verdict != ProbeVerdict::Impossible);
+        results.find(|result| result.name == name && result.subject == subject)?.median
     };
     let together = median(SUM, ALL)?;
     let alone: Vec<(&str, f64)> = results
@@ -396,10 +377,7 @@ mod tests {
             "{text}"
         );
         let text = shared(&rows(10.0, 30.0)).expect("a sentence");
-        assert!(
-            text.contains("keep of their own: GPU0 a:1 50 %. gdr doctor"),
-            "{text}"
-        );
+        assert!(text.contains("keep of their own: GPU0 a:1 50 %. gdr doctor"), "{text}");
         assert_eq!(shared(&results_of(&[(ALONE, "a", 1.0)])), None);
     }
 

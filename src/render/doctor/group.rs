@@ -25,14 +25,10 @@ struct Key<'a> {
 
 impl<'a> Key<'a> {
     fn of(finding: &'a Finding) -> Self {
-        let names: BTreeSet<&str> = words(&finding.subject)
-            .filter(|word| is_part_name(word))
-            .collect();
+        let names: BTreeSet<&str> =
+            words(&finding.subject).filter(|word| is_part_name(word)).collect();
         let shape = |text: &str| shape(text, &names);
-        let advice = finding
-            .fix
-            .as_ref()
-            .and_then(|fix| fix.manual().advice.as_deref());
+        let advice = finding.fix.as_ref().and_then(|fix| fix.manual().advice.as_deref());
         Self {
             id: &finding.id,
             outcome: finding.outcome,
@@ -52,10 +48,7 @@ pub fn groups<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<Group<
         let key = Key::of(finding);
         match groups.iter_mut().rev().find(|group| group.key == key) {
             Some(group) => group.findings.push(finding),
-            None => groups.push(Group {
-                findings: vec![finding],
-                key,
-            }),
+            None => groups.push(Group { findings: vec![finding], key }),
         }
     }
     groups
@@ -112,9 +105,7 @@ fn trimmed(word: &str) -> &str {
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c| !is_word(c))
-        .map(trimmed)
-        .filter(|word| !word.is_empty())
+    text.split(|c| !is_word(c)).map(trimmed).filter(|word| !word.is_empty())
 }
 
 /// True if a word of a subject names a device; false for ordinary words, as in `this process`.
@@ -124,9 +115,7 @@ fn is_part_name(word: &str) -> bool {
 
 /// `GPU0`, `NIC12`, `0000:17:00.0`.
 fn is_device(word: &str) -> bool {
-    let row = ["GPU", "NIC", "NVME"]
-        .iter()
-        .find_map(|kind| word.strip_prefix(kind));
+    let row = ["GPU", "NIC", "NVME"].iter().find_map(|kind| word.strip_prefix(kind));
     row.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
         || word.parse::<crate::model::Bdf>().is_ok()
 }
@@ -172,10 +161,7 @@ mod tests {
             "The port 0000:17:02.0 blocks (EgressCtrl) the traffic of GPU1 and NIC0: slow.",
         );
         assert_eq!(count(&[one.clone(), other]), 2);
-        let lesser = Finding {
-            severity: Severity::Warn,
-            ..one.clone()
-        };
+        let lesser = Finding { severity: Severity::Warn, ..one.clone() };
         assert_eq!(count(&[one, lesser]), 2);
     }
 
@@ -190,17 +176,7 @@ mod tests {
     #[test]
     fn shapes_of_unusual_texts() {
         let none = BTreeSet::new();
-        for text in [
-            "",
-            ".",
-            "...",
-            "a...b",
-            "# (",
-            "é–é (",
-            "GPU",
-            "GPU0.",
-            "::/",
-        ] {
+        for text in ["", ".", "...", "a...b", "# (", "é–é (", "GPU", "GPU0.", "::/"] {
             let shape = shape(text, &none);
             assert_eq!(shape, if text == "GPU0." { "#." } else { text });
         }

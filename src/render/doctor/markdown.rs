@@ -29,10 +29,7 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     }
     out.write_all(page.as_bytes())?;
     let failures = groups(failures(report));
-    for group in failures
-        .iter()
-        .filter(|group| shown.has_block(group.findings[0]))
-    {
+    for group in failures.iter().filter(|group| shown.has_block(group.findings[0])) {
         let explains = root(report, group).and_then(explained);
         out.write_all(failure(group, explains, shown).as_bytes())?;
     }
@@ -43,23 +40,15 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     if !shown.quiet {
         out.write_all(b"\n| | check | subject | |\n|---|---|---|---|\n")?;
         let is_wrong = |finding: &Finding| {
-            matches!(
-                finding.outcome,
-                Outcome::Fail | Outcome::Warn | Outcome::Unknown
-            )
+            matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Unknown)
         };
         let rest = report.findings.iter().zip(&report.causes);
         let rest = rest.filter(|(finding, cause)| {
             cause.is_some() || !is_wrong(finding) || !shown.has_block(finding)
         });
         for (finding, _) in rest {
-            let cells = [
-                word(finding.outcome),
-                &finding.id,
-                &finding.subject,
-                &finding.message,
-            ]
-            .map(cell);
+            let cells =
+                [word(finding.outcome), &finding.id, &finding.subject, &finding.message].map(cell);
             writeln!(out, "| {} |", cells.join(" | "))?;
         }
     }
@@ -76,11 +65,7 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
 fn failure(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> String {
     let finding = group.findings[0];
     let why = (shown.why)(&finding.id);
-    let subjects: Vec<&str> = group
-        .findings
-        .iter()
-        .map(|one| one.subject.as_str())
-        .collect();
+    let subjects: Vec<&str> = group.findings.iter().map(|one| one.subject.as_str()).collect();
     let mut text = format!(
         "\n## {} `{}` {}\n\n{}\n",
         word(finding.outcome),
@@ -98,11 +83,7 @@ fn failure(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> St
         text.push('\n');
     }
     for evidence in group.findings.iter().flat_map(|one| &one.evidence) {
-        text.push_str(&format!(
-            "- {}: {}\n",
-            code(&evidence.source),
-            code(&evidence.value)
-        ));
+        text.push_str(&format!("- {}: {}\n", code(&evidence.source), code(&evidence.value)));
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
@@ -174,9 +155,7 @@ fn plain(text: &str) -> String {
 }
 
 fn ends_in_www(text: &[u8]) -> bool {
-    text.len()
-        .checked_sub(3)
-        .is_some_and(|at| text[at..].eq_ignore_ascii_case(b"www"))
+    text.len().checked_sub(3).is_some_and(|at| text[at..].eq_ignore_ascii_case(b"www"))
 }
 
 fn cell(text: &str) -> String {
@@ -190,11 +169,7 @@ fn code(text: &str) -> String {
         return "(empty)".to_owned();
     }
     let ticks = "`".repeat(longest_run(&text) + 1);
-    let pad = if text.starts_with('`') || text.ends_with('`') {
-        " "
-    } else {
-        ""
-    };
+    let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 

@@ -239,10 +239,7 @@ pub(in crate::render) fn root<'r>(report: &'r Report<'_>, group: &Group<'_>) -> 
     let its = |root: &&Root| {
         root.check == first.id
             && root.outcome == first.outcome
-            && group
-                .findings
-                .iter()
-                .any(|finding| root.subjects.contains(&finding.subject))
+            && group.findings.iter().any(|finding| root.subjects.contains(&finding.subject))
     };
     report.roots.iter().find(its)
 }
@@ -278,10 +275,7 @@ fn consequences<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
 }
 
 fn is_problem(finding: &Finding) -> bool {
-    matches!(
-        finding.outcome,
-        Outcome::Fail | Outcome::Warn | Outcome::Unknown
-    )
+    matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Unknown)
 }
 
 pub(in crate::render) fn word(outcome: Outcome) -> &'static str {

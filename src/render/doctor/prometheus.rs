@@ -11,25 +11,13 @@ use crate::model::{Finding, Outcome, ReadyState};
 use crate::output::is_hidden;
 
 pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
-    head(
-        out,
-        "gdr_build_info",
-        "Version of the gdr that wrote this file.",
-    )?;
+    head(out, "gdr_build_info", "Version of the gdr that wrote this file.")?;
     let version = label("version", env!("CARGO_PKG_VERSION"));
     writeln!(out, "gdr_build_info{{{version}}} 1")?;
-    head(
-        out,
-        "gdr_ready",
-        "1 if the whole machine is ready for the profile.",
-    )?;
+    head(out, "gdr_ready", "1 if the whole machine is ready for the profile.")?;
     for readiness in &report.readiness {
         let ready = u64::from(readiness.state == ReadyState::Ready);
-        writeln!(
-            out,
-            "gdr_ready{{{}}} {ready}",
-            label("profile", &readiness.profile)
-        )?;
+        writeln!(out, "gdr_ready{{{}}} {ready}", label("profile", &readiness.profile))?;
     }
     head(
         out,
@@ -54,18 +42,8 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     head(out, "gdr_finding", "A finding of a check on a subject.")?;
     written.clear();
-    for finding in report
-        .findings
-        .iter()
-        .filter(|finding| finding.outcome != Outcome::Skip)
-    {
-        let Finding {
-            id,
-            subject,
-            severity,
-            outcome,
-            ..
-        } = finding;
+    for finding in report.findings.iter().filter(|finding| finding.outcome != Outcome::Skip) {
+        let Finding { id, subject, severity, outcome, .. } = finding;
         let labels = [
             label("check", id),
             label("subject", subject),

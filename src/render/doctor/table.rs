@@ -38,10 +38,7 @@ pub fn table(
     // The reason of a check is shown once.
     let mut reasons: BTreeSet<&str> = BTreeSet::new();
     let mut gap = "\n";
-    for group in failures
-        .iter()
-        .filter(|group| shown.has_block(group.findings[0]))
-    {
+    for group in failures.iter().filter(|group| shown.has_block(group.findings[0])) {
         let first = group.findings[0];
         let new = reasons.insert(&first.id) && first.outcome != Outcome::Unknown;
         let why = if new { (shown.why)(&first.id) } else { "" };
@@ -58,9 +55,7 @@ pub fn table(
     if shown.verbose {
         by_family(report, shown, style, out)?;
     }
-    let lines = missing(report, shown)
-        .into_iter()
-        .map(|line| format!("UNKNOWN {line}"));
+    let lines = missing(report, shown).into_iter().map(|line| format!("UNKNOWN {line}"));
     let counts = (!shown.quiet).then(|| rest(report, shown));
     for part in [lines.collect(), counts.into_iter().collect::<Vec<_>>()] {
         if !part.is_empty() {
@@ -101,15 +96,12 @@ fn write_steps(
 }
 
 fn title(report: &Report<'_>, style: Style) -> String {
-    let Host {
-        name, os, kernel, ..
-    } = report.host;
+    let Host { name, os, kernel, .. } = report.host;
     let parts = [name, os, kernel].into_iter().flatten();
     let parts: Vec<String> = parts.map(|part| printable(part)).collect();
     let recording = report.host.recording();
-    let what = recording.map_or_else(String::new, |source| {
-        format!(" (recorded: {})", printable(&source))
-    });
+    let what =
+        recording.map_or_else(String::new, |source| format!(" (recorded: {})", printable(&source)));
     let host = match parts.is_empty() {
         true => "a machine without a name".to_owned(),
         false => parts.join(", "),
@@ -136,25 +128,19 @@ pub fn verdict(report: &Report<'_>) -> (Tone, String) {
     ];
     let of_state = |(state, word): (ReadyState, &str)| {
         let profiles = report.readiness.iter().filter(|one| one.state == state);
-        let names: Vec<&str> = profiles
-            .map(|one: &Readiness| one.profile.as_str())
-            .collect();
+        let names: Vec<&str> = profiles.map(|one: &Readiness| one.profile.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word} for {}", names.join(", ")))
     };
     let verdicts: Vec<String> = states.into_iter().filter_map(of_state).collect();
-    let worst = states
-        .iter()
-        .find(|(state, _)| report.readiness.iter().any(|one| one.state == *state));
+    let worst =
+        states.iter().find(|(state, _)| report.readiness.iter().any(|one| one.state == *state));
     let tone = match worst {
         Some((state, _)) => tone(*state),
         None if failures > 0 => Tone::Bad,
         None => Tone::Fair,
     };
     let text = match (verdicts.is_empty(), problems.is_empty()) {
-        (true, true) => format!(
-            "No failures in {}",
-            counted(report.findings.len(), "finding")
-        ),
+        (true, true) => format!("No failures in {}", counted(report.findings.len(), "finding")),
         (true, false) => format!("Of the selected checks: {}", problems.join(", ")),
         (false, true) => verdicts.join("; "),
         (false, false) => format!("{}: {}", verdicts.join("; "), problems.join(", ")),
@@ -182,25 +168,18 @@ impl Lines {
     fn add(&mut self, label: &str, body: &str) {
         let lead = self.lead(label);
         let hang = " ".repeat(lead.len());
-        self.text.push_str(&format!(
-            "{lead}{}\n",
-            wrap(body, self.style.width, lead.len(), &hang)
-        ));
+        self.text.push_str(&format!("{lead}{}\n", wrap(body, self.style.width, lead.len(), &hang)));
     }
 
     /// A command is not wrapped, so it can be pasted.
     fn add_command(&mut self, label: &str, command: &str) {
         let command = self.style.command(&printable(command));
-        self.text
-            .push_str(&format!("{}{command}\n", self.lead(label)));
+        self.text.push_str(&format!("{}{command}\n", self.lead(label)));
     }
 
     fn add_evidence(&mut self, finding: &Finding) {
         for evidence in &finding.evidence {
-            self.add(
-                "evidence:",
-                &printable(&format!("{}: {}", evidence.source, evidence.value)),
-            );
+            self.add("evidence:", &printable(&format!("{}: {}", evidence.source, evidence.value)));
         }
     }
 
@@ -227,11 +206,8 @@ fn block(
     style: Style,
 ) -> String {
     let first = group.findings[0];
-    let mut subjects: Vec<String> = group
-        .findings
-        .iter()
-        .map(|one| printable(&one.subject))
-        .collect();
+    let mut subjects: Vec<String> =
+        group.findings.iter().map(|one| printable(&one.subject)).collect();
     let more = subjects.len().saturating_sub(MAX_SUBJECTS);
     if more > 0 && !shown.verbose {
         subjects.truncate(MAX_SUBJECTS);
@@ -239,15 +215,9 @@ fn block(
     }
     let head = format!("{}  {}", first.id, subjects.join(", "));
     let head = wrap(&head, style.width, INDENT, &" ".repeat(INDENT));
-    let mut lines = Lines {
-        text: format!("{} {head}\n", mark(first.outcome, style)),
-        style,
-    };
+    let mut lines = Lines { text: format!("{} {head}\n", mark(first.outcome, style)), style };
     let others = group.findings.len() - 1;
-    let same = group
-        .findings
-        .iter()
-        .all(|one| one.message == first.message);
+    let same = group.findings.iter().all(|one| one.message == first.message);
     let message = match same {
         true => first.message.clone(),
         false if others == 1 => format!("{} The other one is the same.", first.message),
@@ -260,16 +230,8 @@ fn block(
     if let Some(explains) = explains {
         lines.add("explains:", explains);
     }
-    let shown_count = if shown.verbose {
-        group.findings.len()
-    } else {
-        1
-    };
-    group
-        .findings
-        .iter()
-        .take(shown_count)
-        .for_each(|one| lines.add_evidence(one));
+    let shown_count = if shown.verbose { group.findings.len() } else { 1 };
+    group.findings.iter().take(shown_count).for_each(|one| lines.add_evidence(one));
     if let Some(needs) = &first.needs {
         lines.add("needs:", &printable(needs));
     }
@@ -287,27 +249,16 @@ fn add_fix(lines: &mut Lines, group: &Group<'_>, shown: &Shown<'_>) {
         lines.add_command(label, &format!("{} {id}", shown.fix));
         label = "by hand:";
     }
-    let command = |finding: &&'_ Finding| {
-        finding
-            .fix
-            .as_ref()
-            .and_then(|fix| fix.manual().command.clone())
-    };
+    let command =
+        |finding: &&'_ Finding| finding.fix.as_ref().and_then(|fix| fix.manual().command.clone());
     let mut commands: Vec<String> = group.findings.iter().filter_map(command).collect();
     commands.dedup();
-    let max = if shown.verbose {
-        usize::MAX
-    } else {
-        MAX_COMMANDS
-    };
+    let max = if shown.verbose { usize::MAX } else { MAX_COMMANDS };
     for command in commands.iter().take(max) {
         lines.add_command(label, command);
     }
     if commands.len() > max {
-        lines.add(
-            " ",
-            &format!("{} more commands: -v lists them", commands.len() - max),
-        );
+        lines.add(" ", &format!("{} more commands: -v lists them", commands.len() - max));
     }
     if let Some(advice) = &remedy.manual().advice {
         let label = if commands.is_empty() { label } else { " " };
@@ -325,23 +276,12 @@ fn by_family(
     let calm: Vec<&Finding> = report
         .findings
         .iter()
-        .filter(|finding| {
-            matches!(
-                finding.outcome,
-                Outcome::Pass | Outcome::Info | Outcome::Skip
-            )
-        })
+        .filter(|finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip))
         .collect();
-    let widest = calm
-        .iter()
-        .map(|finding| finding.id.len())
-        .max()
-        .unwrap_or(0);
+    let widest = calm.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
     for (title, ids) in shown.families {
-        let of_family: Vec<&&Finding> = calm
-            .iter()
-            .filter(|finding| ids.contains(&finding.id.as_str()))
-            .collect();
+        let of_family: Vec<&&Finding> =
+            calm.iter().filter(|finding| ids.contains(&finding.id.as_str())).collect();
         if of_family.is_empty() {
             continue;
         }
@@ -354,11 +294,8 @@ fn by_family(
 }
 
 fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> String {
-    let (id, subject, message) = (
-        &finding.id,
-        printable(&finding.subject),
-        printable(&finding.message),
-    );
+    let (id, subject, message) =
+        (&finding.id, printable(&finding.subject), printable(&finding.message));
     let line = format!("{id:<widest$}  {subject}: {message}");
     // Align with the subject, unless that leaves less than half of a narrow terminal.
     let hang = match INDENT + widest + 2 {
@@ -366,10 +303,7 @@ fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> St
         _ => INDENT,
     };
     let line = wrap(&line, style.width, INDENT, &" ".repeat(hang));
-    let mut lines = Lines {
-        text: format!("{} {line}\n", mark(finding.outcome, style)),
-        style,
-    };
+    let mut lines = Lines { text: format!("{} {line}\n", mark(finding.outcome, style)), style };
     lines.add_evidence(finding);
     if let Some(id) = finding.fix.as_ref().and_then(Remedy::id) {
         lines.add_command("fix:", &format!("{} {id}", shown.fix));
@@ -383,10 +317,7 @@ fn rest(report: &Report<'_>, shown: &Shown<'_>) -> String {
     let hidden =
         |finding: &&Finding| finding.outcome == Outcome::Unknown && !shown.has_block(finding);
     let unknown = report.findings.iter().filter(hidden).count();
-    let mut parts = vec![
-        format!("{} passed", summary.pass),
-        format!("{} skipped", summary.skip),
-    ];
+    let mut parts = vec![format!("{} passed", summary.pass), format!("{} skipped", summary.skip)];
     let folded = consequences(report).len();
     if folded > 0 && !shown.verbose {
         parts.insert(0, format!("{folded} explained by those above"));
@@ -397,10 +328,6 @@ fn rest(report: &Report<'_>, shown: &Shown<'_>) -> String {
     if unknown > 0 {
         parts.push(format!("{unknown} unknown"));
     }
-    let hint = if shown.verbose {
-        ""
-    } else {
-        " (-v lists them)"
-    };
+    let hint = if shown.verbose { "" } else { " (-v lists them)" };
     format!("{}{hint}", parts.join(", "))
 }

@@ -30,9 +30,7 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
         (summary.absent, "without a report"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
+    let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
     let slow = match report.figures.len() {
         0 => String::new(),
         count => format!("; {} worse than elsewhere", counted(count, "figure")),
@@ -52,10 +50,7 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
         ),
     };
     let nodes = counted(summary.nodes, "node");
-    (
-        tone,
-        format!("{word}: {nodes}: {}{slow}{network}", parts.join(", ")),
-    )
+    (tone, format!("{word}: {nodes}: {}{slow}{network}", parts.join(", ")))
 }
 
 /// What a group of nodes has in common.

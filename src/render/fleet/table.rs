@@ -18,10 +18,7 @@ const MAX_ROWS: usize = 32;
 
 /// Formats the report.
 pub fn table(report: &FleetReport, style: Style) -> String {
-    let mut page = Page {
-        text: String::new(),
-        style,
-    };
+    let mut page = Page { text: String::new(), style };
     page.head(report);
     page.absent(report);
     page.findings(report);
@@ -118,10 +115,7 @@ impl Page {
             );
             self.line(tone, word, &text);
         }
-        self.more(
-            report.findings.len().saturating_sub(MAX_FINDINGS),
-            "findings",
-        );
+        self.more(report.findings.len().saturating_sub(MAX_FINDINGS), "findings");
     }
 
     fn groups(&mut self, report: &FleetReport) {
@@ -145,9 +139,7 @@ impl Page {
         }
         self.heading("figures that are worse than on the other nodes");
         for figure in figures.iter().take(MAX_FIGURES) {
-            let bytes = figure
-                .bytes
-                .map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+            let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
             self.below(&format!(
                 "{}, {}: {}{bytes}: {:.2} {unit}, the median of {} nodes is {:.2} {unit}: {:.0} % worse",
                 figure.node,
@@ -192,17 +184,10 @@ impl Page {
             return;
         }
         self.heading("links from (row) to (column) in tenths of the usual bandwidth; = is usual, . not measured");
-        let width = heat
-            .names
-            .iter()
-            .map(|name| name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let width = heat.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, row) in heat.names.iter().zip(&heat.cells) {
-            let cells: String = row
-                .iter()
-                .map(|cell| self.style.paint(tone(*cell), &symbol(*cell)))
-                .collect();
+            let cells: String =
+                row.iter().map(|cell| self.style.paint(tone(*cell), &symbol(*cell))).collect();
             let _ = writeln!(self.text, "  {:width$} {cells}", printable(name));
         }
     }

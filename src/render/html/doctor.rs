@@ -8,10 +8,7 @@ use crate::render::text::Tone;
 
 /// `drawing` is the topology as SVG.
 pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str) -> String {
-    let mut page = Page::new(
-        &format!("GPUDirect on {}", name(report.host)),
-        &machine(report.host),
-    );
+    let mut page = Page::new(&format!("GPUDirect on {}", name(report.host)), &machine(report.host));
     let problems = problems(report, shown);
     let (tone, words) = verdict(report);
     page.verdict(tone, &words);
@@ -48,21 +45,14 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
         summary.pass, summary.fail, summary.warn, summary.info, summary.unknown, summary.skip
     ));
     for (title, ids) in shown.families {
-        let of_family: Vec<&Finding> = report
-            .findings
-            .iter()
-            .filter(|finding| ids.contains(&finding.id.as_str()))
-            .collect();
+        let of_family: Vec<&Finding> =
+            report.findings.iter().filter(|finding| ids.contains(&finding.id.as_str())).collect();
         if of_family.is_empty() {
             continue;
         }
         page.details(&format!("{title} ({})", of_family.len()), |page| {
             let rows = of_family.iter().map(|finding| row(finding));
-            page.table(
-                title,
-                &["check", "result", "subject", "finding", "evidence"],
-                rows,
-            );
+            page.table(title, &["check", "result", "subject", "finding", "evidence"], rows);
         });
     }
     facts(&mut page, report.host);
@@ -86,11 +76,7 @@ fn row(finding: &Finding) -> Vec<String> {
 /// A finding with its evidence and its fix.
 fn article(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> String {
     let first = group.findings[0];
-    let subjects: Vec<&str> = group
-        .findings
-        .iter()
-        .map(|one| one.subject.as_str())
-        .collect();
+    let subjects: Vec<&str> = group.findings.iter().map(|one| one.subject.as_str()).collect();
     let mut html = format!(
         "<article>\n<h3>{} {} <span class=\"dim\">{}</span></h3>\n<p>{}</p>\n",
         mark(Tone::of_outcome(first.outcome), word(first.outcome)),
@@ -148,11 +134,7 @@ fn fix(group: &Group<'_>, shown: &Shown<'_>) -> String {
         ));
     }
     if !commands.is_empty() {
-        let label = if remedy.id().is_some() {
-            "By hand"
-        } else {
-            "Fix"
-        };
+        let label = if remedy.id().is_some() { "By hand" } else { "Fix" };
         let lines: Vec<String> = commands.iter().map(|command| text(command)).collect();
         html.push_str(&format!("<p>{label}:</p><pre>{}</pre>\n", lines.join("\n")));
     }

@@ -22,20 +22,12 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
     page.section("Nodes that are alike");
     for (at, group) in report.groups.iter().enumerate() {
         let (title, nodes) = (group_words(group, at == 0), &group.nodes);
-        page.push(&format!(
-            "<article>\n<h3>{}: {}</h3>\n",
-            text(&title),
-            text(nodes)
-        ));
+        page.push(&format!("<article>\n<h3>{}: {}</h3>\n", text(&title), text(nodes)));
         if !group.differences.is_empty() {
             let rows = group.differences.iter().map(|difference| {
-                [
-                    Some(&difference.fact),
-                    difference.value.as_ref(),
-                    difference.majority.as_ref(),
-                ]
-                .map(|value| text(value.map_or("none", |value| value)))
-                .to_vec()
+                [Some(&difference.fact), difference.value.as_ref(), difference.majority.as_ref()]
+                    .map(|value| text(value.map_or("none", |value| value)))
+                    .to_vec()
             });
             page.table(
                 &format!("Differences of {nodes}"),
@@ -62,21 +54,14 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
                 others.collect::<Vec<_>>().join("<br>"),
             ]
         });
-        page.table(
-            "Majority and outliers",
-            &["fact", "most nodes", "#nodes", "others"],
-            rows,
-        );
+        page.table("Majority and outliers", &["fact", "most nodes", "#nodes", "others"], rows);
     }
     figures(&mut page, report);
     page.section("Versions");
-    let rows = report.versions.iter().map(|version| {
-        vec![
-            text(&version.value),
-            version.count.to_string(),
-            text(&version.nodes),
-        ]
-    });
+    let rows = report
+        .versions
+        .iter()
+        .map(|version| vec![text(&version.value), version.count.to_string(), text(&version.nodes)]);
     page.table("Versions of gdr", &["version", "#nodes", "names"], rows);
     page.finish(&made(taken))
 }
@@ -88,18 +73,10 @@ fn wrong(page: &mut Page, report: &FleetReport) {
         return;
     }
     let absent = report.absent.iter().map(|absent| {
-        vec![
-            text(&absent.node),
-            mark(Tone::Bad, absent.why.word()),
-            text(&absent.reason),
-        ]
+        vec![text(&absent.node), mark(Tone::Bad, absent.why.word()), text(&absent.reason)]
     });
     if !report.absent.is_empty() {
-        page.table(
-            "Nodes without a report",
-            &["node", "state", "reason"],
-            absent,
-        );
+        page.table("Nodes without a report", &["node", "state", "reason"], absent);
     }
     let findings = report.findings.iter().map(|finding| {
         let tone = match finding.outcome.as_str() {
@@ -137,12 +114,9 @@ fn steps(page: &mut Page, report: &FleetReport) {
         })
         .collect();
     if !rows.is_empty() {
-        page.details(
-            &format!("What to do first on {}", counted(rows.len(), "node")),
-            |page| {
-                page.table("Next steps", &["node", "first reason", "next step"], rows);
-            },
-        );
+        page.details(&format!("What to do first on {}", counted(rows.len(), "node")), |page| {
+            page.table("Next steps", &["node", "first reason", "next step"], rows);
+        });
     }
 }
 
@@ -150,9 +124,7 @@ fn figures(page: &mut Page, report: &FleetReport) {
     if !report.figures.is_empty() {
         page.section("Slower than the other nodes");
         let rows = report.figures.iter().map(|figure| {
-            let bytes = figure
-                .bytes
-                .map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+            let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
             vec![
                 text(&figure.node),
                 text(&figure.subject),

@@ -26,21 +26,11 @@ const SCALE: [(f64, &str, &str); 6] = [
 
 pub fn heat_map(heat: &HeatMap) -> String {
     let side = heat.names.len() * CELL;
-    let longest = heat
-        .names
-        .iter()
-        .map(|name| name.chars().count().min(LONGEST))
-        .max();
+    let longest = heat.names.iter().map(|name| name.chars().count().min(LONGEST)).max();
     let names = longest.unwrap_or(0) * LETTER + 16;
-    let (width, height) = (
-        (names + side + 20).max(SCALE_WIDTH * SCALE.len() + 20),
-        names + side + FOOT,
-    );
-    let mut svg = start(
-        width,
-        height,
-        "Bandwidth of each pair as a share of the usual",
-    );
+    let (width, height) =
+        ((names + side + 20).max(SCALE_WIDTH * SCALE.len() + 20), names + side + FOOT);
+    let mut svg = start(width, height, "Bandwidth of each pair as a share of the usual");
     for (at, name) in heat.names.iter().enumerate() {
         let middle = names + at * CELL + CELL - 4;
         let name = escape(&shortened(name));
@@ -62,10 +52,8 @@ pub fn heat_map(heat: &HeatMap) -> String {
             let Some(share) = cell else {
                 continue;
             };
-            let (_, colour, _) = SCALE
-                .iter()
-                .find(|(below, ..)| share < below)
-                .unwrap_or(&SCALE[5]);
+            let (_, colour, _) =
+                SCALE.iter().find(|(below, ..)| share < below).unwrap_or(&SCALE[5]);
             let _ = writeln!(
                 svg,
                 "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{colour}\"><title>{} to {}: {:.0} %</title></rect>",

@@ -44,17 +44,9 @@ fn facts(page: &mut Page, host: &Host) {
         ("kernel", text(&host.kernel)),
         ("CPU", text(&host.cpu)),
         ("CPUs", host.cpus.map(|cpus| cpus.to_string())),
-        (
-            "memory",
-            host.memory
-                .map(|bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30)),
-        ),
+        ("memory", host.memory.map(|bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30))),
         ("source", Some(host.source.clone())),
         ("recorded", text(&host.recorded)),
     ];
-    page.facts(
-        facts
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
+    page.facts(facts.into_iter().filter_map(|(name, value)| Some((name, value?))));
 }

@@ -50,22 +50,12 @@ impl Page {
             // Writing to a String cannot fail.
             let _ = writeln!(head, "<p class=\"soft\">{}</p>", text(below));
         }
-        Self {
-            title: title.to_owned(),
-            head,
-            body: String::new(),
-            sections: Vec::new(),
-        }
+        Self { title: title.to_owned(), head, body: String::new(), sections: Vec::new() }
     }
 
     /// The first thing to read.
     pub fn verdict(&mut self, tone: Tone, words: &str) {
-        let _ = writeln!(
-            self.head,
-            "<p class=\"verdict {}\">{}</p>",
-            class(tone),
-            text(words)
-        );
+        let _ = writeln!(self.head, "<p class=\"verdict {}\">{}</p>", class(tone), text(words));
     }
 
     /// A line below the verdict.
@@ -133,17 +123,10 @@ impl Page {
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\n<caption>{caption}</caption>\n<thead><tr>",
             caption = text(caption)
         );
-        let is_number = |at: usize| {
-            headings
-                .get(at)
-                .is_some_and(|heading| heading.starts_with('#'))
-        };
+        let is_number =
+            |at: usize| headings.get(at).is_some_and(|heading| heading.starts_with('#'));
         for heading in headings {
-            let numbers = if heading.starts_with('#') {
-                " class=\"num\""
-            } else {
-                ""
-            };
+            let numbers = if heading.starts_with('#') { " class=\"num\"" } else { "" };
             let _ = write!(
                 table,
                 "<th scope=\"col\"{numbers}>{}</th>",

@@ -7,11 +7,7 @@ use crate::render::probe::{SIMULATED, figure_or_dash, size, svg, verdict};
 use crate::render::text::Tone;
 
 pub fn probe(report: &ProbeReport, taken: &str) -> String {
-    let title = format!(
-        "gdr probe {} on {}",
-        report.probe.name(),
-        name(&report.host)
-    );
+    let title = format!("gdr probe {} on {}", report.probe.name(), name(&report.host));
     let mut page = Page::new(&title, &machine(&report.host));
     if report.simulated {
         page.verdict(Tone::Fair, SIMULATED);
@@ -35,11 +31,8 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
 
 /// Results that are not ok, and findings.
 fn failures(page: &mut Page, report: &ProbeReport) {
-    let failed: Vec<&ProbeResult> = report
-        .results
-        .iter()
-        .filter(|result| matters(result))
-        .collect();
+    let failed: Vec<&ProbeResult> =
+        report.results.iter().filter(|result| matters(result)).collect();
     if !failed.is_empty() || !report.findings.is_empty() {
         page.section("What is wrong");
         let rows = failed.iter().map(|result| {
@@ -69,9 +62,7 @@ fn compared(page: &mut Page, diff: &DiffReport) {
             (false, true) => (Tone::Good, "differs"),
             (false, false) => (Tone::Dim, "as before"),
         };
-        let percent = figure
-            .percent
-            .map_or("-".to_owned(), |percent| format!("{percent:+.1} %"));
+        let percent = figure.percent.map_or("-".to_owned(), |percent| format!("{percent:+.1} %"));
         Some(vec![
             text(&change.area),
             mark(tone, word),
@@ -116,16 +107,11 @@ fn figures(page: &mut Page, results: &[ProbeResult]) {
         ]
     });
     let passed = results.iter().filter(|result| !matters(result)).count();
-    let summary = format!(
-        "All {} results, {passed} of them without a problem",
-        results.len()
-    );
+    let summary = format!("All {} results, {passed} of them without a problem", results.len());
     page.details(&summary, |page| {
         page.table(
             "All results",
-            &[
-                "subject", "test", "#size", "#median", "unit", "#5 %", "#95 %", "#link", "result",
-            ],
+            &["subject", "test", "#size", "#median", "unit", "#5 %", "#95 %", "#link", "result"],
             rows,
         );
     });
@@ -136,9 +122,7 @@ fn matters(result: &ProbeResult) -> bool {
 }
 
 fn words(result: &ProbeResult) -> String {
-    let bytes = result
-        .bytes
-        .map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+    let bytes = result.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
     format!("{}{bytes}", result.name)
 }
 

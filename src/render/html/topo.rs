@@ -37,11 +37,7 @@ pub fn topo(view: &View<'_>, drawing: &str, taken: &str) -> String {
         matches,
     );
     page.section("Paths");
-    if let Some(omission) = view
-        .topology
-        .omission()
-        .filter(|_| !view.topology.has_all_pairs())
-    {
+    if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
         page.paragraph(&format!("No matrix: {omission}."));
     } else {
         matrix(&mut page, view);
@@ -50,12 +46,7 @@ pub fn topo(view: &View<'_>, drawing: &str, taken: &str) -> String {
     let devices = rows.iter().map(|row| {
         let numa = row.numa.present().map_or("none".to_owned(), u32::to_string);
         let bdf = row.bdf.map_or("none".to_owned(), |bdf| bdf.to_string());
-        vec![
-            text(&row.name),
-            text(&view.label(row)),
-            text(&bdf),
-            text(&numa),
-        ]
+        vec![text(&row.name), text(&view.label(row)), text(&bdf), text(&numa)]
     });
     page.table(
         "GPUs, NICs and NVMe controllers",
@@ -69,25 +60,19 @@ pub fn topo(view: &View<'_>, drawing: &str, taken: &str) -> String {
 fn matrix(page: &mut Page, view: &View<'_>) {
     let rows = &view.topology.rows;
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    let headings: Vec<&str> = std::iter::once("from")
-        .chain(names.iter().copied())
-        .collect();
+    let headings: Vec<&str> = std::iter::once("from").chain(names.iter().copied()).collect();
     let cells = rows.iter().enumerate().map(|(a, row)| {
         let cell = |b| {
             if a == b {
                 return "X".to_owned();
             }
-            let word = view
-                .cell(a, b)
-                .map_or("?".to_owned(), |cell| cell.to_string());
+            let word = view.cell(a, b).map_or("?".to_owned(), |cell| cell.to_string());
             match view.tone(a, b) {
                 Some(tone) => mark(tone, &word),
                 None => text(&word),
             }
         };
-        std::iter::once(text(&row.name))
-            .chain((0..rows.len()).map(cell))
-            .collect()
+        std::iter::once(text(&row.name)).chain((0..rows.len()).map(cell)).collect()
     });
     page.table(
         "How each pair is connected: NVLinks, or the class of the PCI path",

@@ -41,19 +41,16 @@ fn rest(plan: &Plan, of_all: bool, style: Style) -> String {
             line("No check failed: there is nothing to repair.", 0)
         }
         (true, 0, _) => line("No check failed, but not all could be made:", 0),
-        (true, _, 0) => line(
-            &format!("{repaired} of {failures} {noun} can be repaired by gdr."),
-            0,
-        ),
-        (true, ..) => line(
-            &format!("{repaired} of {failures} {noun} can be repaired by gdr. By hand:"),
-            0,
-        ),
+        (true, _, 0) => {
+            line(&format!("{repaired} of {failures} {noun} can be repaired by gdr."), 0)
+        }
+        (true, ..) => {
+            line(&format!("{repaired} of {failures} {noun} can be repaired by gdr. By hand:"), 0)
+        }
         (false, _, 0) => {}
-        (false, ..) => line(
-            &format!("This plan repairs {repaired} of {failures} {noun}. It leaves:"),
-            0,
-        ),
+        (false, ..) => {
+            line(&format!("This plan repairs {repaired} of {failures} {noun}. It leaves:"), 0)
+        }
     }
     for left in &plan.left {
         line(&self::left(left), 2);
@@ -82,12 +79,7 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
         let next = " ".repeat(indent + mark.len());
         page.push_str(&" ".repeat(indent));
         page.push_str(mark);
-        page.push_str(&wrap(
-            &printable(text),
-            style.width,
-            indent + mark.len(),
-            &next,
-        ));
+        page.push_str(&wrap(&printable(text), style.width, indent + mark.len(), &next));
         page.push('\n');
     };
     line(&repair.about, 2, "");
@@ -125,11 +117,7 @@ fn what(step: &Step) -> Vec<String> {
     let command = step.command.iter().map(|command| command.argv.join(" "));
     match &step.action {
         Action::WriteConfig(write) => {
-            let command = format!(
-                "{}  (it reads {} now)",
-                setpci(write),
-                value(write, write.old)
-            );
+            let command = format!("{}  (it reads {} now)", setpci(write), value(write, write.old));
             acs_lines(write).into_iter().chain([command]).collect()
         }
         Action::WriteFile(write) => {
@@ -204,11 +192,7 @@ pub fn list(journals: &[Journal], style: Style) -> String {
     }
     let mut page = String::new();
     for journal in journals {
-        let mut fixes: Vec<&str> = journal
-            .entries
-            .iter()
-            .map(|entry| entry.fix.as_str())
-            .collect();
+        let mut fixes: Vec<&str> = journal.entries.iter().map(|entry| entry.fix.as_str()).collect();
         fixes.dedup();
         let (done, steps) = (journal.entries.len(), journal.steps);
         let state = match &journal.state {
@@ -217,12 +201,8 @@ pub fn list(journals: &[Journal], style: Style) -> String {
             JournalState::Stopped(why) => format!("stopped after {done} of {steps} steps: {why}"),
             JournalState::Undone => "undone".to_owned(),
         };
-        let line = format!(
-            "{:>4}  {}  {}: {state}",
-            journal.number,
-            journal.taken,
-            fixes.join(", ")
-        );
+        let line =
+            format!("{:>4}  {}  {}: {state}", journal.number, journal.taken, fixes.join(", "));
         page.push_str(&wrap(&printable(&line), style.width, 0, "      "));
         page.push('\n');
     }

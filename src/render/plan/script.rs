@@ -17,11 +17,7 @@ const HIDDEN: &str = "stop \"this step has a name with control characters: use g
 pub fn script(plan: &Plan) -> String {
     let mut text = HEAD.to_owned();
     for repair in &plan.repairs {
-        text.push_str(&format!(
-            "\n# {}: {}\n",
-            comment(&repair.fix),
-            comment(&repair.about)
-        ));
+        text.push_str(&format!("\n# {}: {}\n", comment(&repair.fix), comment(&repair.about)));
         if let Some(why) = &repair.refused {
             text.push_str(&format!("# not made: {}\n", comment(why)));
         }
@@ -67,11 +63,8 @@ fn commands(step: &Step) -> Option<String> {
         Action::WriteFile(write) => {
             let path = exact_word(write.path.as_str())?;
             let beside = exact_word(&format!("{}.gdr-new", write.path))?;
-            let directory = write
-                .path
-                .as_str()
-                .rsplit_once('/')
-                .map_or("/", |(directory, _)| directory);
+            let directory =
+                write.path.as_str().rsplit_once('/').map_or("/", |(directory, _)| directory);
             let (look, keep) = match &write.old {
                 Some(old) => (
                     format!(

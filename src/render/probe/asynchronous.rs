@@ -8,28 +8,15 @@ use crate::render::Style;
 
 /// Name of a latency without messages, and its description.
 const ROWS: [(&str, &str); 3] = [
-    (
-        "async.poll.host.latency",
-        "a stream reads a word in host memory, and answers",
-    ),
-    (
-        "async.poll.gpu.latency",
-        "a stream reads a word in GPU memory, and answers",
-    ),
-    (
-        "async.doorbell.latency",
-        "the same, rings, and the HCA writes",
-    ),
+    ("async.poll.host.latency", "a stream reads a word in host memory, and answers"),
+    ("async.poll.gpu.latency", "a stream reads a word in GPU memory, and answers"),
+    ("async.doorbell.latency", "the same, rings, and the HCA writes"),
 ];
 /// Start of a name of a latency of messages, and its driver, with their description.
 const MESSAGES: [(&str, &str, &str); 4] = [
     (LOOP, STREAM, "a message over the loop, by the stream"),
     (LOOP, CPU, "a message over the loop, by the CPU"),
-    (
-        PINGPONG,
-        STREAM,
-        "a message to another process, by the streams",
-    ),
+    (PINGPONG, STREAM, "a message to another process, by the streams"),
     (PINGPONG, CPU, "a message to another process, by the CPUs"),
 ];
 /// The end of a name of a kernel's latency and rate, with their description.
@@ -39,14 +26,8 @@ const KERNELS: [(&str, &str); 14] = [
     ("block.latency", "the same, by a block of threads"),
     ("inline.latency", "the same, by a thread, with inline data"),
     ("blueflame.latency", "the same, rung by BlueFlame"),
-    (
-        "recordless.latency",
-        "the same, by a thread, without a doorbell record",
-    ),
-    (
-        "assisted.latency",
-        "a WRITE posted by a thread, rung by the CPU",
-    ),
+    ("recordless.latency", "the same, by a thread, without a doorbell record"),
+    ("assisted.latency", "a WRITE posted by a thread, rung by the CPU"),
     ("thread.rate", "by a thread"),
     ("warp.rate", "by a warp"),
     ("block.rate", "by a block of threads"),
@@ -96,20 +77,10 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         return String::new();
     }
     let head = ["us", "by", "median", "p5", "p95", "p99", "max"].map(str::to_owned);
-    let mut text = grid(
-        "from the CPU's store, or from message to message",
-        &head,
-        &rows,
-        style,
-    );
+    let mut text = grid("from the CPU's store, or from message to message", &head, &rows, style);
     if !rates.is_empty() {
         let head = ["M/s", "by", "median", "p5", "p95", "p99", "max"].map(str::to_owned);
-        text.push_str(&grid(
-            "WRITEs that a kernel posts, 32 per doorbell",
-            &head,
-            &rates,
-            style,
-        ));
+        text.push_str(&grid("WRITEs that a kernel posts, 32 per doorbell", &head, &rates, style));
     }
     let loops = |driver| {
         measured().filter_map(move |result| {

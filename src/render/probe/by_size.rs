@@ -11,17 +11,11 @@ fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
     let in_columns = |result: &&&ProbeResult| {
         columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
     };
-    results
-        .iter()
-        .filter(in_columns)
-        .filter_map(|result| result.bytes)
-        .collect()
+    results.iter().filter(in_columns).filter_map(|result| result.bytes).collect()
 }
 
 fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
-    let found = results
-        .iter()
-        .find(|result| result.name == name && result.bytes == Some(bytes));
+    let found = results.iter().find(|result| result.name == name && result.bytes == Some(bytes));
     found.copied()
 }
 
@@ -59,11 +53,7 @@ pub fn latencies_by_size(
     }
     let mut head = vec!["size".to_owned()];
     for (_, word) in &shown {
-        head.extend([
-            (*word).to_owned(),
-            format!("{word} p99"),
-            format!("{word} p99.9"),
-        ]);
+        head.extend([(*word).to_owned(), format!("{word} p99"), format!("{word} p99.9")]);
     }
     let rows: Vec<Vec<String>> = sizes(results, columns)
         .into_iter()

@@ -97,11 +97,7 @@ mod tests {
     fn draws_distribution() {
         assert_eq!(draw(&[]), "");
         // Four octaves: each has four columns.
-        let octaves = [
-            bucket(1.0, 2.0, 80),
-            bucket(2.0, 4.0, 40),
-            bucket(8.0, 16.0, 1),
-        ];
+        let octaves = [bucket(1.0, 2.0, 80), bucket(2.0, 4.0, 40), bucket(8.0, 16.0, 1)];
         assert_eq!(draw(&octaves), "████▄▄▄▄····▁▁▁▁");
         assert_eq!(draw(&[bucket(1.0, 2.0, 3)]), "█".repeat(16));
         // Eight octaves: two columns each, which share their samples.

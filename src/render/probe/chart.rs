@@ -48,13 +48,7 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
         lines: kinds
             .map(|(kind, stroke)| {
                 let name = format!("host.{kind}.{direction}.bandwidth");
-                line(
-                    report,
-                    &gpu.subject,
-                    &name,
-                    stroke,
-                    &format!("{kind} memory"),
-                )
+                line(report, &gpu.subject, &name, stroke, &format!("{kind} memory"))
             })
             .to_vec(),
         link: gpu.link.map(|link| link as f64 / 1e9),
@@ -66,26 +60,10 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
 /// One per ordered pair.
 fn p2p(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
-        (
-            "p2p.copy.write.bandwidth",
-            Stroke::First,
-            "copy engine, peer access on",
-        ),
-        (
-            "p2p.kernel.store.bandwidth",
-            Stroke::Second,
-            "kernel that stores",
-        ),
-        (
-            "p2p.kernel.load.bandwidth",
-            Stroke::Third,
-            "kernel that loads",
-        ),
-        (
-            "p2p.staged.bandwidth",
-            Stroke::Fourth,
-            "through the host, peer access off",
-        ),
+        ("p2p.copy.write.bandwidth", Stroke::First, "copy engine, peer access on"),
+        ("p2p.kernel.store.bandwidth", Stroke::Second, "kernel that stores"),
+        ("p2p.kernel.load.bandwidth", Stroke::Third, "kernel that loads"),
+        ("p2p.staged.bandwidth", Stroke::Fourth, "through the host, peer access off"),
     ];
     let pairs = report.pairs.iter();
     pairs
@@ -108,19 +86,11 @@ const RDMA: Ways = [
     ("rdma.write.bandwidth", Stroke::First, "the NIC writes"),
     ("rdma.read.bandwidth", Stroke::Second, "the NIC reads"),
     ("rdma.send.bandwidth", Stroke::Third, "the NIC sends"),
-    (
-        "rdma.staged.bandwidth",
-        Stroke::Fourth,
-        "staged, without GPUDirect RDMA",
-    ),
+    ("rdma.staged.bandwidth", Stroke::Fourth, "staged, without GPUDirect RDMA"),
 ];
 const MP: Ways = [
     ("mp.cpu.bandwidth", Stroke::First, "messages by the CPU"),
-    (
-        "mp.stream.bandwidth",
-        Stroke::Second,
-        "messages by a stream",
-    ),
+    ("mp.stream.bandwidth", Stroke::Second, "messages by a stream"),
     ("mp.put.bandwidth", Stroke::Third, "puts"),
     ("mp.mpi.bandwidth", Stroke::Fourth, "MPI, in host memory"),
 ];
@@ -172,24 +142,14 @@ fn ranks(report: &ProbeReport) -> Vec<Panel> {
         ("bandwidth", What::Bandwidth, "bandwidth"),
     ];
     let pairs = mpi::pairs(report).into_iter();
-    pairs
-        .flat_map(|pair| figures.map(|figure| panel(pair, figure)))
-        .collect()
+    pairs.flat_map(|pair| figures.map(|figure| panel(pair, figure))).collect()
 }
 
 /// Per GPU: latency of words, of messages, and of messages between two processes, the latter of each size and kind.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
     let words = [
-        (
-            "async.poll.host.latency",
-            Stroke::First,
-            "a word in host memory",
-        ),
-        (
-            "async.poll.gpu.latency",
-            Stroke::Second,
-            "a word in GPU memory",
-        ),
+        ("async.poll.host.latency", Stroke::First, "a word in host memory"),
+        ("async.poll.gpu.latency", Stroke::Second, "a word in GPU memory"),
         ("async.doorbell.latency", Stroke::Third, "and a doorbell"),
     ];
     let mut panels = Vec::new();
@@ -203,11 +163,7 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
         });
         panels.push(spread(gpu, "a stream reads a word", lines.to_vec()));
         for (part, title, labels) in [
-            (
-                LOOP,
-                "messages",
-                ["driven by the stream", "driven by the CPU"],
-            ),
+            (LOOP, "messages", ["driven by the stream", "driven by the CPU"]),
             (
                 PINGPONG,
                 "messages between two processes",
@@ -251,11 +207,7 @@ fn spread(gpu: &ProbedGpu, title: &str, lines: Vec<Line>) -> Panel {
 fn latency(stroke: Stroke, label: &str, result: Option<&ProbeResult>) -> Line {
     let buckets = result.map_or(&[][..], |result| &result.histogram);
     let middle = |bucket: &Bucket| ((bucket.from * bucket.to).sqrt(), bucket.samples as f64);
-    Line {
-        stroke,
-        label: label.to_owned(),
-        points: buckets.iter().map(middle).collect(),
-    }
+    Line { stroke, label: label.to_owned(), points: buckets.iter().map(middle).collect() }
 }
 
 /// Logarithmic axes: powers of two in x, powers of ten in y.
@@ -272,21 +224,11 @@ impl Axes {
     /// Axes that hold every point of the panels of one kind.
     pub fn of(panels: &[Panel], what: What) -> Self {
         let alike = || panels.iter().filter(|panel| panel.what == what);
-        let points = || {
-            alike()
-                .flat_map(|panel| &panel.lines)
-                .flat_map(|line| &line.points)
-        };
-        let rates = points()
-            .map(|point| point.1)
-            .chain(alike().filter_map(|panel| panel.link));
+        let points = || alike().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+        let rates = points().map(|point| point.1).chain(alike().filter_map(|panel| panel.link));
         let range = |logs: Vec<f64>| {
             let low = logs.iter().copied().fold(f64::INFINITY, f64::min).floor() as i32;
-            let high = logs
-                .iter()
-                .copied()
-                .fold(f64::NEG_INFINITY, f64::max)
-                .ceil() as i32;
+            let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil() as i32;
             match logs.is_empty() {
                 true => (0, 1),
                 false => (low, high.max(low + 1)),
@@ -303,10 +245,7 @@ impl Axes {
     pub fn place(&self, (bytes, rate): (f64, f64)) -> (f64, f64) {
         let share =
             |value: f64, (low, high): (i32, i32)| (value - f64::from(low)) / f64::from(high - low);
-        (
-            share(bytes.log2(), self.x),
-            1.0 - share(rate.log10(), self.y),
-        )
+        (share(bytes.log2(), self.x), 1.0 - share(rate.log10(), self.y))
     }
 }
 

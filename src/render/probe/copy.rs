@@ -29,9 +29,9 @@ impl Figure {
         let us = result.median;
         match self {
             Self::Latency => us,
-            Self::Bandwidth => us
-                .filter(|us| *us > 0.0)
-                .and_then(|us| Some(result.bytes? as f64 / us / 1e3)),
+            Self::Bandwidth => {
+                us.filter(|us| *us > 0.0).and_then(|us| Some(result.bytes? as f64 / us / 1e3))
+            }
             Self::CpuTime => result.cpu,
         }
     }
@@ -56,9 +56,7 @@ impl Column {
 /// Latencies, bandwidth and CPU time by size, for each direction.
 pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     let found = |name: &str, bytes: u64| {
-        results
-            .iter()
-            .find(|result| result.name == name && result.bytes == Some(bytes))
+        results.iter().find(|result| result.name == name && result.bytes == Some(bytes))
     };
     let sizes: BTreeSet<u64> = results
         .iter()
@@ -90,12 +88,7 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
             std::iter::once(size(*bytes)).chain(figures).collect()
         };
         let rows: Vec<Vec<String>> = sizes.iter().map(row).collect();
-        text.push_str(&grid(
-            &format!("medians, {words}{from}"),
-            &head,
-            &rows,
-            style,
-        ));
+        text.push_str(&grid(&format!("medians, {words}{from}"), &head, &rows, style));
     }
     text + &crossovers(results, style)
 }

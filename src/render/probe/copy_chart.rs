@@ -67,11 +67,7 @@ fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: &str, per: Per) -> Ve
         .map(|result| result.numa)
         .collect();
     // Prefer the GPU's own node, else the first with a line.
-    let local = nodes
-        .iter()
-        .find(|node| **node == gpu.numa)
-        .or(nodes.first())
-        .copied();
+    let local = nodes.iter().find(|node| **node == gpu.numa).or(nodes.first()).copied();
     let mut lines: Vec<Line> = Vec::new();
     for (stroke, kind) in [(Stroke::Fourth, "pageable"), (Stroke::Third, "pinned")] {
         let name = format!("cuda.{kind}.{direction}.latency");
@@ -88,11 +84,7 @@ fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: &str, per: Per) -> Ve
             _ => "mapping".to_owned(),
         };
         lines.push(Line {
-            stroke: if is_near {
-                Stroke::First
-            } else {
-                Stroke::Second
-            },
+            stroke: if is_near { Stroke::First } else { Stroke::Second },
             label,
             points: points(report, subject, &mapped, *node, per),
         });
@@ -113,10 +105,7 @@ fn points(
         .filter(|result| result.subject == subject && result.name == name && result.numa == numa)
         .filter(|result| result.unit == MICROSECONDS)
         .filter_map(|result| {
-            Some((
-                result.bytes? as f64,
-                per.microseconds(result).filter(|time| *time > 0.0)?,
-            ))
+            Some((result.bytes? as f64, per.microseconds(result).filter(|time| *time > 0.0)?))
         })
         .map(|(bytes, microseconds)| (bytes, bytes / microseconds / 1e3))
         .collect();

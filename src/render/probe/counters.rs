@@ -8,10 +8,7 @@ use crate::render::text::{Tone, printable, wrap};
 
 /// The counters of a connection; empty if none rose.
 pub fn counters(report: &ProbeReport, subject: &str, style: Style) -> String {
-    let of_connection = report
-        .counters
-        .iter()
-        .filter(|change| change.subject == subject);
+    let of_connection = report.counters.iter().filter(|change| change.subject == subject);
     let (faults, others): (Vec<&CounterChange>, Vec<&CounterChange>) =
         of_connection.partition(|change| change.kind.is_fault());
     let mut text = String::new();
@@ -27,12 +24,7 @@ pub fn counters(report: &ProbeReport, subject: &str, style: Style) -> String {
         text.push_str(&format!(
             "{INDENT}{}  {}\n",
             style.paint(Tone::Fair, word),
-            wrap(
-                &printable(&line),
-                style.width,
-                INDENT.len() + word.len() + 2,
-                &hang
-            )
+            wrap(&printable(&line), style.width, INDENT.len() + word.len() + 2, &hang)
         ));
     }
     for kind in [CounterKind::Receiver, CounterKind::Congestion] {
@@ -83,10 +75,7 @@ mod tests {
             ],
             ..report()
         };
-        let style = Style {
-            color: false,
-            width: 100,
-        };
+        let style = Style { color: false, width: 100 };
         let text = counters(&report, "a -> b", style);
         let words: Vec<&str> = text.split_whitespace().collect();
         let words = words.join(" ");

@@ -29,10 +29,7 @@ pub fn curve(report: &ProbeReport, style: Style) -> String {
         page.push_str("\nNothing was measured.\n");
     }
     for note in &report.notes {
-        page.push_str(&format!(
-            "\n{}\n",
-            wrap(&printable(note), style.width, 0, "")
-        ));
+        page.push_str(&format!("\n{}\n", wrap(&printable(note), style.width, 0, "")));
     }
     page
 }
@@ -52,13 +49,8 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     let width = style.width.clamp(LEFT + 20, MAX_WIDTH) - LEFT - 1;
     let mut grid: Vec<Vec<Option<(char, Tone)>>> = vec![vec![None; width]; HEIGHT];
     let mut put = |x: f64, y: f64, what: (char, Tone)| {
-        let (column, row) = (
-            (x * (width - 1) as f64).round(),
-            (y * (HEIGHT - 1) as f64).round(),
-        );
-        if let Some(cell) = grid
-            .get_mut(row as usize)
-            .and_then(|row| row.get_mut(column as usize))
+        let (column, row) = ((x * (width - 1) as f64).round(), (y * (HEIGHT - 1) as f64).round());
+        if let Some(cell) = grid.get_mut(row as usize).and_then(|row| row.get_mut(column as usize))
         {
             *cell = Some(what);
         }
@@ -75,11 +67,7 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
             let steps = ((x1 - x0) * width as f64).ceil().max(1.0) as usize;
             for step in 0..=steps {
                 let share = step as f64 / steps as f64;
-                put(
-                    x0 + (x1 - x0) * share,
-                    y0 + (y1 - y0) * share,
-                    mark(line.stroke),
-                );
+                put(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, mark(line.stroke));
             }
         }
         if let [(x, y)] = places[..] {
@@ -88,10 +76,7 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     }
     let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
     for (at, row) in grid.iter().enumerate() {
-        let cells: String = row
-            .iter()
-            .map(|cell| cell.map_or(' ', |(mark, _)| mark))
-            .collect();
+        let cells: String = row.iter().map(|cell| cell.map_or(' ', |(mark, _)| mark)).collect();
         let painted = match style.color {
             true => row.iter().map(|cell| paint(*cell, style)).collect(),
             false => cells.trim_end().to_owned(),
@@ -114,17 +99,12 @@ fn tick(axes: &Axes, row: usize) -> String {
         let y = axes.place((1.0, 10_f64.powi(exponent))).1;
         (y * (HEIGHT - 1) as f64).round() as usize
     };
-    let found = (axes.y.0..=axes.y.1)
-        .rev()
-        .find(|exponent| at(*exponent) == row);
+    let found = (axes.y.0..=axes.y.1).rev().find(|exponent| at(*exponent) == row);
     found.map_or_else(String::new, |exponent| format!("{} ", axes.up(exponent)))
 }
 
 fn paint(cell: Option<(char, Tone)>, style: Style) -> String {
-    cell.map_or_else(
-        || " ".to_owned(),
-        |(mark, tone)| style.paint(tone, &mark.to_string()),
-    )
+    cell.map_or_else(|| " ".to_owned(), |(mark, tone)| style.paint(tone, &mark.to_string()))
 }
 
 fn legend(panel: &Panel, style: Style) -> String {
@@ -142,10 +122,7 @@ fn legend(panel: &Panel, style: Style) -> String {
         add('-', Tone::Dim, &limit(link));
     }
     if let Some((bytes, better)) = panel.crossover {
-        let words = format!(
-            "cuMemcpy with pinned memory {better} from {} on",
-            size(bytes as u64)
-        );
+        let words = format!("cuMemcpy with pinned memory {better} from {} on", size(bytes as u64));
         add(' ', Tone::Dim, &words);
     }
     text

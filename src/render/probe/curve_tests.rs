@@ -6,10 +6,7 @@ use super::{chart, svg, table};
 use crate::model::{MpiTransport, ProbeKind, ProbeReport, ProbeResult, ProbedEnd, ProbedMpi};
 use crate::render::Style;
 
-const PLAIN: Style = Style {
-    color: false,
-    width: 100,
-};
+const PLAIN: Style = Style { color: false, width: 100 };
 
 fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> ProbeResult {
     ProbeResult {
@@ -55,36 +52,20 @@ fn end(gpu: &str, port: &str, class: &str) -> ProbedEnd {
 
 /// Two GPUs with a NIC each; the first one has a far NIC too, and a copy to the other GPU.
 fn transfers() -> ProbeReport {
-    let [near, far, other] = [
-        "GPU0 a:1 -> b GPU0 a:1",
-        "GPU0 c:1 -> b GPU0 c:1",
-        "GPU1 c:1 -> b GPU1 c:1",
-    ];
+    let [near, far, other] =
+        ["GPU0 a:1 -> b GPU0 a:1", "GPU0 c:1 -> b GPU0 c:1", "GPU1 c:1 -> b GPU1 c:1"];
     ProbeReport {
         probe: ProbeKind::Transfer,
         gpus: Vec::new(),
-        ends: vec![
-            end("GPU0", "a", "PIX"),
-            end("GPU0", "c", "SYS"),
-            end("GPU1", "c", "PIX"),
-        ],
+        ends: vec![end("GPU0", "a", "PIX"), end("GPU0", "c", "SYS"), end("GPU1", "c", "PIX")],
         results: vec![
             figure(near, "transfer.v3.latency", 4, "us", 2.5),
             figure(near, "transfer.v3.bandwidth", 4, "GB/s", 0.00005),
             figure(near, "transfer.v3.bandwidth", 1 << 20, "GB/s", 48.3),
-            ProbeResult {
-                verified: 4,
-                ..figure(near, "validate.transfer.v3", 4, "", 0.0)
-            },
+            ProbeResult { verified: 4, ..figure(near, "validate.transfer.v3", 4, "", 0.0) },
             ProbeResult {
                 chunk: Some(256 << 10),
-                ..figure(
-                    near,
-                    "transfer.v1-pipelined.bandwidth",
-                    1 << 20,
-                    "GB/s",
-                    21.0,
-                )
+                ..figure(near, "transfer.v1-pipelined.bandwidth", 1 << 20, "GB/s", 21.0)
             },
             figure(far, "transfer.v3-far.bandwidth", 1 << 20, "GB/s", 9.5),
             figure(other, "transfer.v3.bandwidth", 1 << 20, "GB/s", 47.0),
@@ -132,32 +113,18 @@ GPU1 c:1 -> b GPU1 c:1
 fn distances_have_a_panel() {
     let report = transfers();
     let panels = chart::panels(&report);
-    let found: Vec<(&str, What, usize)> = panels
-        .iter()
-        .map(|panel| (panel.title.as_str(), panel.what, panel.lines.len()))
-        .collect();
+    let found: Vec<(&str, What, usize)> =
+        panels.iter().map(|panel| (panel.title.as_str(), panel.what, panel.lines.len())).collect();
     assert_eq!(
         found,
         [
-            (
-                "GPU0 a:1 -> b GPU0 a:1: half of the round trip",
-                What::Latency,
-                2
-            ),
+            ("GPU0 a:1 -> b GPU0 a:1: half of the round trip", What::Latency, 2),
             ("GPU0 a:1 -> b GPU0 a:1: bandwidth", What::Bandwidth, 2),
             ("GPU1 c:1 -> b GPU1 c:1: bandwidth", What::Bandwidth, 1),
-            (
-                "GPUDirect RDMA by the distance of GPU and NIC",
-                What::Bandwidth,
-                2
-            ),
+            ("GPUDirect RDMA by the distance of GPU and NIC", What::Bandwidth, 2),
         ]
     );
-    let labels: Vec<&str> = panels[3]
-        .lines
-        .iter()
-        .map(|line| line.label.as_str())
-        .collect();
+    let labels: Vec<&str> = panels[3].lines.iter().map(|line| line.label.as_str()).collect();
     assert_eq!(labels, ["GPU0 c:1, SYS", "GPU0 a:1, PIX"]);
     let drawing = svg(&report);
     // Each kind of panel has an axis of its own.
@@ -219,15 +186,6 @@ rank 0 > rank 1 (same host)
 ";
     let page = table(&report, PLAIN);
     assert!(page.starts_with(wanted), "{page}");
-    let titles: Vec<String> = chart::panels(&report)
-        .into_iter()
-        .map(|panel| panel.title)
-        .collect();
-    assert_eq!(
-        titles,
-        [
-            format!("{pair}: half of the round trip"),
-            format!("{pair}: bandwidth")
-        ]
-    );
+    let titles: Vec<String> = chart::panels(&report).into_iter().map(|panel| panel.title).collect();
+    assert_eq!(titles, [format!("{pair}: half of the round trip"), format!("{pair}: bandwidth")]);
 }

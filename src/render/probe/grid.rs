@@ -13,15 +13,10 @@ pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) ->
     // Cells may contain names that the other machine sent.
     let clean =
         |cells: &[String]| -> Vec<String> { cells.iter().map(|cell| printable(cell)).collect() };
-    let (head, rows) = (
-        &clean(head),
-        &rows.iter().map(|row| clean(row)).collect::<Vec<_>>(),
-    );
+    let (head, rows) = (&clean(head), &rows.iter().map(|row| clean(row)).collect::<Vec<_>>());
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        let widths = cells
-            .chain(head.get(column))
-            .map(|cell| cell.chars().count());
+        let widths = cells.chain(head.get(column)).map(|cell| cell.chars().count());
         widths.max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
@@ -44,11 +39,7 @@ pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) ->
             cells.iter().take(1).chain(figures).cloned().collect()
         };
         for (line, of_head) in lines(&columns(head), rows.iter().map(|row| columns(row)), first) {
-            let line = if of_head {
-                style.paint(Tone::Dim, &line)
-            } else {
-                line
-            };
+            let line = if of_head { style.paint(Tone::Dim, &line) } else { line };
             text.push_str(&format!("{INDENT}{line}\n"));
         }
     }
@@ -80,8 +71,5 @@ fn lines(
         }
     }
     let lines = table.lines().map(|line| line.trim_end().to_owned());
-    lines
-        .enumerate()
-        .map(|(at, line)| (line, at == 0))
-        .collect()
+    lines.enumerate().map(|(at, line)| (line, at == 0)).collect()
 }

@@ -50,10 +50,8 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
         .filter(|kind| find(results, &format!("host.{kind}.{direction}.latency"), None).is_some())
         .collect();
     let name = |kind: &str, figure: &str| format!("host.{kind}.{direction}.{figure}");
-    let bytes: BTreeSet<u64> = kinds
-        .iter()
-        .flat_map(|kind| sizes(results, &name(kind, "latency"), ""))
-        .collect();
+    let bytes: BTreeSet<u64> =
+        kinds.iter().flat_map(|kind| sizes(results, &name(kind, "latency"), "")).collect();
     if bytes.is_empty() {
         return String::new();
     }
@@ -63,9 +61,7 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
         let head = columns.iter().map(|(head, _)| (*head).to_owned());
         let head: Vec<String> = std::iter::once("size".to_owned()).chain(head).collect();
         let row = |bytes: &u64| {
-            let figures = columns
-                .iter()
-                .map(|(_, name)| median(results, name, Some(*bytes)));
+            let figures = columns.iter().map(|(_, name)| median(results, name, Some(*bytes)));
             std::iter::once(size(*bytes)).chain(figures).collect()
         };
         let rows: Vec<Vec<String>> = bytes.iter().map(row).collect();
@@ -88,15 +84,9 @@ fn both(results: &[&ProbeResult], style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head: Vec<String> = ["size", "pinned", "registered", "write-combined"]
-        .map(str::to_owned)
-        .to_vec();
-    grid(
-        "bandwidth of both directions at once (the sum), GB/s",
-        &head,
-        &rows,
-        style,
-    )
+    let head: Vec<String> =
+        ["size", "pinned", "registered", "write-combined"].map(str::to_owned).to_vec();
+    grid("bandwidth of both directions at once (the sum), GB/s", &head, &rows, style)
 }
 
 fn kernels(results: &[&ProbeResult], style: Style) -> String {
@@ -125,19 +115,15 @@ fn kernels(results: &[&ProbeResult], style: Style) -> String {
 fn staged(results: &[&ProbeResult], style: Style) -> String {
     let is_staged =
         |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
-    let chunks: BTreeSet<u64> = results
-        .iter()
-        .filter(is_staged)
-        .filter_map(|result| result.chunk)
-        .collect();
+    let chunks: BTreeSet<u64> =
+        results.iter().filter(is_staged).filter_map(|result| result.chunk).collect();
     if chunks.is_empty() {
         return String::new();
     }
     let rate = |direction: &str, mode: &str, chunk: u64| {
         let name = format!("host.staged.{direction}.{mode}.bandwidth");
-        let found = results
-            .iter()
-            .find(|result| result.name == name && result.chunk == Some(chunk));
+        let found =
+            results.iter().find(|result| result.name == name && result.chunk == Some(chunk));
         figure_or_dash(found.and_then(|result| result.median))
     };
     let rows: Vec<Vec<String>> = chunks
@@ -149,14 +135,8 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
             std::iter::once(size(chunk)).chain(figures).collect()
         })
         .collect();
-    let head = [
-        "chunk",
-        "to: serial",
-        "to: overlapped",
-        "from: serial",
-        "from: overlapped",
-    ]
-    .map(str::to_owned);
+    let head = ["chunk", "to: serial", "to: overlapped", "from: serial", "from: overlapped"]
+        .map(str::to_owned);
     let message = results
         .iter()
         .find(is_staged)
@@ -169,17 +149,10 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         style,
     );
     for (direction, words) in DIRECTIONS {
-        if let Some(best) = find(
-            results,
-            &format!("host.staged.{direction}.best-chunk"),
-            None,
-        )
-        .and_then(|r| r.median)
+        if let Some(best) = find(results, &format!("host.staged.{direction}.best-chunk"), None)
+            .and_then(|r| r.median)
         {
-            text.push_str(&line_of(
-                &format!("best chunk {words}: {}", size(best as u64)),
-                style,
-            ));
+            text.push_str(&line_of(&format!("best chunk {words}: {}", size(best as u64)), style));
         }
     }
     text

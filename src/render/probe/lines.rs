@@ -24,10 +24,7 @@ pub fn verified(results: &[&ProbeResult]) -> String {
     let checks = if count == 1 { "check" } else { "checks" };
     match (count, wrong) {
         (0, _) => "nothing was verified".to_owned(),
-        (_, 0) => format!(
-            "verified {} in {count} {checks}: all bytes are correct",
-            amount(bytes)
-        ),
+        (_, 0) => format!("verified {} in {count} {checks}: all bytes are correct", amount(bytes)),
         (_, wrong) => format!("{wrong} of {count} {checks} found wrong bytes"),
     }
 }
@@ -36,10 +33,7 @@ pub fn verified(results: &[&ProbeResult]) -> String {
 /// subject.
 pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
     let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
-    for result in results
-        .iter()
-        .filter(|result| all || result.verdict != ProbeVerdict::Ok)
-    {
+    for result in results.iter().filter(|result| all || result.verdict != ProbeVerdict::Ok) {
         let alike = |other: &ProbeResult| {
             (&other.name, &other.reason, other.numa) == (&result.name, &result.reason, result.numa)
         };
@@ -84,11 +78,7 @@ fn failure(result: &ProbeResult, sizes: BTreeSet<u64>, with_subject: bool) -> St
         false => result.name.clone(),
     };
     let sizes: Vec<String> = sizes.into_iter().map(size).collect();
-    let sizes = if sizes.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", sizes.join(" "))
-    };
+    let sizes = if sizes.is_empty() { String::new() } else { format!(", {}", sizes.join(" ")) };
     let place = match result.numa {
         Some(node) if result.verdict == ProbeVerdict::Slow => format!(" from NUMA node {node}"),
         _ => String::new(),
@@ -106,9 +96,7 @@ fn failure(result: &ProbeResult, sizes: BTreeSet<u64>, with_subject: bool) -> St
 
 /// What is not as a profile expects.
 pub fn unexpected(findings: &[Finding], style: Style) -> String {
-    let wrong = findings
-        .iter()
-        .filter(|finding| finding.outcome != Outcome::Pass);
+    let wrong = findings.iter().filter(|finding| finding.outcome != Outcome::Pass);
     let lines = wrong.map(|finding| {
         let (word, tone) = match finding.outcome {
             Outcome::Fail => ("FAIL", Tone::Bad),

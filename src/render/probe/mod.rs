@@ -44,10 +44,7 @@ const INDENT: &str = "  ";
 /// The first lines of a report: the machine, and whether it is simulated.
 fn opening(report: &ProbeReport, style: Style) -> String {
     let line = |tone: Tone, text: &str| {
-        format!(
-            "{}\n",
-            style.paint(tone, &wrap(text, style.width, 0, INDENT))
-        )
+        format!("{}\n", style.paint(tone, &wrap(text, style.width, 0, INDENT)))
     };
     let simulated = report.simulated.then(|| line(Tone::Fair, SIMULATED));
     line(Tone::Strong, &headline(report)) + &simulated.unwrap_or_default()
@@ -126,12 +123,8 @@ mod words {
         }
         assert_eq!(amount(1536), "1.5 KiB");
         assert_eq!(amount(u64::MAX), "16777215.9 TiB");
-        for (value, text) in [
-            (0.1553, "0.155"),
-            (1.04, "1.04"),
-            (60.25, "60.2"),
-            (1306.4, "1306"),
-        ] {
+        for (value, text) in [(0.1553, "0.155"), (1.04, "1.04"), (60.25, "60.2"), (1306.4, "1306")]
+        {
             assert_eq!(figure(value), text);
         }
     }

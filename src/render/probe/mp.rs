@@ -32,9 +32,8 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     }
     let chapter = |subject: &&str| {
         let results = report.results.iter();
-        let results: Vec<&ProbeResult> = results
-            .filter(|result| result.subject == *subject)
-            .collect();
+        let results: Vec<&ProbeResult> =
+            results.filter(|result| result.subject == *subject).collect();
         chapter(subject, &results, style)
     };
     subjects.iter().map(chapter).collect()

@@ -19,16 +19,10 @@ const TITLE: &str = "half of the round-trip time, and bandwidth of 64 messages i
 pub const PAIR: &str = "rank 0 > ";
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
-    let mut text = report
-        .mpi
-        .as_ref()
-        .map_or_else(String::new, |mpi| library(mpi, style));
+    let mut text = report.mpi.as_ref().map_or_else(String::new, |mpi| library(mpi, style));
     for subject in pairs(report) {
-        let results: Vec<&ProbeResult> = report
-            .results
-            .iter()
-            .filter(|result| result.subject == subject)
-            .collect();
+        let results: Vec<&ProbeResult> =
+            report.results.iter().filter(|result| result.subject == subject).collect();
         let title = wrap(&printable(subject), style.width, 0, INDENT);
         text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, &title)));
         let same_host = subject.ends_with("(same host)");
@@ -84,8 +78,6 @@ fn library(mpi: &ProbedMpi, style: Style) -> String {
     lines.extend(taken.map(str::to_owned));
     let title = wrap(&printable(&mpi.version), style.width, 0, INDENT);
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
-    lines
-        .iter()
-        .for_each(|line| text.push_str(&line_of(line, style)));
+    lines.iter().for_each(|line| text.push_str(&line_of(line, style)));
     text
 }

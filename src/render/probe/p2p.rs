@@ -11,26 +11,10 @@ use crate::render::Style;
 
 /// The matrices: name of the results, heading, and whether to show the share of the link.
 const MATRICES: [(&str, &str, bool); 9] = [
-    (
-        "p2p.copy.write.bandwidth",
-        "GB/s, the copy engine writes, peer access on",
-        true,
-    ),
-    (
-        "p2p.copy.read.bandwidth",
-        "GB/s, the copy engine reads",
-        true,
-    ),
-    (
-        "p2p.copy.both.bandwidth",
-        "GB/s, both directions at once, the sum",
-        false,
-    ),
-    (
-        "p2p.staged.bandwidth",
-        "GB/s, peer access off: staged through the host",
-        true,
-    ),
+    ("p2p.copy.write.bandwidth", "GB/s, the copy engine writes, peer access on", true),
+    ("p2p.copy.read.bandwidth", "GB/s, the copy engine reads", true),
+    ("p2p.copy.both.bandwidth", "GB/s, both directions at once, the sum", false),
+    ("p2p.staged.bandwidth", "GB/s, peer access off: staged through the host", true),
     ("p2p.kernel.store.bandwidth", "GB/s, a kernel stores", true),
     ("p2p.kernel.load.bandwidth", "GB/s, a kernel loads", true),
     (
@@ -38,16 +22,8 @@ const MATRICES: [(&str, &str, bool); 9] = [
         "GB/s, there and back again, size by half the round trip",
         false,
     ),
-    (
-        "p2p.kernel.load.latency",
-        "us, a kernel waits for one load",
-        false,
-    ),
-    (
-        "p2p.kernel.round-trip.latency",
-        "us, a word there and back between two kernels",
-        false,
-    ),
+    ("p2p.kernel.load.latency", "us, a kernel waits for one load", false),
+    ("p2p.kernel.round-trip.latency", "us, a word there and back between two kernels", false),
 ];
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
@@ -81,10 +57,8 @@ fn pair<'r>(pairs: &Pairs<'r>, from: &str, to: &str) -> Option<&'r ProbedPair> {
 /// For each subject, the result of this name with the largest size.
 fn largest<'r>(report: &'r ProbeReport, name: &str) -> BTreeMap<&'r str, &'r ProbeResult> {
     let mut largest: BTreeMap<&str, &ProbeResult> = BTreeMap::new();
-    let measured = report
-        .results
-        .iter()
-        .filter(|result| result.name == name && result.median.is_some());
+    let measured =
+        report.results.iter().filter(|result| result.name == name && result.median.is_some());
     for result in measured {
         let entry = largest.entry(&result.subject).or_insert(result);
         if result.bytes >= entry.bytes {
@@ -95,10 +69,8 @@ fn largest<'r>(report: &'r ProbeReport, name: &str) -> BTreeMap<&'r str, &'r Pro
 }
 
 fn table(names: &[&str], title: &str, cell: impl Fn(&str, &str) -> String, style: Style) -> String {
-    let head: Vec<String> = std::iter::once("")
-        .chain(names.iter().copied())
-        .map(str::to_owned)
-        .collect();
+    let head: Vec<String> =
+        std::iter::once("").chain(names.iter().copied()).map(str::to_owned).collect();
     let rows: Vec<Vec<String>> = names
         .iter()
         .map(|from| {
@@ -129,12 +101,7 @@ fn access(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
         };
         format!("{connection} {allowed}")
     };
-    table(
-        names,
-        "connection, and whether CUDA allows access",
-        cell,
-        style,
-    )
+    table(names, "connection, and whether CUDA allows access", cell, style)
 }
 
 fn matrix(
@@ -144,10 +111,7 @@ fn matrix(
     (name, title, share): (&str, &str, bool),
     style: Style,
 ) -> String {
-    let first = report
-        .results
-        .iter()
-        .find(|result| result.name == name && result.median.is_some());
+    let first = report.results.iter().find(|result| result.name == name && result.median.is_some());
     let Some(first) = first else {
         return String::new();
     };
@@ -165,15 +129,11 @@ fn matrix(
         }
         let found = largest_of.get(format!("{from} -> {to}").as_str());
         let found = found.and_then(|result| result.median);
-        let link = pair(pairs, from, to)
-            .and_then(|pair| pair.link)
-            .filter(|link| *link > 0);
+        let link = pair(pairs, from, to).and_then(|pair| pair.link).filter(|link| *link > 0);
         match (found, link.filter(|_| share)) {
-            (Some(rate), Some(link)) => format!(
-                "{} {:>3.0}%",
-                figure(rate),
-                100.0 * rate * 1e9 / link as f64
-            ),
+            (Some(rate), Some(link)) => {
+                format!("{} {:>3.0}%", figure(rate), 100.0 * rate * 1e9 / link as f64)
+            }
             (rate, _) => figure_or_dash(rate),
         }
     };

@@ -47,18 +47,11 @@ pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, lab
         .iter()
         .filter(is_point)
         .filter_map(|result| {
-            Some((
-                result.bytes? as f64,
-                result.median.filter(|median| *median > 0.0)?,
-            ))
+            Some((result.bytes? as f64, result.median.filter(|median| *median > 0.0)?))
         })
         .collect();
     points.order_by(|a, b| a.0.total_cmp(&b.0));
     // Keep the first NUMA node, which is the GPU's.
     points.dedup_by(|a, b| a.0 == b.0);
-    Line {
-        stroke,
-        label: label.to_owned(),
-        points,
-    }
+    Line { stroke, label: label.to_owned(), points }
 }

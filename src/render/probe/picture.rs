@@ -26,19 +26,14 @@ pub fn svg(report: &ProbeReport) -> String {
             Chart {
                 title: panel.title.clone(),
                 lines: link.into_iter().chain(lines).collect(),
-                mark: panel
-                    .crossover
-                    .map(|(bytes, _)| (axes.place((bytes, 1.0)).0, words(bytes))),
+                mark: panel.crossover.map(|(bytes, _)| (axes.place((bytes, 1.0)).0, words(bytes))),
                 x_ticks: x_ticks(&axes),
                 y_ticks: y_ticks(&axes),
             }
         })
         .collect();
-    let mut remarks: Vec<String> = report
-        .simulated
-        .then(|| SIMULATED.to_owned())
-        .into_iter()
-        .collect();
+    let mut remarks: Vec<String> =
+        report.simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
     remarks.extend(report.notes.iter().cloned());
     chart(&headline(report), &remarks, &charts)
 }
@@ -46,22 +41,12 @@ pub fn svg(report: &ProbeReport) -> String {
 fn x_ticks(axes: &Axes) -> Vec<(f64, String)> {
     (axes.x.0..=axes.x.1)
         .filter(|exponent| (exponent - axes.x.0) % 4 == 0)
-        .map(|exponent| {
-            (
-                axes.place((2_f64.powi(exponent), 1.0)).0,
-                axes.right(exponent),
-            )
-        })
+        .map(|exponent| (axes.place((2_f64.powi(exponent), 1.0)).0, axes.right(exponent)))
         .collect()
 }
 
 fn y_ticks(axes: &Axes) -> Vec<(f64, String)> {
     (axes.y.0..=axes.y.1)
-        .map(|exponent| {
-            (
-                axes.place((1.0, 10_f64.powi(exponent))).1,
-                axes.up(exponent),
-            )
-        })
+        .map(|exponent| (axes.place((1.0, 10_f64.powi(exponent))).1, axes.up(exponent)))
         .collect()
 }

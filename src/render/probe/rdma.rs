@@ -53,17 +53,8 @@ const MATRIX: usize = 2;
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
     let mut subjects: Vec<&str> = Vec::new();
-    let named = report
-        .ends
-        .iter()
-        .filter(|end| !end.remote)
-        .map(|end| end.subject.as_str());
-    for subject in report
-        .results
-        .iter()
-        .map(|result| result.subject.as_str())
-        .chain(named)
-    {
+    let named = report.ends.iter().filter(|end| !end.remote).map(|end| end.subject.as_str());
+    for subject in report.results.iter().map(|result| result.subject.as_str()).chain(named) {
         let is_begun = |known: &&str| known.split(" -> ").next() == Some(subject);
         if subject != "machine" && !subjects.contains(&subject) && !subjects.iter().any(is_begun) {
             subjects.push(subject);
@@ -71,11 +62,8 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     }
     let mut text = String::new();
     for subject in subjects {
-        let results: Vec<&ProbeResult> = report
-            .results
-            .iter()
-            .filter(|result| result.subject == subject)
-            .collect();
+        let results: Vec<&ProbeResult> =
+            report.results.iter().filter(|result| result.subject == subject).collect();
         text.push_str(&chapter(report, subject, &results, style));
     }
     text + &matrix(report, style)
@@ -106,14 +94,7 @@ pub fn describe_ends(report: &ProbeReport, subject: &str, style: Style) -> Strin
         report.ends.iter().find(is_end)
     };
     if let Some(local) = ends(false, local) {
-        add(&place(
-            local,
-            if remote == local.subject {
-                "both ends"
-            } else {
-                "local"
-            },
-        ));
+        add(&place(local, if remote == local.subject { "both ends" } else { "local" }));
         reach(local).iter().for_each(|line| add(line));
     }
     if let Some(remote) = ends(true, remote).filter(|remote| remote.subject != local) {
@@ -125,10 +106,7 @@ pub fn describe_ends(report: &ProbeReport, subject: &str, style: Style) -> Strin
 
 /// A port with its memory.
 fn place(end: &ProbedEnd, which: &str) -> String {
-    let mut parts = vec![
-        format!("{which}: {}:{}", end.device, end.port),
-        end.link_layer.clone(),
-    ];
+    let mut parts = vec![format!("{which}: {}:{}", end.device, end.port), end.link_layer.clone()];
     parts.extend(end.virtual_function.map(VirtualFunction::phrase));
     if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
         parts.push(match kind == &end.link_layer {
@@ -185,12 +163,12 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
         (None, None) => String::new(),
     };
     match end.memory_path.as_deref() {
-        Some("staged") => lines.push(format!(
-            "NO GPUDirect RDMA: staged through pinned memory{path}"
-        )),
-        Some("simulated") => lines.push(format!(
-            "the NIC accesses the host memory that stands for the GPU's{path}"
-        )),
+        Some("staged") => {
+            lines.push(format!("NO GPUDirect RDMA: staged through pinned memory{path}"))
+        }
+        Some("simulated") => {
+            lines.push(format!("the NIC accesses the host memory that stands for the GPU's{path}"))
+        }
         Some(memory_path) => {
             let expected = match end.rdma_path {
                 Some(expected @ (RdmaPath::DataDirect | RdmaPath::C2c)) => {
@@ -203,9 +181,7 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
                 format!(" by {}{}", bridges.collect::<String>(), function.bdf)
             });
             let function = function.unwrap_or_default();
-            lines.push(format!(
-                "GPUDirect RDMA with {memory_path}{function}{path}{expected}"
-            ));
+            lines.push(format!("GPUDirect RDMA with {memory_path}{function}{path}{expected}"));
         }
         None => {}
     }
@@ -230,14 +206,10 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
     for line in orderings(results) {
         text.push_str(&line_of(&line, style));
     }
-    let rate = results
-        .iter()
-        .find(|result| result.name == "rdma.write.rate");
+    let rate = results.iter().find(|result| result.name == "rdma.write.rate");
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
-        let line = format!(
-            "{} million writes of {bytes} bytes per second",
-            small_figure(Some(rate))
-        );
+        let line =
+            format!("{} million writes of {bytes} bytes per second", small_figure(Some(rate)));
         text.push_str(&line_of(&line, style));
     }
     text
@@ -280,33 +252,18 @@ fn packets(report: &ProbeReport) -> Option<String> {
         packets.service_level != default.service_level,
         format!("service level {}", packets.service_level),
     );
-    add(
-        packets.hop_limit != default.hop_limit,
-        format!("hop limit {}", packets.hop_limit),
-    );
-    add(
-        packets.flow_label != default.flow_label,
-        format!("flow label {:#x}", packets.flow_label),
-    );
+    add(packets.hop_limit != default.hop_limit, format!("hop limit {}", packets.hop_limit));
+    add(packets.flow_label != default.flow_label, format!("flow label {:#x}", packets.flow_label));
     if let Some(rate) = packets.static_rate {
         add(true, format!("at most {rate} Gb/s"));
     }
-    add(
-        packets.timeout != default.timeout,
-        format!("ack timeout {}", packets.timeout),
-    );
-    add(
-        packets.retries != default.retries,
-        format!("{} retries", packets.retries),
-    );
+    add(packets.timeout != default.timeout, format!("ack timeout {}", packets.timeout));
+    add(packets.retries != default.retries, format!("{} retries", packets.retries));
     add(
         packets.rnr_retries != default.rnr_retries,
         format!("{} retries after RNR", packets.rnr_retries),
     );
-    add(
-        packets.rnr_timer != default.rnr_timer,
-        format!("RNR timer {}", packets.rnr_timer),
-    );
+    add(packets.rnr_timer != default.rnr_timer, format!("RNR timer {}", packets.rnr_timer));
     (!parts.is_empty()).then(|| format!("packets: {}", parts.join(", ")))
 }
 
@@ -330,16 +287,12 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
     if gpus.len() * nics.len() < MATRIX || nics.len() < MATRIX {
         return String::new();
     }
-    let head: Vec<String> = std::iter::once("")
-        .chain(nics.iter().copied())
-        .map(printable)
-        .collect();
+    let head: Vec<String> =
+        std::iter::once("").chain(nics.iter().copied()).map(printable).collect();
     let row = |gpu: &&str| {
         let cell = |nic: &&str| {
             let found = cells.iter().filter(|(a, b, _)| (a, b) == (gpu, nic));
-            let best = found
-                .map(|(.., result)| *result)
-                .max_by_key(|result| result.bytes);
+            let best = found.map(|(.., result)| *result).max_by_key(|result| result.bytes);
             let Some(result) = best else {
                 return "-".to_owned();
             };
@@ -355,17 +308,10 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
                 _ => format!("{}{class}", small_figure(result.median)),
             }
         };
-        std::iter::once(printable(gpu))
-            .chain(nics.iter().map(cell))
-            .collect()
+        std::iter::once(printable(gpu)).chain(nics.iter().map(cell)).collect()
     };
     let rows: Vec<Vec<String>> = gpus.iter().map(row).collect();
-    grid(
-        "GB/s, writes of the largest message, and path class",
-        &head,
-        &rows,
-        style,
-    )
+    grid("GB/s, writes of the largest message, and path class", &head, &rows, style)
 }
 
 fn distinct<'s>(names: impl Iterator<Item = &'s str>) -> Vec<&'s str> {

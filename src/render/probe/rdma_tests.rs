@@ -7,10 +7,7 @@ use crate::model::{
 };
 use crate::render::Style;
 
-const PLAIN: Style = Style {
-    color: false,
-    width: 100,
-};
+const PLAIN: Style = Style { color: false, width: 100 };
 
 fn end(subject: &str, class: &str) -> ProbedEnd {
     ProbedEnd {
@@ -69,10 +66,7 @@ pub fn two_nics() -> ProbeReport {
                 verified: 3 << 20,
                 ..figure(local, "validate.rc.write", 3 << 20, "", 0.0)
             },
-            ProbeResult {
-                p99: Some(2.5),
-                ..figure(local, "rdma.read.latency", 8, "us", 1.86)
-            },
+            ProbeResult { p99: Some(2.5), ..figure(local, "rdma.read.latency", 8, "us", 1.86) },
             figure(local, "rdma.write.bandwidth", 8, "GB/s", 0.0042),
             ProbeResult {
                 expected: Some(50.0),

@@ -33,10 +33,8 @@ fn latency(name: &str, bytes: u64, median: f64) -> ProbeResult {
 
 /// One H200, with figures in the style of gdrcopy's copy-performance.
 pub fn report() -> ProbeReport {
-    let mut results = vec![ProbeResult {
-        verified: 64 << 20,
-        ..bare("validate.malloc.copy-to", Some(64 << 20))
-    }];
+    let mut results =
+        vec![ProbeResult { verified: 64 << 20, ..bare("validate.malloc.copy-to", Some(64 << 20)) }];
     let sweep = [
         (4, 0.156, 1.04, 6.0, 7.4),
         (65536, 2.85, 6.4, 20.6, 15.3),
@@ -45,14 +43,8 @@ pub fn report() -> ProbeReport {
     for (bytes, write, read, cuda_write, cuda_read) in sweep {
         // Eight threads copy 16 MiB in an eighth of their CPU time; the thread that waits for the copy engine spins.
         let threads = if bytes > 65536 { 8.0 } else { 1.0 };
-        let copied = |name, us| ProbeResult {
-            cpu: Some(us * threads),
-            ..latency(name, bytes, us)
-        };
-        let waited = |name, us| ProbeResult {
-            cpu: Some(us),
-            ..latency(name, bytes, us)
-        };
+        let copied = |name, us| ProbeResult { cpu: Some(us * threads), ..latency(name, bytes, us) };
+        let waited = |name, us| ProbeResult { cpu: Some(us), ..latency(name, bytes, us) };
         results.push(copied("copy.write.latency", write));
         results.push(copied("copy.read.latency", read));
         results.push(waited("cuda.pinned.write.latency", cuda_write));
@@ -68,11 +60,7 @@ pub fn report() -> ProbeReport {
         median: Some(65536.0),
         ..bare("crossover.read.cpu", None)
     });
-    let octave = |from: f64, samples| Bucket {
-        from,
-        to: from * 2.0,
-        samples,
-    };
+    let octave = |from: f64, samples| Bucket { from, to: from * 2.0, samples };
     results.push(ProbeResult {
         min: Some(120.0),
         p99: Some(300.0),

@@ -33,10 +33,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     for pair in &report.pairs {
         reached.entry(&pair.from).or_default().insert(&pair.subject);
     }
-    let others = report
-        .results
-        .iter()
-        .filter(|result| !belongs_to_chapter(result));
+    let others = report.results.iter().filter(|result| !belongs_to_chapter(result));
     let failures = failures(&others.collect::<Vec<_>>(), "", style, true);
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
@@ -47,15 +44,10 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     ) {
         for gpu in &report.gpus {
             page.push('\n');
-            let own = results
-                .get(gpu.subject.as_str())
-                .map_or(&[][..], Vec::as_slice);
+            let own = results.get(gpu.subject.as_str()).map_or(&[][..], Vec::as_slice);
             let pairs = reached.get(gpu.subject.as_str()).into_iter().flatten();
             // Verified accesses of a GPU.
-            let accesses = pairs
-                .filter_map(|pair| results.get(pair))
-                .flatten()
-                .copied();
+            let accesses = pairs.filter_map(|pair| results.get(pair)).flatten().copied();
             page.push_str(&chapter(report, gpu, own, accesses, style));
         }
     }
@@ -103,11 +95,8 @@ fn chapter<'r>(
     text.push_str(&failures(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
     for node in nodes {
-        let of_node: Vec<&ProbeResult> = results
-            .iter()
-            .copied()
-            .filter(|result| result.numa == node)
-            .collect();
+        let of_node: Vec<&ProbeResult> =
+            results.iter().copied().filter(|result| result.numa == node).collect();
         text.push_str(&match report.probe {
             ProbeKind::Host => host::figures(&of_node, node, style),
             ProbeKind::Async => asynchronous::figures(&of_node, style),
@@ -127,17 +116,11 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
             line.push_str(&format!(", {}", mapping.replace('_', "-")));
         }
         if let (Some(write), Some(read)) = (&gpu.write_kernel, &gpu.read_kernel) {
-            line.push_str(&format!(
-                "; copy kernels: {write} to the GPU, {read} from it"
-            ));
+            line.push_str(&format!("; copy kernels: {write} to the GPU, {read} from it"));
         }
         lines.push(line);
     }
-    for choice in gpu
-        .backends
-        .iter()
-        .filter(|choice| choice.outcome == BackendOutcome::Refused)
-    {
+    for choice in gpu.backends.iter().filter(|choice| choice.outcome == BackendOutcome::Refused) {
         lines.push(format!("not by {}: {}", choice.backend, choice.why));
     }
     let usable = gpu.backends.iter();
@@ -146,9 +129,8 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     {
         lines.push(format!("{} also works: {}", choice.backend, choice.why));
     }
-    let link = gpu
-        .link
-        .map(|link| format!("its PCI Express link carries {:.1} GB/s", link as f64 / 1e9));
+    let link =
+        gpu.link.map(|link| format!("its PCI Express link carries {:.1} GB/s", link as f64 / 1e9));
     let node = gpu.numa.map(|node| format!("it is on NUMA node {node}"));
     let place: Vec<String> = link.into_iter().chain(node).collect();
     if !place.is_empty() {
@@ -161,9 +143,7 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
 pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for result in &report.results {
-        *counts
-            .entry(result.verdict.word(result.median.is_some()))
-            .or_default() += 1;
+        *counts.entry(result.verdict.word(result.median.is_some())).or_default() += 1;
     }
     let count = |word: &str| counts.get(word).copied().unwrap_or(0);
     let failed = || {
@@ -172,19 +152,15 @@ pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
                 || (result.verdict == ProbeVerdict::Impossible && result.required)
         })
     };
-    let unexpected = report
-        .findings
-        .iter()
-        .any(|finding| finding.outcome == Outcome::Fail);
+    let unexpected = report.findings.iter().any(|finding| finding.outcome == Outcome::Fail);
     let is_unmeasured = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(is_unmeasured) {
         // A note gives the reason.
         return None;
     }
     let regressed = report.baseline.iter().flat_map(|diff| &diff.changes);
-    let regressed = regressed
-        .filter_map(|change| change.figure.as_ref())
-        .any(|figure| figure.regression);
+    let regressed =
+        regressed.filter_map(|change| change.figure.as_ref()).any(|figure| figure.regression);
     let is_staged_alone = failed().next().is_some()
         && failed().all(|result| result.name == WITHOUT_GPUDIRECT)
         && !unexpected
@@ -218,11 +194,7 @@ pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
             Some(format!("up to {best:.1} GB/s {words}"))
         })
         .collect();
-    let best = if best.is_empty() {
-        String::new()
-    } else {
-        format!("; {}", best.join(", "))
-    };
+    let best = if best.is_empty() { String::new() } else { format!("; {}", best.join(", ")) };
     let rest = format!(": {}{best}", sums.join(", "));
     Some((tone, word, rest))
 }

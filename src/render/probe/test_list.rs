@@ -18,11 +18,7 @@ pub fn test_list(tests: &[ListedTest<'_>], style: Style) -> String {
     let column = |text: &str| wrap(text, style.width, indent.len(), &indent);
     let mut page = String::new();
     for test in tests {
-        let only_named = if test.by_default {
-            ""
-        } else {
-            "; only with --test"
-        };
+        let only_named = if test.by_default { "" } else { "; only with --test" };
         let about = column(&format!("{}{only_named}", test.about));
         page.push_str(&format!("{:<widest$}  {about}\n", test.name));
         if !test.upstream.is_empty() {

@@ -13,10 +13,7 @@ use crate::model::{
 };
 use crate::render::Style;
 
-const PLAIN: Style = Style {
-    color: false,
-    width: 100,
-};
+const PLAIN: Style = Style { color: false, width: 100 };
 
 #[test]
 fn table_of_copy_probe() {
@@ -55,10 +52,7 @@ passed: 17 ok, 0 slow, 0 wrong, 0 could not run
 
 #[test]
 fn last_line_fails_with_an_expectation() {
-    for (outcome, word) in [
-        (Outcome::Warn, "passed: 17 ok"),
-        (Outcome::Fail, "failed: 17 ok"),
-    ] {
+    for (outcome, word) in [(Outcome::Warn, "passed: 17 ok"), (Outcome::Fail, "failed: 17 ok")] {
         let mut report = report();
         report.findings.push(Finding {
             id: "expect.bandwidth".to_owned(),
@@ -113,19 +107,13 @@ fn table_shows_failures() {
     ] {
         assert!(page.contains(line), "{line:?} is not in:\n{page}");
     }
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 100),
-        "{page}"
-    );
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
     assert!(!page.contains('\u{1b}'));
 }
 
 #[test]
 fn all_formats_show_simulation() {
-    let report = ProbeReport {
-        simulated: true,
-        ..report()
-    };
+    let report = ProbeReport { simulated: true, ..report() };
     for page in [table(&report, PLAIN), curve(&report, PLAIN), svg(&report)] {
         assert!(page.contains("SIMULATED"), "{page}");
     }
@@ -138,9 +126,7 @@ fn curve_positions() {
     let page = curve(&report(), PLAIN);
     let rows: Vec<&str> = page.lines().collect();
     let title = |words: &str| {
-        rows.iter()
-            .position(|row| *row == format!("{SUBJECT}: {words}"))
-            .expect("a title")
+        rows.iter().position(|row| *row == format!("{SUBJECT}: {words}")).expect("a title")
     };
     for words in ["to the GPU", "from the GPU"] {
         // From 4 B in 7.4 µs, 0.54 MB/s, to 63 GB/s: the decades from 100 kB/s to 100 GB/s.
@@ -155,10 +141,7 @@ fn curve_positions() {
     let plane = &rows[title("to the GPU") + 1..][..16];
     assert_eq!(plane[9].chars().nth(11), Some('●'), "{page}");
     // The link's 63 GB/s are 0.2 decades below the top: row 1 after rounding.
-    assert!(
-        plane[1].contains("-----") || plane[0].contains("-----"),
-        "{page}"
-    );
+    assert!(plane[1].contains("-----") || plane[0].contains("-----"), "{page}");
     assert!(page.contains("cuMemcpy with pinned memory is faster from 16 MiB on"));
     assert!(page.contains("cuMemcpy with pinned memory uses less CPU time from 64 KiB on"));
     // 16 MiB in 4032 µs of CPU time are 4.2 GB/s: 4.62 of 6 decades above the lowest, row 15 · (1 − 4.62 / 6) = 3.
@@ -170,16 +153,9 @@ fn curve_positions() {
 
 #[test]
 fn draws_narrow_and_empty_reports() {
-    let narrow = Style {
-        color: true,
-        width: 40,
-    };
+    let narrow = Style { color: true, width: 40 };
     assert!(curve(&report(), narrow).contains('●'));
-    let empty = ProbeReport {
-        gpus: Vec::new(),
-        results: Vec::new(),
-        ..report()
-    };
+    let empty = ProbeReport { gpus: Vec::new(), results: Vec::new(), ..report() };
     assert!(curve(&empty, PLAIN).contains("Nothing was measured"));
     assert!(svg(&empty).contains("Nothing was measured"));
     assert!(table(&empty, PLAIN).ends_with("passed: 0 ok, 0 slow, 0 wrong, 0 could not run\n"));
@@ -192,44 +168,18 @@ fn svg_is_well_formed() {
     report.notes.push("<&>".to_owned());
     let text = svg(&report);
     let document = roxmltree::Document::parse(&text).expect("well-formed");
-    assert!(
-        document
-            .descendants()
-            .all(|node| !node.has_tag_name("script"))
-    );
+    assert!(document.descendants().all(|node| !node.has_tag_name("script")));
     let numbers = |name: &str| -> Vec<f64> {
-        let values = document
-            .descendants()
-            .filter_map(|node| node.attribute(name));
-        values
-            .map(|value| value.parse().expect("a number"))
-            .collect()
+        let values = document.descendants().filter_map(|node| node.attribute(name));
+        values.map(|value| value.parse().expect("a number")).collect()
     };
     let root = document.root_element();
-    let edge = |name: &str| {
-        root.attribute(name)
-            .expect("a size")
-            .parse::<f64>()
-            .expect("a number")
-    };
-    assert!(
-        numbers("cx")
-            .iter()
-            .chain(&numbers("x"))
-            .all(|x| (0.0..=edge("width")).contains(x))
-    );
-    assert!(
-        numbers("cy")
-            .iter()
-            .chain(&numbers("y"))
-            .all(|y| (0.0..=edge("height")).contains(y))
-    );
+    let edge = |name: &str| root.attribute(name).expect("a size").parse::<f64>().expect("a number");
+    assert!(numbers("cx").iter().chain(&numbers("x")).all(|x| (0.0..=edge("width")).contains(x)));
+    assert!(numbers("cy").iter().chain(&numbers("y")).all(|y| (0.0..=edge("height")).contains(y)));
     // Three sizes, two directions, the mapping and pinned memory, by time and by CPU time.
     assert_eq!(numbers("cx").len(), 24);
-    let words: Vec<&str> = document
-        .descendants()
-        .filter_map(|node| node.text())
-        .collect();
+    let words: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
     for word in [
         "mapping",
         "cuMemcpy, pinned memory",
@@ -278,20 +228,8 @@ fn two_gpus() -> ProbeReport {
         ],
         results: vec![
             figure(first, "p2p.local.bandwidth", large, "GB/s", 2046.4),
-            figure(
-                "GPU0 -> GPU1",
-                "p2p.copy.write.bandwidth",
-                4096,
-                "GB/s",
-                2.5,
-            ),
-            figure(
-                "GPU0 -> GPU1",
-                "p2p.copy.write.bandwidth",
-                large,
-                "GB/s",
-                396.8,
-            ),
+            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", 4096, "GB/s", 2.5),
+            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", large, "GB/s", 396.8),
             figure("GPU0 -> GPU1", "p2p.kernel.load.latency", 8, "us", 1.24),
             figure("GPU1 -> GPU0", "p2p.staged.bandwidth", large, "GB/s", 38.2),
             ProbeResult {
@@ -379,11 +317,7 @@ fn host() -> ProbeReport {
     };
     ProbeReport {
         probe: ProbeKind::Host,
-        gpus: vec![ProbedGpu {
-            backend: None,
-            backends: Vec::new(),
-            ..copy.gpus[0].clone()
-        }],
+        gpus: vec![ProbedGpu { backend: None, backends: Vec::new(), ..copy.gpus[0].clone() }],
         results: vec![
             figure("host.pageable.h2d.latency", 4, "us", 5.4),
             figure("host.pinned.h2d.latency", 4, "us", 5.1),
@@ -442,12 +376,8 @@ fn kinds_of_host_memory_are_columns() {
 fn replaced(value: &mut Value, old: &str, new: &str) {
     match value {
         Value::String(text) if text == old => *text = new.to_owned(),
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| replaced(value, old, new)),
-        Value::Object(values) => values
-            .values_mut()
-            .for_each(|value| replaced(value, old, new)),
+        Value::Array(values) => values.iter_mut().for_each(|value| replaced(value, old, new)),
+        Value::Object(values) => values.values_mut().for_each(|value| replaced(value, old, new)),
         _ => {}
     }
 }
@@ -479,15 +409,8 @@ fn hostile_strings_cannot_forge_lines() {
             let Ok(hostile) = serde_json::from_value::<ProbeReport>(hostile) else {
                 continue;
             };
-            for page in [
-                table(&hostile, PLAIN),
-                curve(&hostile, PLAIN),
-                svg(&hostile),
-            ] {
-                assert!(
-                    !page.lines().any(|line| line.starts_with("FORGED")),
-                    "{old}: {page}"
-                );
+            for page in [table(&hostile, PLAIN), curve(&hostile, PLAIN), svg(&hostile)] {
+                assert!(!page.lines().any(|line| line.starts_with("FORGED")), "{old}: {page}");
                 assert!(
                     !page
                         .contains(|c: char| c != '\n'

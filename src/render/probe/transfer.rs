@@ -17,21 +17,12 @@ const CURVES: [(&str, &str, Stroke); 6] = [
     ("v2", "v2, peer to peer in one node", Stroke::Second),
     ("v1-pipelined", "v1, copy and send in chunks", Stroke::Third),
     ("v1", "v1, copy and send", Stroke::Fifth),
-    (
-        "no-gpudirect",
-        "no GPUDirect, pageable copies",
-        Stroke::Fourth,
-    ),
+    ("no-gpudirect", "no GPUDirect, pageable copies", Stroke::Fourth),
 ];
 const FAR: &str = "v3-far";
 /// Lines of the distances.
-const DISTANCES: [Stroke; 5] = [
-    Stroke::First,
-    Stroke::Second,
-    Stroke::Third,
-    Stroke::Fourth,
-    Stroke::Fifth,
-];
+const DISTANCES: [Stroke; 5] =
+    [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth, Stroke::Fifth];
 /// What is measured at each size: in a result's name, on the axes, and the title.
 const FIGURES: [(&str, What, &str); 2] = [
     ("latency", What::Latency, "half of the round trip"),
@@ -51,21 +42,14 @@ fn chapters(report: &ProbeReport) -> Vec<Chapter<'_>> {
         parts.any(|part| part == "v2" || part == FAR)
     };
     let mut chapters: Vec<Chapter<'_>> = Vec::new();
-    for result in report
-        .results
-        .iter()
-        .filter(|result| result.subject != "machine")
-    {
+    for result in report.results.iter().filter(|result| result.subject != "machine") {
         let subject = result.subject.as_str();
         let found = chapters.iter_mut().find(|chapter| {
             chapter.subject == subject || is_beside(result) && gpu(chapter.subject) == gpu(subject)
         });
         match found {
             Some(chapter) => chapter.results.push(result),
-            None => chapters.push(Chapter {
-                subject,
-                results: vec![result],
-            }),
+            None => chapters.push(Chapter { subject, results: vec![result] }),
         }
     }
     chapters
@@ -78,9 +62,8 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, &title)));
         text.push_str(&describe_ends(report, subject, style));
         text.push_str(&line_of(&verified(&results), style));
-        let mut chunks = results
-            .iter()
-            .filter(|result| result.name == "transfer.v1-pipelined.bandwidth");
+        let mut chunks =
+            results.iter().filter(|result| result.name == "transfer.v1-pipelined.bandwidth");
         if let Some(chunk) = chunks.find_map(|result| result.chunk) {
             let line = format!("best chunk of v1 over the wire: {}", super::size(chunk));
             text.push_str(&line_of(&line, style));
@@ -88,13 +71,10 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         text.push_str(&failures(&results, INDENT, style, false));
         for (figure, _, words) in FIGURES {
             let names = CURVES.map(|(curve, ..)| curve).into_iter().chain([FAR]);
-            let names: Vec<(String, &str)> = names
-                .map(|curve| (format!("transfer.{curve}.{figure}"), curve))
-                .collect();
-            let columns: Vec<(&str, &str)> = names
-                .iter()
-                .map(|(name, curve)| (name.as_str(), *curve))
-                .collect();
+            let names: Vec<(String, &str)> =
+                names.map(|curve| (format!("transfer.{curve}.{figure}"), curve)).collect();
+            let columns: Vec<(&str, &str)> =
+                names.iter().map(|(name, curve)| (name.as_str(), *curve)).collect();
             let unit = if figure == "latency" { "us" } else { "GB/s" };
             let title = format!("{words}, {unit}");
             text.push_str(&medians_by_size(&title, &results, &columns, style));

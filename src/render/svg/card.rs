@@ -59,17 +59,10 @@ impl<'a> Cards<'a> {
         for row in nets.iter().flat_map(|net| &net.rows) {
             *degrees.entry(*row).or_default() += 1;
         }
-        let mut cards = Self {
-            facts,
-            topology,
-            names,
-            degrees,
-            text: MIN_TEXT,
-        };
+        let mut cards = Self { facts, topology, names, degrees, text: MIN_TEXT };
         let sections = (0..topology.rows.len()).map(|at| cards.section(at));
-        let widest = sections
-            .flat_map(|section| section.lines)
-            .map(|(text, style, _)| style.width(&text));
+        let widest =
+            sections.flat_map(|section| section.lines).map(|(text, style, _)| style.width(&text));
         cards.text = widest.fold(MIN_TEXT, i32::max);
         cards
     }
@@ -109,9 +102,8 @@ impl<'a> Cards<'a> {
     fn section(&self, at: usize) -> Section {
         let row = &self.topology.rows[at];
         // Its physical function, which has the model, is drawn too.
-        let is_brief = row
-            .virtual_function
-            .is_some_and(|function| function.physical_function.is_some());
+        let is_brief =
+            row.virtual_function.is_some_and(|function| function.physical_function.is_some());
         let title = match row.kind {
             Kind::Gpu => row.name.clone(),
             Kind::Nic | Kind::Nvme => format!("{} {}", row.name, row.label),
@@ -151,11 +143,7 @@ impl<'a> Cards<'a> {
             .collect();
         Section {
             row: at,
-            h: 2 * TOP
-                + lines
-                    .iter()
-                    .map(|(_, style, _)| line_height(*style))
-                    .sum::<i32>(),
+            h: 2 * TOP + lines.iter().map(|(_, style, _)| line_height(*style)).sum::<i32>(),
             lines,
         }
     }

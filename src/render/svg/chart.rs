@@ -70,11 +70,7 @@ impl Stroke {
 
 /// Draws a document: a headline, remarks, and the charts in pairs.
 pub fn chart(headline: &str, remarks: &[String], charts: &[Chart]) -> String {
-    let max_lines = charts
-        .iter()
-        .map(|chart| chart.lines.len())
-        .max()
-        .unwrap_or(0) as f64;
+    let max_lines = charts.iter().map(|chart| chart.lines.len()).max().unwrap_or(0) as f64;
     let row = ABOVE + PLANE.1 + TICKS + LEGEND * max_lines + 24.0;
     let column = LEFT + PLANE.0 + MARGIN;
     let head = 62.0 + 20.0 * remarks.len() as f64;
@@ -83,24 +79,10 @@ pub fn chart(headline: &str, remarks: &[String], charts: &[Chart]) -> String {
     let mut out = start(width, height, headline);
     let room = (width - 2.0 * MARGIN) as i32;
     let (title, plain) = (Type::bold(20), Type::plain(13));
-    text(
-        &mut out,
-        (MARGIN, 38.0),
-        title,
-        INK,
-        "start",
-        &title.fit(headline, room),
-    );
+    text(&mut out, (MARGIN, 38.0), title, INK, "start", &title.fit(headline, room));
     for (at, remark) in remarks.iter().enumerate() {
         let y = 62.0 + 20.0 * at as f64;
-        text(
-            &mut out,
-            (MARGIN, y),
-            plain,
-            "#b35900",
-            "start",
-            &plain.fit(remark, room),
-        );
+        text(&mut out, (MARGIN, y), plain, "#b35900", "start", &plain.fit(remark, room));
     }
     for (at, chart) in charts.iter().enumerate() {
         let x = MARGIN + column * (at % 2) as f64 + LEFT;
@@ -108,14 +90,7 @@ pub fn chart(headline: &str, remarks: &[String], charts: &[Chart]) -> String {
         plane(&mut out, (x, y), chart);
     }
     if charts.is_empty() {
-        text(
-            &mut out,
-            (MARGIN, head + 20.0),
-            plain,
-            INK,
-            "start",
-            "Nothing was measured.",
-        );
+        text(&mut out, (MARGIN, head + 20.0), plain, INK, "start", "Nothing was measured.");
     }
     out.push_str("</svg>\n");
     out
@@ -127,14 +102,7 @@ fn plane(out: &mut String, at: (f64, f64), chart: &Chart) {
     let place =
         |(across, down): (f64, f64)| (x + across.clamp(0.0, 1.0) * w, y + down.clamp(0.0, 1.0) * h);
     let (title, small) = (Type::bold(13), Type::plain(11));
-    text(
-        out,
-        (x, y - 12.0),
-        title,
-        INK,
-        "start",
-        &title.fit(&chart.title, w as i32),
-    );
+    text(out, (x, y - 12.0), title, INK, "start", &title.fit(&chart.title, w as i32));
     let _ = writeln!(
         out,
         r##"<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="#ffffff" stroke="#d0d7de"/>"##
@@ -157,11 +125,7 @@ fn plane(out: &mut String, at: (f64, f64), chart: &Chart) {
             y + h
         );
         // Place the label on the side with more space.
-        let (at, anchor) = if *share > 0.5 {
-            (at - 5.0, "end")
-        } else {
-            (at + 5.0, "start")
-        };
+        let (at, anchor) = if *share > 0.5 { (at - 5.0, "end") } else { (at + 5.0, "start") };
         text(out, (at, y + h - 8.0), small, GREY, anchor, words);
     }
     for line in &chart.lines {
@@ -201,19 +165,12 @@ fn curve(out: &mut String, line: &ChartLine, place: &dyn Fn((f64, f64)) -> (f64,
     );
     for point in line.points.iter().filter(|_| line.stroke != Stroke::Limit) {
         let (x, y) = place(*point);
-        let _ = writeln!(
-            out,
-            r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.2" fill="{colour}"/>"#
-        );
+        let _ = writeln!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.2" fill="{colour}"/>"#);
     }
 }
 
 fn text(out: &mut String, (x, y): (f64, f64), style: Type, fill: &str, anchor: &str, words: &str) {
-    let weight = if style.bold {
-        r#" font-weight="bold""#
-    } else {
-        ""
-    };
+    let weight = if style.bold { r#" font-weight="bold""# } else { "" };
     let _ = writeln!(
         out,
         r#"<text x="{x:.1}" y="{y:.1}" font-size="{}"{weight} text-anchor="{anchor}" fill="{fill}">{}</text>"#,

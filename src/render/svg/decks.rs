@@ -44,11 +44,7 @@ impl Lot<'_> {
 impl Deck<'_> {
     /// Width of the boxes, including the space between them.
     pub fn width(&self, titles: &[i32]) -> i32 {
-        let boxes: i32 = self
-            .lots
-            .iter()
-            .map(|lot| lot.outer(titles[lot.group]))
-            .sum();
+        let boxes: i32 = self.lots.iter().map(|lot| lot.outer(titles[lot.group])).sum();
         boxes + GAP * (i32::try_from(self.lots.len()).unwrap_or(1) - 1)
     }
 }
@@ -95,12 +91,7 @@ fn parts<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<RootPart<'a>> {
         }
         let count = usize::try_from(whole.w / PAGE + 1).unwrap_or(1);
         let each = root.below.len().div_ceil(count).max(1);
-        parts.extend(
-            root.below
-                .chunks(each)
-                .enumerate()
-                .map(|(at, part)| root_part(part, at > 0)),
-        );
+        parts.extend(root.below.chunks(each).enumerate().map(|(at, part)| root_part(part, at > 0)));
     }
     parts
 }

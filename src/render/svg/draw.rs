@@ -21,10 +21,7 @@ pub(in crate::render) fn start(width: impl Display, height: impl Display, title:
         escape(FONTS)
     );
     let _ = writeln!(out, "<title>{}</title>\n{DARK}", escape(title));
-    let _ = writeln!(
-        out,
-        r#"<rect width="{width}" height="{height}" fill="{PAPER}"/>"#
-    );
+    let _ = writeln!(out, r#"<rect width="{width}" height="{height}" fill="{PAPER}"/>"#);
     out
 }
 
@@ -33,21 +30,11 @@ pub fn document(scene: &Scene, title: &str) -> String {
     scene.frames.iter().for_each(|shape| frame(&mut out, shape));
     scene.wires.iter().for_each(|shape| wire(&mut out, shape));
     for (x, y, ink) in &scene.dots {
-        let _ = writeln!(
-            out,
-            r#"<circle cx="{x}" cy="{y}" r="3.5" fill="{}"/>"#,
-            colour(*ink)
-        );
+        let _ = writeln!(out, r#"<circle cx="{x}" cy="{y}" r="3.5" fill="{}"/>"#, colour(*ink));
     }
     scene.pills.iter().for_each(|shape| pill(&mut out, shape));
-    scene
-        .warnings
-        .iter()
-        .for_each(|shape| warning(&mut out, *shape));
-    scene
-        .labels
-        .iter()
-        .for_each(|shape| label(&mut out, shape, None));
+    scene.warnings.iter().for_each(|shape| warning(&mut out, *shape));
+    scene.labels.iter().for_each(|shape| label(&mut out, shape, None));
     out.push_str("</svg>\n");
     out
 }
@@ -117,13 +104,8 @@ fn rounded(points: &[(i32, i32)], radius: i32) -> String {
             (None, _) => write!(path, "M{} {}", point.0, point.1),
             (_, None) => write!(path, "L{} {}", point.0, point.1),
             (Some(&before), Some(&after)) => {
-                let radius = radius
-                    .min(length(before, point) / 2)
-                    .min(length(point, after) / 2);
-                let (start, end) = (
-                    towards(point, before, radius),
-                    towards(point, after, radius),
-                );
+                let radius = radius.min(length(before, point) / 2).min(length(point, after) / 2);
+                let (start, end) = (towards(point, before, radius), towards(point, after, radius));
                 let ((a, b), (x, y), (c, d)) = (start, point, end);
                 write!(path, "L{a} {b}Q{x} {y} {c} {d}")
             }
@@ -170,11 +152,7 @@ fn label(out: &mut String, label: &Label, fill: Option<&str>) {
         Anchor::Start => "",
         Anchor::Middle => r#" text-anchor="middle""#,
     };
-    let weight = if label.style.bold {
-        r#" font-weight="bold""#
-    } else {
-        ""
-    };
+    let weight = if label.style.bold { r#" font-weight="bold""# } else { "" };
     let _ = writeln!(
         out,
         r#"<text x="{}" y="{}" font-size="{}"{weight}{anchor} fill="{}">{}</text>"#,

@@ -5,9 +5,7 @@ use crate::output::is_hidden;
 /// Replaces characters that XML forbids, that change the writing direction or that are invisible with U+FFFD. Names
 /// come from untrusted files.
 pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if is_hidden(c) { '\u{fffd}' } else { c })
-        .collect()
+    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Escapes text for character data or an attribute value.
@@ -32,10 +30,7 @@ mod tests {
 
     #[test]
     fn escapes_markup() {
-        assert_eq!(
-            escape(r#"<a b="c">&'"#),
-            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;"
-        );
+        assert_eq!(escape(r#"<a b="c">&'"#), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;");
         let hostile = "a\0b\u{1b}[31m\n\t\u{202e}\u{feff}\u{ffff}\u{85}é漢";
         assert_eq!(
             clean(hostile),

@@ -49,25 +49,14 @@ impl<'a> Lanes<'a> {
     /// `deck_of` maps each row to its deck.
     pub fn new(nets: &'a [Net], deck_of: &BTreeMap<usize, usize>, gutter: i32) -> Self {
         let decks = nets.iter().map(|net| {
-            let mut decks: Vec<usize> = net
-                .rows
-                .iter()
-                .filter_map(|row| deck_of.get(row).copied())
-                .collect();
+            let mut decks: Vec<usize> =
+                net.rows.iter().filter_map(|row| deck_of.get(row).copied()).collect();
             decks.sort_unstable();
             decks.dedup();
             decks
         });
-        let homes = nets
-            .iter()
-            .map(|net| deck_of.get(net.rows.first()?).copied());
-        Self {
-            nets,
-            decks: decks.collect(),
-            homes: homes.collect(),
-            gutter,
-            parts: Vec::new(),
-        }
+        let homes = nets.iter().map(|net| deck_of.get(net.rows.first()?).copied());
+        Self { nets, decks: decks.collect(), homes: homes.collect(), gutter, parts: Vec::new() }
     }
 
     /// Places the tracks of a deck below y and returns their height.
@@ -77,14 +66,7 @@ impl<'a> Lanes<'a> {
             .map(|(net, pins)| {
                 let mut pins = pins.clone();
                 pins.order_by_key(|pin| pin.x);
-                Part {
-                    net: *net,
-                    deck,
-                    pins,
-                    leaves: self.decks[*net].len() > 1,
-                    track: 0,
-                    y: 0,
-                }
+                Part { net: *net, deck, pins, leaves: self.decks[*net].len() > 1, track: 0, y: 0 }
             })
             .collect();
         // Short wires first, so that long ones go around them. NVLink is lowest.
@@ -121,14 +103,11 @@ impl<'a> Lanes<'a> {
     pub fn finish(mut self, scene: &mut Scene) -> i32 {
         let columns = self.columns();
         // NVLink bars are below the wires of the pairs.
-        self.parts
-            .order_by_key(|part| (!self.nets[part.net].is_nvlink(), part.net, part.deck));
+        self.parts.order_by_key(|part| (!self.nets[part.net].is_nvlink(), part.net, part.deck));
         for part in &self.parts {
             let net = &self.nets[part.net];
             let (low, _) = self.ends(part);
-            let exit = part
-                .leaves
-                .then(|| self.gutter + COLUMN * (columns[&part.net] + 1));
+            let exit = part.leaves.then(|| self.gutter + COLUMN * (columns[&part.net] + 1));
             trunk(scene, net, part, exit.map(|x| (x, self.turn(part))));
             self.gutter_wire(scene, part, exit);
             let first = self.homes[part.net] == Some(part.deck);
@@ -141,23 +120,14 @@ impl<'a> Lanes<'a> {
                 scene.pills.push(pill(net, x, part.y));
             }
         }
-        let last = columns
-            .values()
-            .max()
-            .map_or(0, |column| COLUMN * (column + 2));
+        let last = columns.values().max().map_or(0, |column| COLUMN * (column + 2));
         self.gutter + last
     }
 
     /// The leftmost and rightmost tracks of a net.
     fn extent(&self, part: &Part) -> (i32, i32) {
-        let ys = self
-            .parts
-            .iter()
-            .filter(|other| other.net == part.net)
-            .map(|other| other.y);
-        ys.fold((part.y, part.y), |(top, bottom), y| {
-            (top.min(y), bottom.max(y))
-        })
+        let ys = self.parts.iter().filter(|other| other.net == part.net).map(|other| other.y);
+        ys.fold((part.y, part.y), |(top, bottom), y| (top.min(y), bottom.max(y)))
     }
 
     /// Vertical offset of the end of a track that turns into the gutter: down, up, or none if it ends there.
@@ -174,9 +144,7 @@ impl<'a> Lanes<'a> {
         let (top, bottom) = self.extent(part);
         if let Some(x) = exit.filter(|_| part.y == top) {
             let net = &self.nets[part.net];
-            scene
-                .wires
-                .push(wire(net, vec![(x, top + CORNER), (x, bottom - CORNER)]));
+            scene.wires.push(wire(net, vec![(x, top + CORNER), (x, bottom - CORNER)]));
         }
     }
 
@@ -208,13 +176,8 @@ impl<'a> Lanes<'a> {
         let deeper = |other: &&Part| {
             other.deck == part.deck && (other.track > part.track || other.net == part.net)
         };
-        let mut stops: Vec<i32> = self
-            .parts
-            .iter()
-            .filter(deeper)
-            .flat_map(|other| &other.pins)
-            .map(|p| p.x)
-            .collect();
+        let mut stops: Vec<i32> =
+            self.parts.iter().filter(deeper).flat_map(|other| &other.pins).map(|p| p.x).collect();
         stops.retain(|x| (low..=high).contains(x));
         stops.extend([low, high]);
         stops.sort_unstable();
@@ -242,39 +205,21 @@ fn trunk(scene: &mut Scene, net: &Net, part: &Part, exit: Option<(i32, i32)>) {
         None => points.extend([(last.x, part.y), (last.x, last.y)]),
     }
     scene.wires.push(wire(net, points));
-    let middle = if exit.is_some() {
-        part.pins.len()
-    } else {
-        part.pins.len() - 1
-    };
+    let middle = if exit.is_some() { part.pins.len() } else { part.pins.len() - 1 };
     for pin in part.pins.get(1..middle).unwrap_or_default() {
-        scene
-            .wires
-            .push(wire(net, vec![(pin.x, pin.y), (pin.x, part.y)]));
+        scene.wires.push(wire(net, vec![(pin.x, pin.y), (pin.x, part.y)]));
     }
-    scene
-        .dots
-        .extend(part.pins.iter().map(|pin| (pin.x, pin.y, net.ink)));
+    scene.dots.extend(part.pins.iter().map(|pin| (pin.x, pin.y, net.ink)));
 }
 
 fn wire(net: &Net, points: Vec<(i32, i32)>) -> Wire {
-    Wire {
-        points,
-        ink: net.ink,
-        thickness: if net.is_nvlink() { 6 } else { 3 },
-        net: true,
-    }
+    Wire { points, ink: net.ink, thickness: if net.is_nvlink() { 6 } else { 3 }, net: true }
 }
 
 fn pill(net: &Net, x: i32, y: i32) -> Pill {
     let w = PILL_TYPE.width(&net.text) + 16;
     Pill {
-        rect: Rect {
-            x: x - w / 2,
-            y: y - PILL / 2,
-            w,
-            h: PILL,
-        },
+        rect: Rect { x: x - w / 2, y: y - PILL / 2, w, h: PILL },
         ink: net.ink,
         label: Label {
             x,

@@ -56,17 +56,11 @@ impl<'a> Layout<'a> {
         let title = |group: &Group| GROUP_TITLE.width(&group.title);
         let titles: Vec<i32> = groups.iter().map(title).collect();
         let decks = decks(&self.measure, groups, &titles);
-        let width = decks
-            .iter()
-            .map(|deck| deck.width(&titles))
-            .fold(width, i32::max);
+        let width = decks.iter().map(|deck| deck.width(&titles)).fold(width, i32::max);
         let mut deck_of = BTreeMap::new();
         for (at, deck) in decks.iter().enumerate() {
-            let branches = deck
-                .lots
-                .iter()
-                .flat_map(|lot| &lot.parts)
-                .flat_map(|part| part.branches);
+            let branches =
+                deck.lots.iter().flat_map(|lot| &lot.parts).flat_map(|part| part.branches);
             branches.for_each(|branch| {
                 rows_of(branch, &mut |row| {
                     deck_of.insert(row, at);
@@ -88,23 +82,14 @@ impl<'a> Layout<'a> {
             let tracks = lanes.deck(at, &pins, bottom + ABOVE_TRACKS);
             y = bottom + tracks + ABOVE_TRACKS + if tracks > 0 { 6 } else { 4 };
             for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, &titles, left, width)) {
-                let rect = boxes
-                    .entry(lot.group)
-                    .or_insert(Rect { x, y: top, w, h: 0 });
+                let rect = boxes.entry(lot.group).or_insert(Rect { x, y: top, w, h: 0 });
                 rect.h = y - rect.y;
             }
             let goes_on =
                 |next: &Deck<'_>| next.lots.iter().any(|lot| boxes.contains_key(&lot.group));
-            y += if decks.get(at + 1).is_some_and(goes_on) {
-                8
-            } else {
-                BETWEEN
-            };
+            y += if decks.get(at + 1).is_some_and(goes_on) { 8 } else { BETWEEN };
         }
-        let frames = boxes.values().map(|rect| Frame {
-            rect: *rect,
-            look: Look::Group,
-        });
+        let frames = boxes.values().map(|rect| Frame { rect: *rect, look: Look::Group });
         self.scene.frames.splice(0..0, frames);
         for (group, rect) in boxes {
             let (x, y) = (rect.x + INSET, rect.y + 25);
@@ -125,21 +110,13 @@ impl<'a> Layout<'a> {
         for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, titles, left, width)) {
             let mut x = x + (w - lot.inner()) / 2;
             for part in &lot.parts {
-                let place = Rect {
-                    x,
-                    y,
-                    w: part.w,
-                    h: 0,
-                };
+                let place = Rect { x, y, w: part.w, h: 0 };
                 match &part.root.title {
                     None => bottom = bottom.max(self.row(part.branches, place, None, cards_y)),
                     Some(bus) => {
                         let name = root_title(bus, part.continued);
-                        let detail = if part.continued {
-                            String::new()
-                        } else {
-                            others(part.root.others)
-                        };
+                        let detail =
+                            if part.continued { String::new() } else { others(part.root.others) };
                         let end = self.bridge(
                             Look::Root,
                             (&name, &detail),
@@ -166,16 +143,14 @@ impl<'a> Layout<'a> {
                 Some(leave) => leave.rect.x,
                 None => i32::MAX / 64,
             });
-            let (sum, count) = xs.fold((0_i64, 0_i64), |(sum, count), x| {
-                (sum + i64::from(x), count + 1)
-            });
+            let (sum, count) =
+                xs.fold((0_i64, 0_i64), |(sum, count), x| (sum + i64::from(x), count + 1));
             sum / count.max(1)
         };
         let mut pins: BTreeMap<usize, Vec<Pin>> = BTreeMap::new();
         for (&row, leave) in self.pins.iter().filter(|(row, _)| here(row)) {
-            let mut mine: Vec<usize> = (0..self.nets.len())
-                .filter(|at| self.nets[*at].rows.contains(&row))
-                .collect();
+            let mut mine: Vec<usize> =
+                (0..self.nets.len()).filter(|at| self.nets[*at].rows.contains(&row)).collect();
             mine.order_by_key(|at| (aim(&self.nets[*at], row), *at));
             let count = mine.len();
             for (at, net) in mine.into_iter().enumerate() {
@@ -195,10 +170,7 @@ impl Leave {
                 x: self.rect.x + self.rect.w * (number(at) + 1) / (number(count) + 1),
                 y: self.rect.bottom(),
             },
-            Some(first) => Pin {
-                x: self.rect.right() - PIN * (number(first + at) + 1),
-                y: self.y,
-            },
+            Some(first) => Pin { x: self.rect.right() - PIN * (number(first + at) + 1), y: self.y },
         }
     }
 }

@@ -21,27 +21,14 @@ pub const HEAD: i32 = 78;
 /// Draws the header and returns its width.
 pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32) -> i32 {
     let host = &facts.host;
-    let name = host
-        .name
-        .as_deref()
-        .filter(|name| !name.is_empty())
-        .unwrap_or("GPUDirect topology");
+    let name = host.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("GPUDirect topology");
     let count = |kind, one: &str| match topology.rows_of(kind).count() {
         0 => None,
         count => Some(counted(count, one)),
     };
-    let counts = [
-        (Kind::Gpu, "GPU"),
-        (Kind::Nic, "NIC"),
-        (Kind::Nvme, "NVMe controller"),
-    ];
-    let counts = counts
-        .into_iter()
-        .filter_map(|(kind, one)| count(kind, one));
-    let kernel = host
-        .kernel
-        .as_deref()
-        .or(facts.kernel.release.known().map(String::as_str));
+    let counts = [(Kind::Gpu, "GPU"), (Kind::Nic, "NIC"), (Kind::Nvme, "NVMe controller")];
+    let counts = counts.into_iter().filter_map(|(kind, one)| count(kind, one));
+    let kernel = host.kernel.as_deref().or(facts.kernel.release.known().map(String::as_str));
     let source = (host.source != "live" && !host.source.is_empty())
         .then(|| format!("read from {}", host.source));
     let parts = counts
@@ -68,13 +55,9 @@ enum Sample {
 pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32) -> i32 {
     let cut = |(sample, text): (Sample, String)| (sample, LINE.fit(&text, width - SAMPLE));
     let entries: Vec<(Sample, String)> = entries(page).into_iter().map(cut).collect();
-    let widest = entries
-        .iter()
-        .map(|(_, text)| SAMPLE + LINE.width(text) + COLUMN_GAP)
-        .max();
-    let columns = usize::try_from((width + COLUMN_GAP) / widest.unwrap_or(width).max(1))
-        .unwrap_or(1)
-        .max(1);
+    let widest = entries.iter().map(|(_, text)| SAMPLE + LINE.width(text) + COLUMN_GAP).max();
+    let columns =
+        usize::try_from((width + COLUMN_GAP) / widest.unwrap_or(width).max(1)).unwrap_or(1).max(1);
     let rows = entries.len().div_ceil(columns);
     let step = width / i32::try_from(columns).unwrap_or(1);
     let mut baseline = y;
@@ -93,12 +76,7 @@ pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32)
                     net: true,
                 }),
                 Sample::Warning(ink) => {
-                    let triangle = Rect {
-                        x: x + 5,
-                        y: baseline - 10,
-                        w: 13,
-                        h: 11,
-                    };
+                    let triangle = Rect { x: x + 5, y: baseline - 10, w: 13, h: 11 };
                     scene.warnings.push((triangle, ink));
                 }
                 Sample::None => {}
@@ -134,23 +112,9 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
             out.push((Sample::Wire(ink, 3), text));
         }
     }
-    for class in [
-        PciClass::Pix,
-        PciClass::Pxb,
-        PciClass::Phb,
-        PciClass::Node,
-        PciClass::Sys,
-    ] {
-        if page
-            .nets
-            .drawn
-            .iter()
-            .any(|net| net.text == class.letters())
-        {
-            out.push((
-                Sample::None,
-                format!("{}: {}", class.letters(), meaning(class)),
-            ));
+    for class in [PciClass::Pix, PciClass::Pxb, PciClass::Phb, PciClass::Node, PciClass::Sys] {
+        if page.nets.drawn.iter().any(|net| net.text == class.letters()) {
+            out.push((Sample::None, format!("{}: {}", class.letters(), meaning(class))));
         }
     }
     if page.nets.drawn.iter().any(Net::is_nvlink) {
@@ -159,23 +123,10 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
     }
     out.extend(link_entries(page));
     for (below_a_switch, ink, text) in [
-        (
-            true,
-            Ink::Bad,
-            "ACS redirects the pair's traffic above its switch, or blocks it",
-        ),
-        (
-            false,
-            Ink::Fair,
-            "ACS at the root complex: may slow the pair down",
-        ),
+        (true, Ink::Bad, "ACS redirects the pair's traffic above its switch, or blocks it"),
+        (false, Ink::Fair, "ACS at the root complex: may slow the pair down"),
     ] {
-        if page
-            .acs
-            .ports
-            .values()
-            .any(|found| found.below_a_switch == below_a_switch)
-        {
+        if page.acs.ports.values().any(|found| found.below_a_switch == below_a_switch) {
             out.push((Sample::Warning(ink), text.to_owned()));
         }
     }
@@ -213,31 +164,13 @@ fn link_entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         inks(&root.below, &mut found);
     }
     let entries = [
-        (
-            Ink::Text,
-            Sample::Wire(Ink::Link, 5),
-            "PCI Express link: speed and lanes",
-        ),
-        (
-            Ink::Bad,
-            Sample::Wire(Ink::Bad, 3),
-            "fewer lanes than both ends support",
-        ),
-        (
-            Ink::Fair,
-            Sample::None,
-            "of …: what both ends of the link support",
-        ),
-        (
-            Ink::Grey,
-            Sample::None,
-            "idle: the link of an unused GPU is slow",
-        ),
+        (Ink::Text, Sample::Wire(Ink::Link, 5), "PCI Express link: speed and lanes"),
+        (Ink::Bad, Sample::Wire(Ink::Bad, 3), "fewer lanes than both ends support"),
+        (Ink::Fair, Sample::None, "of …: what both ends of the link support"),
+        (Ink::Grey, Sample::None, "idle: the link of an unused GPU is slow"),
     ];
     let shown = entries.into_iter().filter(|(ink, ..)| found.contains(ink));
-    shown
-        .map(|(_, sample, text)| (sample, text.to_owned()))
-        .collect()
+    shown.map(|(_, sample, text)| (sample, text.to_owned())).collect()
 }
 
 /// What the drawing leaves out, and what is unknown.
@@ -247,11 +180,8 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
         out.push("virtual machine: the host's paths are unknown".to_owned());
     }
     let gpus: Vec<usize> = page.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let pairs = || {
-        gpus.iter()
-            .flat_map(|a| gpus.iter().map(move |b| (*a, *b)))
-            .filter(|(a, b)| a < b)
-    };
+    let pairs =
+        || gpus.iter().flat_map(|a| gpus.iter().map(move |b| (*a, *b))).filter(|(a, b)| a < b);
     let nvlinks = |(a, b)| page.topology.pair(a, b).map(|pair| pair.nvlinks);
     if pairs().any(|pair| matches!(nvlinks(pair), Some(Fact::Unknown(_)))) {
         out.push("NVLink: unknown".to_owned());
@@ -262,9 +192,7 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
     match page.acs.unknown.len() {
         0 => {}
         1 => out.push("ACS of 1 port between a GPU and its NIC: unknown".to_owned()),
-        count => out.push(format!(
-            "ACS of {count} ports between GPUs and their NICs: unknown"
-        )),
+        count => out.push(format!("ACS of {count} ports between GPUs and their NICs: unknown")),
     }
     if let Fact::Unknown(why) = &page.facts.rdma {
         out.push(format!("RDMA devices: {}", why.phrase()));
@@ -278,9 +206,7 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
     match page.undrawn {
         0 => {}
         1 => out.push("1 host bridge without such devices is not drawn".to_owned()),
-        count => out.push(format!(
-            "{count} host bridges without such devices are not drawn"
-        )),
+        count => out.push(format!("{count} host bridges without such devices are not drawn")),
     }
     out
 }

@@ -54,10 +54,7 @@ impl Machine {
         let first = bridges.first().copied().unwrap_or(address);
         let (speed, width, best) = link;
         let state = LinkState {
-            current: Link {
-                speed: LinkSpeed(speed),
-                width,
-            },
+            current: Link { speed: LinkSpeed(speed), width },
             max: Link {
                 speed: LinkSpeed(best),
                 width: if width == 8 && ids == GPU { 16 } else { width },
@@ -72,18 +69,11 @@ impl Machine {
         self.devices.push(PciDevice {
             bdf: address,
             place: Fact::Known(Place {
-                root: RootBus {
-                    domain: first.domain,
-                    bus: first.bus,
-                },
+                root: RootBus { domain: first.domain, bus: first.bus },
                 rooted: true,
                 bridges,
             }),
-            ids: Fact::Known(Ids {
-                vendor: ids.0,
-                device: Some(ids.1),
-                class,
-            }),
+            ids: Fact::Known(Ids { vendor: ids.0, device: Some(ids.1), class }),
             numa_node: Fact::Known(node),
             config,
             attributes: Some(Box::new(Attributes {
@@ -97,10 +87,7 @@ impl Machine {
         self.function(at, above, node, (GPU, 0x03_0200), link, None);
         self.gpus.insert(
             bdf(at),
-            DriverGpu {
-                model: Some("NVIDIA H100 80GB HBM3".to_owned()),
-                ..DriverGpu::default()
-            },
+            DriverGpu { model: Some("NVIDIA H100 80GB HBM3".to_owned()), ..DriverGpu::default() },
         );
         self
     }
@@ -114,8 +101,7 @@ impl Machine {
 
     pub fn nvme(mut self, at: &str, above: &[&str], node: Option<u32>) -> Self {
         self.function(at, above, node, (NVME, 0x01_0802), (4, 4, 4), None);
-        self.nvme
-            .push((format!("nvme{}", self.nvme.len()), bdf(at)));
+        self.nvme.push((format!("nvme{}", self.nvme.len()), bdf(at)));
         self
     }
 
@@ -151,12 +137,7 @@ impl Machine {
     /// The facts of the machine with this number of NUMA nodes.
     pub fn facts(mut self, nodes: u32) -> Facts {
         self.devices.sort_by_key(|device| device.bdf);
-        let gpus = self
-            .gpus
-            .keys()
-            .enumerate()
-            .map(|(at, bdf)| self.nvml(at, *bdf))
-            .collect();
+        let gpus = self.gpus.keys().enumerate().map(|(at, bdf)| self.nvml(at, *bdf)).collect();
         Facts {
             host: Host {
                 source: "live".to_owned(),
@@ -179,14 +160,8 @@ impl Machine {
             ),
             rdma: Fact::Known(self.rdma),
             nvme: Fact::Known(self.nvme),
-            nvml: Fact::Known(NvmlOutcome::Read(Box::new(Nvml {
-                gpus,
-                ..Nvml::default()
-            }))),
-            driver: Driver {
-                gpus: Fact::Known(self.gpus),
-                ..Driver::default()
-            },
+            nvml: Fact::Known(NvmlOutcome::Read(Box::new(Nvml { gpus, ..Nvml::default() }))),
+            driver: Driver { gpus: Fact::Known(self.gpus), ..Driver::default() },
             ..Facts::default()
         }
     }

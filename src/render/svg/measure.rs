@@ -34,10 +34,7 @@ impl Measure<'_> {
             Branch::Card(rows, link, _) => self.cards.width(rows).max(notes_width(link)),
             Branch::Port(port, below) => port_width(port).max(self.span(below)),
             Branch::Hub(hub, below) => {
-                let text = HUB_NAME
-                    .width(&hub.name)
-                    .min(220)
-                    .max(SMALL.width(&hub.detail));
+                let text = HUB_NAME.width(&hub.name).min(220).max(SMALL.width(&hub.detail));
                 (self.span(below).max(text) + 2 * PAD).max(notes_width(&hub.link))
             }
         }
@@ -46,11 +43,7 @@ impl Measure<'_> {
     /// Width of branches side by side, pixels.
     pub fn span(&self, branches: &[Branch]) -> i32 {
         let gaps = GAP * (i32::try_from(branches.len()).unwrap_or(0) - 1).max(0);
-        branches
-            .iter()
-            .map(|branch| self.width(branch))
-            .sum::<i32>()
-            + gaps
+        branches.iter().map(|branch| self.width(branch)).sum::<i32>() + gaps
     }
 
     /// Width of a host bridge with these branches, pixels.
@@ -58,9 +51,7 @@ impl Measure<'_> {
         let Some(title) = &root.title else {
             return self.span(branches);
         };
-        let text = HUB_NAME
-            .width(&root_title(title, false))
-            .max(SMALL.width(&others(root.others)));
+        let text = HUB_NAME.width(&root_title(title, false)).max(SMALL.width(&others(root.others)));
         self.span(branches).max(text) + 2 * PAD
     }
 
@@ -74,11 +65,9 @@ impl Measure<'_> {
 
     fn hub_drop(&self, below: &[Branch]) -> i32 {
         let hanging = |branch: &Branch| match branch {
-            Branch::Port(_, below) => below
-                .iter()
-                .map(|branch| self.drop(branch))
-                .max()
-                .unwrap_or(0),
+            Branch::Port(_, below) => {
+                below.iter().map(|branch| self.drop(branch)).max().unwrap_or(0)
+            }
             other => self.drop(other),
         };
         HEAD + ports_height(below) + LINK + below.iter().map(hanging).max().unwrap_or(0)
@@ -95,12 +84,7 @@ impl Measure<'_> {
 /// Height of the ports at the lower edge of a bridge: equal for all, larger if one has a warning.
 pub fn ports_height(below: &[Branch]) -> i32 {
     let height = |branch: &Branch| match branch {
-        Branch::Port(
-            Port {
-                failure: Some(_), ..
-            },
-            _,
-        ) => 2 * PORT_LINE,
+        Branch::Port(Port { failure: Some(_), .. }, _) => 2 * PORT_LINE,
         Branch::Port(..) => PORT_LINE,
         Branch::Hub(..) | Branch::Card(..) => 0,
     };
@@ -109,10 +93,8 @@ pub fn ports_height(below: &[Branch]) -> i32 {
 
 /// Width of a port's box.
 pub fn port_width(port: &Port) -> i32 {
-    let failure = port
-        .failure
-        .as_ref()
-        .map_or(0, |failure| TRIANGLE + TROUBLE.width(&failure.bits));
+    let failure =
+        port.failure.as_ref().map_or(0, |failure| TRIANGLE + TROUBLE.width(&failure.bits));
     PORT.width(&port.bdf.to_string()).max(failure) + 12
 }
 

@@ -57,13 +57,7 @@ pub fn svg(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> Strin
 
 fn scene(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String) -> Scene {
     let acs = acs::find(topology);
-    let sources = Sources {
-        facts,
-        topology,
-        forest: &topology.forest,
-        acs: &acs,
-        names,
-    };
+    let sources = Sources { facts, topology, forest: &topology.forest, acs: &acs, names };
     let omission = topology.omission().filter(|_| !topology.has_all_pairs());
     let (groups, nets) = match &omission {
         None => (sources.groups(), nets::nets(topology)),

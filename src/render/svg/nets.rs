@@ -24,12 +24,8 @@ impl Net {
 
 /// Each GPU and its NIC: rows and verdict.
 pub fn picks(topology: &Topology<'_>) -> impl Iterator<Item = (usize, usize, Verdict)> {
-    let gpu = |found: &&Match| {
-        topology
-            .rows
-            .get(found.row)
-            .is_some_and(|row| row.kind == Kind::Gpu)
-    };
+    let gpu =
+        |found: &&Match| topology.rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
     let nic = |at: &usize| *at < topology.rows.len();
     topology
         .matches
@@ -69,11 +65,9 @@ pub fn nets(topology: &Topology<'_>) -> Nets {
         })
         .collect();
     let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let nvlinks = nvlinks(&gpus, |a, b| {
-        match topology.pair(a, b).map(|pair| pair.nvlinks) {
-            Some(Fact::Known(links)) => links,
-            _ => 0,
-        }
+    let nvlinks = nvlinks(&gpus, |a, b| match topology.pair(a, b).map(|pair| pair.nvlinks) {
+        Some(Fact::Known(links)) => links,
+        _ => 0,
     });
     let no_nvlinks = nvlinks.is_none();
     drawn.extend(nvlinks.into_iter().flatten());
@@ -85,12 +79,7 @@ pub fn nets(topology: &Topology<'_>) -> Nets {
 fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Net>> {
     let mut left: BTreeSet<(usize, usize)> = BTreeSet::new();
     for (at, &a) in gpus.iter().enumerate() {
-        left.extend(
-            gpus[at + 1..]
-                .iter()
-                .filter(|b| links(a, **b) > 0)
-                .map(|b| (a, *b)),
-        );
+        left.extend(gpus[at + 1..].iter().filter(|b| links(a, **b) > 0).map(|b| (a, *b)));
     }
     let mut nets: Vec<Net> = Vec::new();
     let mut ends = 0;
@@ -115,11 +104,7 @@ fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Ne
             }
         }
         ends += rows.len();
-        nets.push(Net {
-            rows,
-            ink: Ink::NvLink,
-            text: format!("NV{count}"),
-        });
+        nets.push(Net { rows, ink: Ink::NvLink, text: format!("NV{count}") });
     }
     Some(nets)
 }
@@ -137,13 +122,7 @@ mod tests {
         };
         let nets = nvlinks(&[0, 1, 2, 3], links).expect("few enough");
         let found: Vec<_> = nets.into_iter().map(|net| (net.rows, net.text)).collect();
-        assert_eq!(
-            found,
-            [
-                (vec![0, 1, 2], "NV2".to_owned()),
-                (vec![2, 3], "NV1".to_owned())
-            ]
-        );
+        assert_eq!(found, [(vec![0, 1, 2], "NV2".to_owned()), (vec![2, 3], "NV1".to_owned())]);
     }
 
     #[test]
@@ -152,10 +131,7 @@ mod tests {
         // Each pair has a different number of links.
         let links =
             |a: usize, b: usize| u32::try_from(a.min(b) * 64 + a.max(b)).unwrap_or(u32::MAX);
-        assert_eq!(
-            nvlinks(&gpus[..20], links).map(|nets| nets.len()),
-            Some(190)
-        );
+        assert_eq!(nvlinks(&gpus[..20], links).map(|nets| nets.len()), Some(190));
         assert_eq!(nvlinks(&gpus, links), None);
     }
 }

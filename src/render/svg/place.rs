@@ -20,24 +20,11 @@ impl Layout<'_> {
         cards_y: i32,
     ) -> i32 {
         let ports = ports_height(below);
-        let rect = Rect {
-            h: HEAD + ports,
-            ..place
-        };
+        let rect = Rect { h: HEAD + ports, ..place };
         self.scene.frames.push(Frame { rect, look });
-        self.scene
-            .write(rect.x + PAD, rect.y + 17, HUB_NAME, Ink::Text, text.0);
-        self.scene
-            .write(rect.x + PAD, rect.y + 33, SMALL, Ink::Grey, text.1);
-        self.row(
-            below,
-            Rect {
-                y: rect.bottom(),
-                ..rect
-            },
-            Some(ports),
-            cards_y,
-        )
+        self.scene.write(rect.x + PAD, rect.y + 17, HUB_NAME, Ink::Text, text.0);
+        self.scene.write(rect.x + PAD, rect.y + 33, SMALL, Ink::Grey, text.1);
+        self.row(below, Rect { y: rect.bottom(), ..rect }, Some(ports), cards_y)
     }
 
     /// Draws branches side by side below a bridge whose box ends at the top of `place`; returns the lower edge of the
@@ -113,12 +100,7 @@ impl Layout<'_> {
 
     fn port(&mut self, port: &Port, middle: i32, y: i32, h: i32) {
         let w = port_width(port);
-        let rect = Rect {
-            x: middle - w / 2,
-            y,
-            w,
-            h,
-        };
+        let rect = Rect { x: middle - w / 2, y, w, h };
         let look = match port.failure.as_ref().map(|failure| failure.ink) {
             None => Look::Port,
             Some(Ink::Bad) => Look::BadPort,
@@ -134,28 +116,12 @@ impl Layout<'_> {
             text: text.to_owned(),
         };
         let bdf = port.bdf.to_string();
-        let middle_of_line = if port.failure.is_some() {
-            y + 13
-        } else {
-            y + h / 2 + 4
-        };
-        let line = label(
-            middle,
-            middle_of_line,
-            Anchor::Middle,
-            PORT,
-            Ink::Grey,
-            &bdf,
-        );
+        let middle_of_line = if port.failure.is_some() { y + 13 } else { y + h / 2 + 4 };
+        let line = label(middle, middle_of_line, Anchor::Middle, PORT, Ink::Grey, &bdf);
         self.scene.labels.push(line);
         if let Some(Problem { bits, ink }) = &port.failure {
             let left = middle - (TRIANGLE + TROUBLE.width(bits)) / 2;
-            let triangle = Rect {
-                x: left,
-                y: y + 20,
-                w: 13,
-                h: 11,
-            };
+            let triangle = Rect { x: left, y: y + 20, w: 13, h: 11 };
             self.scene.warnings.push((triangle, *ink));
             let line = label(left + TRIANGLE, y + 30, Anchor::Start, TROUBLE, *ink, bits);
             self.scene.labels.push(line);
@@ -171,11 +137,7 @@ impl Layout<'_> {
         self.scene.wires.push(Wire {
             points,
             // A link with missing lanes shows it in its text and colour.
-            ink: if notes.iter().any(|(_, ink)| *ink == Ink::Bad) {
-                Ink::Bad
-            } else {
-                Ink::Link
-            },
+            ink: if notes.iter().any(|(_, ink)| *ink == Ink::Bad) { Ink::Bad } else { Ink::Link },
             thickness: match lanes {
                 0..=3 => 1,
                 4..=7 => 2,
@@ -186,22 +148,13 @@ impl Layout<'_> {
         });
         let baselines = (from.1 + 25..).step_by(15);
         for ((text, ink), y) in notes.iter().zip(baselines) {
-            self.scene
-                .write(to.0 + BESIDE, y, SMALL, *ink, text.as_str());
+            self.scene.write(to.0 + BESIDE, y, SMALL, *ink, text.as_str());
         }
     }
 
     fn card(&mut self, card: &Card, place: Rect, y: i32) -> i32 {
-        let rect = Rect {
-            x: place.x + (place.w - card.w) / 2,
-            y,
-            w: card.w,
-            h: card.h,
-        };
-        self.scene.frames.push(Frame {
-            rect,
-            look: card.look,
-        });
+        let rect = Rect { x: place.x + (place.w - card.w) / 2, y, w: card.w, h: card.h };
+        self.scene.frames.push(Frame { rect, look: card.look });
         let mut top = y;
         let mut wires = 0;
         for section in &card.sections {
@@ -212,14 +165,10 @@ impl Layout<'_> {
                 } else {
                     baseline + line_height(*style)
                 };
-                self.scene
-                    .write(rect.x + LEFT, baseline, *style, *ink, text.as_str());
+                self.scene.write(rect.x + LEFT, baseline, *style, *ink, text.as_str());
             }
-            let leave = Leave {
-                rect,
-                y: top + 16,
-                first: (card.sections.len() > 1).then_some(wires),
-            };
+            let leave =
+                Leave { rect, y: top + 16, first: (card.sections.len() > 1).then_some(wires) };
             self.pins.insert(section.row, leave);
             wires += self.cards.wires(section.row);
             top += section.h;

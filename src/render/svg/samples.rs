@@ -13,9 +13,7 @@ pub fn hgx() -> Facts {
         let bus = [0x15, 0x37, 0x97, 0xb7][switch as usize];
         let root = format!("{bus:02x}:01.0");
         let up = format!("{:02x}:00.0", bus + 1);
-        machine = machine
-            .port(&root, &[], node, 0x1d)
-            .switch(&up, &[&root], node);
+        machine = machine.port(&root, &[], node, 0x1d).switch(&up, &[&root], node);
         for slot in 0..5 {
             let down = format!("{:02x}:{slot:02x}.0", bus + 2);
             let end = format!("{:02x}:00.0", bus + 3 + slot);
@@ -90,22 +88,16 @@ pub fn grace() -> Facts {
         let at = |domain: u32, slot: &str| format!("{:04x}:{slot}", domain + chip * 0x10);
         let node = Some(chip);
         let (root, gpu) = (at(9, "00:00.0"), at(9, "01:00.0"));
-        machine = machine
-            .port(&root, &[], node, 0x1d)
-            .gpu(&gpu, &[&root], node, (5, 16, 5));
+        machine = machine.port(&root, &[], node, 0x1d).gpu(&gpu, &[&root], node, (5, 16, 5));
         let (root, nic) = (at(0, "00:00.0"), at(0, "01:00.0"));
-        machine = machine
-            .port(&root, &[], node, 0x1d)
-            .nic(&nic, &[&root], node, (5, 16, 5));
+        machine = machine.port(&root, &[], node, 0x1d).nic(&nic, &[&root], node, (5, 16, 5));
     }
     let mut facts = machine.facts(2);
     if let Fact::Known(devices) = &mut facts.pci {
-        let gpus = devices
-            .iter_mut()
-            .filter_map(|device| match &mut device.ids {
-                Fact::Known(ids) if ids.is_nvidia_gpu() => Some(ids),
-                _ => None,
-            });
+        let gpus = devices.iter_mut().filter_map(|device| match &mut device.ids {
+            Fact::Known(ids) if ids.is_nvidia_gpu() => Some(ids),
+            _ => None,
+        });
         gpus.for_each(|ids| ids.device = Some(0x2342));
     }
     facts
@@ -119,12 +111,7 @@ pub fn wide() -> Facts {
         .switch("01:00.0", &["00:01.0"], Some(0))
         .port("02:00.0", &["00:01.0", "01:00.0"], Some(0), 0)
         .port("02:01.0", &["00:01.0", "01:00.0"], Some(0), 0)
-        .nic(
-            "03:00.0",
-            &["00:01.0", "01:00.0", "02:00.0"],
-            Some(0),
-            (5, 16, 5),
-        );
+        .nic("03:00.0", &["00:01.0", "01:00.0", "02:00.0"], Some(0), (5, 16, 5));
     let inner = ["00:01.0", "01:00.0", "02:01.0", "04:00.0", "05:00.0"];
     machine = machine
         .switch(inner[3], &inner[..3], Some(0))
@@ -150,9 +137,7 @@ pub fn wide() -> Facts {
         rdma[2].physical_function = Fact::Known(rdma[1].place.known().copied().flatten());
     }
     facts.pci = facts.pci.map(|mut devices| {
-        devices
-            .iter_mut()
-            .for_each(|device| device.numa_node = Fact::Known(None));
+        devices.iter_mut().for_each(|device| device.numa_node = Fact::Known(None));
         devices
     });
     facts

@@ -86,12 +86,7 @@ impl Label {
         };
         // Ascent and descent without leading.
         let (up, down) = (self.style.size * 4 / 5, self.style.size / 4);
-        Rect {
-            x,
-            y: self.y - up,
-            w,
-            h: up + down,
-        }
+        Rect { x, y: self.y - up, w, h: up + down }
     }
 }
 
@@ -131,13 +126,6 @@ pub struct Scene {
 impl Scene {
     /// Adds a line of text that starts at x.
     pub fn write(&mut self, x: i32, y: i32, style: Type, ink: Ink, text: impl Into<String>) {
-        self.labels.push(Label {
-            x,
-            y,
-            anchor: Anchor::Start,
-            style,
-            ink,
-            text: text.into(),
-        });
+        self.labels.push(Label { x, y, anchor: Anchor::Start, style, ink, text: text.into() });
     }
 }

@@ -11,10 +11,8 @@ const HOSTILE: &str = "</text><script>\"&'\u{1b}[31m\0\u{202e}\u{ffff} and very 
 
 fn hostile(mut facts: Facts) -> Facts {
     if let (Fact::Known(gpus), Fact::Known(rdma)) = (&mut facts.driver.gpus, &mut facts.rdma) {
-        gpus.values_mut()
-            .for_each(|gpu| gpu.model = Some(HOSTILE.to_owned()));
-        rdma.iter_mut()
-            .for_each(|device| device.name = HOSTILE.to_owned());
+        gpus.values_mut().for_each(|gpu| gpu.model = Some(HOSTILE.to_owned()));
+        rdma.iter_mut().for_each(|device| device.name = HOSTILE.to_owned());
     }
     facts.host.name = Some(HOSTILE.repeat(20));
     facts.host.source = HOSTILE.to_owned();
@@ -80,12 +78,7 @@ fn boxes_are_disjoint_or_nested() {
 fn texts_stay_in_their_boxes() {
     for (name, facts) in machines() {
         let scene = scene_of(&facts);
-        let page = Rect {
-            x: 0,
-            y: 0,
-            w: scene.width,
-            h: scene.height,
-        };
+        let page = Rect { x: 0, y: 0, w: scene.width, h: scene.height };
         for (at, label) in scene.labels.iter().enumerate() {
             let rect = label.rect();
             assert!(holds(page, rect), "{name}: {label:?} leaves the page");
@@ -132,15 +125,9 @@ fn wires_avoid_cards_and_texts() {
         for wire in &scene.wires {
             for segment in segments(wire) {
                 for label in &scene.labels {
-                    assert!(
-                        !meets(segment, label.rect()),
-                        "{name}: {wire:?} through {label:?}"
-                    );
+                    assert!(!meets(segment, label.rect()), "{name}: {wire:?} through {label:?}");
                 }
-                for frame in scene
-                    .frames
-                    .iter()
-                    .filter(|frame| !matches!(frame.look, Look::Group))
+                for frame in scene.frames.iter().filter(|frame| !matches!(frame.look, Look::Group))
                 {
                     let own = wire.net && is_card(frame.look) && {
                         let (first, last) = (wire.points[0], wire.points[wire.points.len() - 1]);
@@ -188,11 +175,7 @@ fn shows_rows_links_and_warnings() {
     for (name, facts) in machines() {
         let topology = topology(&facts);
         let scene = scene_of(&facts);
-        let texts: Vec<&str> = scene
-            .labels
-            .iter()
-            .map(|label| label.text.as_str())
-            .collect();
+        let texts: Vec<&str> = scene.labels.iter().map(|label| label.text.as_str()).collect();
         for row in &topology.rows {
             let name_of = |text: &&str| text.split(' ').next() == Some(row.name.as_str());
             assert_eq!(
@@ -210,50 +193,28 @@ fn shows_rows_links_and_warnings() {
             }
         }
         let forest = &topology.forest;
-        let devices = topology
-            .rows
-            .iter()
-            .filter_map(|row| facts.device(row.bdf?));
+        let devices = topology.rows.iter().filter_map(|row| facts.device(row.bdf?));
         for link in devices.filter_map(|device| forest.link_above(device).present().copied()) {
             let lanes = format!("GT/s x{}", link.current.width);
-            assert!(
-                texts.iter().any(|text| text.ends_with(&lanes)),
-                "{name}: {lanes}"
-            );
+            assert!(texts.iter().any(|text| text.ends_with(&lanes)), "{name}: {lanes}");
         }
         let nets = nets::nets(&topology);
-        let written: Vec<_> = scene
-            .pills
-            .iter()
-            .map(|pill| (&pill.label.text, pill.ink))
-            .collect();
-        assert!(
-            nets.drawn
-                .iter()
-                .all(|net| written.contains(&(&net.text, net.ink))),
-            "{name}"
-        );
+        let written: Vec<_> = scene.pills.iter().map(|pill| (&pill.label.text, pill.ink)).collect();
+        assert!(nets.drawn.iter().all(|net| written.contains(&(&net.text, net.ink))), "{name}");
     }
 }
 
 #[test]
 fn shows_link_texts() {
     let count = |facts: &Facts, text: &str| {
-        scene_of(facts)
-            .labels
-            .iter()
-            .filter(|label| label.text == text)
-            .count()
+        scene_of(facts).labels.iter().filter(|label| label.text == text).count()
     };
     let hgx = samples::hgx();
     // 4 switches, 8 GPUs and 8 NICs, except the narrow GPU and the slow NIC.
     assert_eq!(count(&hgx, "32GT/s x16"), 18);
     assert_eq!(count(&hgx, "16GT/s x4"), 4);
     assert_eq!((count(&hgx, "32GT/s x8"), count(&hgx, "of x16")), (1, 1));
-    assert_eq!(
-        (count(&hgx, "16GT/s x16"), count(&hgx, "of 32GT/s")),
-        (1, 1)
-    );
+    assert_eq!((count(&hgx, "16GT/s x16"), count(&hgx, "of 32GT/s")), (1, 1));
     assert_eq!(count(&hgx, "idle 2.5GT/s"), 2);
     // The switch with redirection: two GPUs, two NICs.
     assert_eq!(count(&hgx, "ReqRedir CmpltRedir"), 4);
@@ -267,31 +228,18 @@ fn shows_link_texts() {
 fn colours_match_verdicts() {
     let pills = |facts: &Facts| -> BTreeSet<(String, Ink)> {
         let pills = scene_of(facts).pills;
-        pills
-            .into_iter()
-            .map(|pill| (pill.label.text, pill.ink))
-            .collect()
+        pills.into_iter().map(|pill| (pill.label.text, pill.ink)).collect()
     };
     let one = |text: &str, ink| (text.to_owned(), ink);
-    assert_eq!(
-        pills(&samples::hgx()),
-        [one("PIX", Ink::Good), one("NV18", Ink::NvLink)].into()
-    );
+    assert_eq!(pills(&samples::hgx()), [one("PIX", Ink::Good), one("NV18", Ink::NvLink)].into());
     assert_eq!(pills(&samples::pair()), [one("SYS", Ink::Bad)].into());
     assert_eq!(pills(&samples::epyc()), [one("NODE", Ink::Bad)].into());
-    assert_eq!(
-        pills(&samples::grace()),
-        [one("NODE", Ink::Good), one("NV6", Ink::NvLink)].into()
-    );
+    assert_eq!(pills(&samples::grace()), [one("NODE", Ink::Good), one("NV6", Ink::NvLink)].into());
     assert!(pills(&samples::wide()).contains(&one("PHB", Ink::Fair)));
     assert!(pills(&samples::guest()).is_empty());
     // Below a switch, ACS costs the direct path; at the root complex it matters less.
     let warnings = |facts: &Facts| {
-        scene_of(facts)
-            .warnings
-            .iter()
-            .map(|(_, ink)| *ink)
-            .collect::<BTreeSet<_>>()
+        scene_of(facts).warnings.iter().map(|(_, ink)| *ink).collect::<BTreeSet<_>>()
     };
     assert_eq!(warnings(&samples::hgx()), [Ink::Bad].into());
     assert_eq!(warnings(&samples::epyc()), [Ink::Fair].into());
@@ -304,10 +252,7 @@ fn documents_are_well_formed_and_self_contained() {
         let document =
             roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let root = document.root_element();
-        assert_eq!(
-            root.tag_name().namespace(),
-            Some("http://www.w3.org/2000/svg")
-        );
+        assert_eq!(root.tag_name().namespace(), Some("http://www.w3.org/2000/svg"));
         assert!(root.attribute("viewBox").is_some());
         for node in root.descendants().filter(roxmltree::Node::is_element) {
             let tag = node.tag_name().name();
@@ -336,9 +281,7 @@ fn escapes_hostile_names() {
     let text = svg_of(&hostile(samples::hgx()));
     let document = roxmltree::Document::parse(&text).expect("well-formed");
     let shown = |part: &str| {
-        document
-            .descendants()
-            .any(|node| node.text().is_some_and(|text| text.contains(part)))
+        document.descendants().any(|node| node.text().is_some_and(|text| text.contains(part)))
     };
     assert!(shown("NIC0 </text><"));
     assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}') && !text.contains("<script"));

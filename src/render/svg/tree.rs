@@ -76,10 +76,7 @@ impl Sources<'_> {
             let device = row.bdf.and_then(|bdf| self.facts.device(bdf));
             match device.and_then(|device| Some((device.bdf, device.place.known()?))) {
                 Some((bdf, place)) => {
-                    roots
-                        .entry(place.root)
-                        .or_default()
-                        .push((at, bdf, &place.bridges))
+                    roots.entry(place.root).or_default().push((at, bdf, &place.bridges))
                 }
                 None => lost.push(Branch::Card(vec![at], Vec::new(), 0)),
             }
@@ -91,30 +88,19 @@ impl Sources<'_> {
                 .iter()
                 .find_map(|(at, ..)| self.topology.rows[*at].numa.known().copied().flatten());
             let root = self.root(bus, &rows);
-            nodes
-                .entry((node.is_none(), node.unwrap_or(0)))
-                .or_default()
-                .push(root);
+            nodes.entry((node.is_none(), node.unwrap_or(0))).or_default().push(root);
         }
         let mut groups: Vec<Group> = nodes
             .into_iter()
             .map(|((nowhere, node), roots)| Group {
-                title: if nowhere {
-                    "no NUMA node".to_owned()
-                } else {
-                    self.node_title(node)
-                },
+                title: if nowhere { "no NUMA node".to_owned() } else { self.node_title(node) },
                 roots,
             })
             .collect();
         if !lost.is_empty() {
             groups.push(Group {
                 title: "unknown place in the PCI tree".to_owned(),
-                roots: vec![Root {
-                    title: None,
-                    others: 0,
-                    below: lost,
-                }],
+                roots: vec![Root { title: None, others: 0, below: lost }],
             });
         }
         groups
@@ -122,19 +108,10 @@ impl Sources<'_> {
 
     /// Number of host bridges that lead to no row.
     pub fn undrawn(&self) -> usize {
-        let devices = self
-            .topology
-            .rows
-            .iter()
-            .filter_map(|row| self.facts.device(row.bdf?));
-        let drawn: BTreeSet<RootBus> = devices
-            .filter_map(|d| d.place.known())
-            .map(|p| p.root)
-            .collect();
-        self.forest
-            .roots()
-            .filter(|(bus, _)| !drawn.contains(bus))
-            .count()
+        let devices = self.topology.rows.iter().filter_map(|row| self.facts.device(row.bdf?));
+        let drawn: BTreeSet<RootBus> =
+            devices.filter_map(|d| d.place.known()).map(|p| p.root).collect();
+        self.forest.roots().filter(|(bus, _)| !drawn.contains(bus)).count()
     }
 
     fn node_title(&self, node: u32) -> String {
@@ -161,11 +138,7 @@ impl Sources<'_> {
             .map(|device| slot(device.bdf))
             .filter(|slot| !drawn.contains(slot))
             .collect();
-        Root {
-            title: Some(bus.to_string()),
-            others: others.len(),
-            below: self.below(rows, None),
-        }
+        Root { title: Some(bus.to_string()), others: others.len(), below: self.below(rows, None) }
     }
 
     /// What is below a port, a bridge, or a root bus (`None`), by address.
@@ -213,26 +186,16 @@ impl Sources<'_> {
         if matches!(role, Role::RootPort | Role::DownstreamPort) {
             let failure = self.acs.ports.get(&bdf).map(|found| Problem {
                 bits: found.bits.names().join(" "),
-                ink: if found.below_a_switch {
-                    Ink::Bad
-                } else {
-                    Ink::Fair
-                },
+                ink: if found.below_a_switch { Ink::Bad } else { Ink::Fair },
             });
             return Branch::Port(Port { bdf, failure }, below);
         }
         let (link, lanes) = self.link(bdf, false);
-        let name = device
-            .and_then(|device| device.ids.known())
-            .map(|ids| short((self.names)(ids)));
-        let switch = below
-            .iter()
-            .any(|branch| matches!(branch, Branch::Port(..)));
+        let name = device.and_then(|device| device.ids.known()).map(|ids| short((self.names)(ids)));
+        let switch = below.iter().any(|branch| matches!(branch, Branch::Port(..)));
         let kind = if switch { "switch" } else { "bridge" };
         let hub = Hub {
-            name: name
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| kind.to_owned()),
+            name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| kind.to_owned()),
             detail: format!("{kind} {bdf}"),
             link,
             lanes,
@@ -242,10 +205,7 @@ impl Sources<'_> {
 
     /// The notes beside the link above a function, and its lanes.
     fn link(&self, bdf: Bdf, gpu: bool) -> (Vec<Note>, u8) {
-        let above = self
-            .forest
-            .device(bdf)
-            .map(|device| self.forest.link_above(device));
+        let above = self.forest.device(bdf).map(|device| self.forest.link_above(device));
         match above {
             Some(Fact::Known(Some(link))) => (link_notes(link, gpu), link.current.width),
             Some(Fact::Known(None)) => (Vec::new(), 0),
@@ -259,11 +219,7 @@ fn link_notes(link: LinkState, gpu: bool) -> Vec<Note> {
     let LinkState { current, max } = link;
     let narrow = current.width < max.width;
     let slow = current.speed < max.speed;
-    let speed = if gpu {
-        current.speed.max(max.speed)
-    } else {
-        current.speed
-    };
+    let speed = if gpu { current.speed.max(max.speed) } else { current.speed };
     let ink = if narrow { Ink::Bad } else { Ink::Text };
     let mut notes = vec![(format!("{speed} x{}", current.width), ink)];
     match (narrow, slow) {
@@ -293,22 +249,13 @@ mod tests {
 
     #[test]
     fn narrow_link_is_red_and_idle_link_is_grey() {
-        let link = |speed, width| Link {
-            speed: LinkSpeed(speed),
-            width,
-        };
+        let link = |speed, width| Link { speed: LinkSpeed(speed), width };
         let notes = |current, max, gpu| link_notes(LinkState { current, max }, gpu);
         let text = |text: &str, ink| (text.to_owned(), ink);
-        assert_eq!(
-            notes(link(5, 16), link(5, 16), true),
-            [text("32GT/s x16", Ink::Text)]
-        );
+        assert_eq!(notes(link(5, 16), link(5, 16), true), [text("32GT/s x16", Ink::Text)]);
         assert_eq!(
             notes(link(1, 16), link(5, 16), true),
-            [
-                text("32GT/s x16", Ink::Text),
-                text("idle 2.5GT/s", Ink::Grey)
-            ]
+            [text("32GT/s x16", Ink::Text), text("idle 2.5GT/s", Ink::Grey)]
         );
         assert_eq!(
             notes(link(4, 8), link(4, 16), false),

@@ -19,15 +19,10 @@ pub fn only_in(
     other: &BTreeMap<&str, Vec<(usize, &str)>>,
 ) -> String {
     let texts = |words: &[(usize, &str)]| {
-        words
-            .iter()
-            .map(|(_, word)| (*word).to_owned())
-            .collect::<Vec<_>>()
+        words.iter().map(|(_, word)| (*word).to_owned()).collect::<Vec<_>>()
     };
     let differ = line.iter().filter(|(name, words)| {
-        other
-            .get(*name)
-            .is_none_or(|others| texts(others) != texts(words))
+        other.get(*name).is_none_or(|others| texts(others) != texts(words))
     });
     let mut words: Vec<(usize, &str)> = differ.flat_map(|(_, words)| words).copied().collect();
     words.sort_unstable();

@@ -35,35 +35,19 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.area(&["host"], &host(a), &host(b));
     walk.list("pci", &a.pci, &b.pci, |device| device.bdf.to_string());
     walk.list("rdma", &a.rdma, &b.rdma, |device| device.name.clone());
-    walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| {
-        node.path.clone()
-    });
+    walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| node.path.clone());
     walk.list("linked_pairs", &a.linked_pairs, &b.linked_pairs, |pair| {
         format!("{} to {}", pair.from, pair.to)
     });
     areas!(numa unnamed_nics nvme nvml cuda verbs network driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     areas!(limits environment boot);
-    let Software {
-        libraries,
-        perftest,
-    } = &a.software;
-    walk.list("libraries", libraries, &b.software.libraries, |library| {
-        library.path.clone()
-    });
+    let Software { libraries, perftest } = &a.software;
+    walk.list("libraries", libraries, &b.software.libraries, |library| library.path.clone());
     walk.area(&["perftest"], perftest, &b.software.perftest);
-    let mapping = |facts: &Facts| {
-        facts
-            .mapping
-            .clone()
-            .unwrap_or(Fact::Unknown(Why::NotCovered))
-    };
+    let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["mapping"], &mapping(a), &mapping(b));
-    let registration = |facts: &Facts| {
-        facts
-            .registration
-            .clone()
-            .unwrap_or(Fact::Unknown(Why::NotCovered))
-    };
+    let registration =
+        |facts: &Facts| facts.registration.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["registration"], &registration(a), &registration(b));
     let mut found = walk.found;
     drop_duplicate_links(&mut found);
@@ -75,9 +59,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
 fn power_saving(facts: &Facts) -> impl Iterator<Item = String> {
     facts.gpus().flat_map(|gpu| {
         let port = gpu.place.known().and_then(|place| place.bridges.last());
-        std::iter::once(gpu.bdf)
-            .chain(port.copied())
-            .map(|bdf| bdf.to_string())
+        std::iter::once(gpu.bdf).chain(port.copied()).map(|bdf| bdf.to_string())
     })
 }
 
@@ -156,9 +138,7 @@ impl Walk {
     fn thing<T: Serialize>(&mut self, thing: &T) -> Node {
         let mut value = to_tree(thing).unwrap_or_default();
         if let Some(fields) = value.as_object_mut()
-            && fields
-                .get("attributes")
-                .is_some_and(serde_json::Value::is_null)
+            && fields.get("attributes").is_some_and(serde_json::Value::is_null)
         {
             // Attributes of an unread PCI function are unknown, not absent.
             fields.remove("attributes");
@@ -251,10 +231,7 @@ fn is_other_variant(
 fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
     let path = walk.path.as_slice();
     let (area, fact) = words::name(path);
-    let is_command_line = path
-        .iter()
-        .map(String::as_str)
-        .eq(["kernel", "command_line"]);
+    let is_command_line = path.iter().map(String::as_str).eq(["kernel", "command_line"]);
     let (mut from, mut to) = (variant(a), variant(b));
     if let (true, Node::Leaf(a), Node::Leaf(b)) = (is_command_line, a, b) {
         let (a, b) = (command_line::parameters(a), command_line::parameters(b));
@@ -299,16 +276,13 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
 fn variant(node: &Node) -> String {
     match node {
         Node::Facts(facts) if facts.len() == 1 => {
-            facts
-                .iter()
-                .next()
-                .map_or_else(String::new, |(name, inner)| {
-                    let reason = match inner {
-                        Node::Facts(facts) => facts.get("reason").map(Node::summary),
-                        _ => None,
-                    };
-                    reason.map_or_else(|| name.clone(), |reason| format!("{name} ({reason})"))
-                })
+            facts.iter().next().map_or_else(String::new, |(name, inner)| {
+                let reason = match inner {
+                    Node::Facts(facts) => facts.get("reason").map(Node::summary),
+                    _ => None,
+                };
+                reason.map_or_else(|| name.clone(), |reason| format!("{name} ({reason})"))
+            })
         }
         node => node.summary(),
     }
@@ -316,10 +290,8 @@ fn variant(node: &Node) -> String {
 
 /// Removes the link of attribute files if that of configuration space changed too.
 fn drop_duplicate_links(found: &mut Vec<Change>) {
-    let twins = [
-        (words::LINK_OF_ATTRIBUTES, "link"),
-        (words::MAX_LINK_OF_ATTRIBUTES, "maximum link"),
-    ];
+    let twins =
+        [(words::LINK_OF_ATTRIBUTES, "link"), (words::MAX_LINK_OF_ATTRIBUTES, "maximum link")];
     let firsts = twins.map(|(_, first)| first);
     let known: HashSet<(String, String, Option<String>)> = found
         .iter()
@@ -341,10 +313,7 @@ fn order(change: &Change) -> (usize, Natural<'_>, &str) {
         "gdrdrv", "node", "NUMA", "PCI", "RDMA", "NVMe", "NVML", "CPU",
     ];
     let first = change.area.split(' ').next().unwrap_or_default();
-    let rank = KINDS
-        .iter()
-        .position(|kind| *kind == first)
-        .unwrap_or(KINDS.len());
+    let rank = KINDS.iter().position(|kind| *kind == first).unwrap_or(KINDS.len());
     (rank, Natural(&change.area), &change.fact)
 }
 
@@ -361,9 +330,7 @@ impl Natural<'_> {
 
 impl Ord for Natural<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.parts()
-            .cmp(&other.parts())
-            .then_with(|| self.0.cmp(other.0))
+        self.parts().cmp(&other.parts()).then_with(|| self.0.cmp(other.0))
     }
 }
 

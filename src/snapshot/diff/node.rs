@@ -65,9 +65,7 @@ impl Node {
                 count => format!("{count} known"),
             },
             Self::Facts(facts) => {
-                let telling = [
-                    "ids", "control", "link", "place", "address", "current", "state",
-                ];
+                let telling = ["ids", "control", "link", "place", "address", "current", "state"];
                 let value = telling.iter().find_map(|name| facts.get(*name));
                 value.map_or_else(|| "present".to_owned(), Self::summary)
             }
@@ -135,8 +133,6 @@ fn key(value: &Value) -> Option<String> {
     if let (Some(from), Some(to)) = (value.get("from"), value.get("to")) {
         return Some(format!("{}-{}", text(from)?, text(to)?));
     }
-    let keys = [
-        "bdf", "name", "path", "id", "bar", "number", "index", "ordinal", "backend",
-    ];
+    let keys = ["bdf", "name", "path", "id", "bar", "number", "index", "ordinal", "backend"];
     keys.iter().find_map(|key| text(value.get(*key)?))
 }

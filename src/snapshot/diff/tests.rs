@@ -74,10 +74,7 @@ fn changes(edit: impl FnOnce(&mut Value)) -> Vec<String> {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let mark = if change.matters() { "" } else { "! " };
         let (a, b) = (text(&change.a), text(&change.b));
-        format!(
-            "{mark}{} | {} | {a} | {b} | {:?}",
-            change.area, change.fact, change.kind
-        )
+        format!("{mark}{} | {} | {a} | {b} | {:?}", change.area, change.fact, change.kind)
     };
     found.changes.iter().map(line).collect()
 }
@@ -85,10 +82,7 @@ fn changes(edit: impl FnOnce(&mut Value)) -> Vec<String> {
 #[test]
 fn nothing_changed() {
     assert_eq!(changes(|_| ()), [""; 0]);
-    assert_eq!(
-        changes(|facts| facts["notes"] = json!([{"source": "x", "message": "y"}])),
-        [""; 0]
-    );
+    assert_eq!(changes(|facts| facts["notes"] = json!([{"source": "x", "message": "y"}])), [""; 0]);
 }
 
 /// Every field of the facts is compared.
@@ -98,24 +92,14 @@ fn every_area_is_compared() {
     let whole = [
         ("partial", json!(true)),
         ("unnamed_nics", json!(["0000:04:00.0"])),
-        (
-            "mapping",
-            json!({"known": {"absent": {"reason": "no such file"}}}),
-        ),
-        (
-            "registration",
-            json!({"known": {"absent": {"reason": "no such file"}}}),
-        ),
+        ("mapping", json!({"known": {"absent": {"reason": "no such file"}}})),
+        ("registration", json!({"known": {"absent": {"reason": "no such file"}}})),
         ("tools", json!({"setpci": {"known": null}})),
         ("notes", json!([])),
         ("host", json!({"source": "live", "name": "node18"})),
     ];
-    let mut fields: Vec<&str> = bare
-        .as_object()
-        .expect("facts")
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let mut fields: Vec<&str> =
+        bare.as_object().expect("facts").keys().map(String::as_str).collect();
     fields.extend(whole.iter().map(|(name, _)| *name));
     fields.sort_unstable();
     fields.dedup();
@@ -152,24 +136,16 @@ fn every_area_is_compared() {
 fn added_or_removed_thing_is_one_change() {
     let added = device("0000:05:00.0", [0x10de, 0x2335, 0x030200], &[PORT]);
     assert_eq!(
-        changes(|facts| facts["pci"]["known"]
-            .as_array_mut()
-            .expect("a list")
-            .push(added)),
+        changes(|facts| facts["pci"]["known"].as_array_mut().expect("a list").push(added)),
         ["PCI 0000:05:00.0 |  | - | 10de:2335 | Added"]
     );
     assert_eq!(
-        changes(|facts| facts["pci"]["known"]
-            .as_array_mut()
-            .expect("a list")
-            .truncate(1)),
+        changes(|facts| facts["pci"]["known"].as_array_mut().expect("a list").truncate(1)),
         ["PCI 0000:03:00.0 |  | 10de:2335 | - | Removed"]
     );
     assert_eq!(
         changes(|facts| {
-            let modules = facts["kernel"]["modules"]["known"]
-                .as_array_mut()
-                .expect("a list");
+            let modules = facts["kernel"]["modules"]["known"].as_array_mut().expect("a list");
             modules.insert(0, json!({"name": "nvidia_peermem", "users": []}));
         }),
         ["module nvidia_peermem |  | - | present | Added"]
@@ -187,9 +163,7 @@ fn added_or_removed_thing_is_one_change() {
 #[test]
 fn registers_use_lspci_notation() {
     assert_eq!(
-        changes(
-            |facts| facts["pci"]["known"][0]["config"]["acs"]["known"]["control"] = json!(0x1d)
-        ),
+        changes(|facts| facts["pci"]["known"][0]["config"]["acs"]["known"]["control"] = json!(0x1d)),
         ["PCI 0000:02:00.0 | ACS control \
             | SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans- \
             | SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans- | Changed"]
@@ -265,16 +239,8 @@ fn system_facts() {
             json!("2.27.7"),
             "library /usr/lib/libnccl.so.2 | version | 2.18.3 | 2.27.7 | Changed",
         ),
-        (
-            "/software/perftest/known",
-            json!(null),
-            "perftest |  | present | none | Changed",
-        ),
-        (
-            "/host/name",
-            json!("node18"),
-            "! host | name | node17 | node18 | Changed",
-        ),
+        ("/software/perftest/known", json!(null), "perftest |  | present | none | Changed"),
+        ("/host/name", json!("node18"), "! host | name | node17 | node18 | Changed"),
         (
             "/pci/known/1/config/serial_number/known",
             json!(2),
@@ -298,20 +264,13 @@ fn only_gpu_links_may_be_slow_when_idle() {
     for (device, mark) in [(0, "! "), (1, "! "), (2, "")] {
         let nic = device_of_a_nic();
         let mut before = machine();
-        before["pci"]["known"]
-            .as_array_mut()
-            .expect("a list")
-            .push(nic);
+        before["pci"]["known"].as_array_mut().expect("a list").push(nic);
         let mut after = before.clone();
         after["pci"]["known"][device]["config"]["express"]["known"]["link"]["current"]["speed"] =
             json!(1);
         let found = diff(&facts(before), &facts(after)).changes;
         assert_eq!(found.len(), 1, "{found:#?}");
-        assert_eq!(
-            (found[0].fact.as_str(), found[0].volatile),
-            ("link", mark == "! "),
-            "{device}"
-        );
+        assert_eq!((found[0].fact.as_str(), found[0].volatile), ("link", mark == "! "), "{device}");
     }
 }
 
@@ -337,10 +296,8 @@ fn reports_device_numbers_of_nodes() {
     let mut after = before.clone();
     after["kernel"]["char_devices"] = json!({"known": {"gdrdrv": [241], "mem": [2]}});
     let found = diff(&facts(before), &facts(after)).changes;
-    let shown: Vec<(bool, Option<&str>)> = found
-        .iter()
-        .map(|c| (c.matters(), c.b.as_deref()))
-        .collect();
+    let shown: Vec<(bool, Option<&str>)> =
+        found.iter().map(|c| (c.matters(), c.b.as_deref())).collect();
     assert_eq!(shown, [(true, Some("241")), (false, Some("2"))]);
 }
 
@@ -353,11 +310,7 @@ fn compares_command_lines_by_parameter() {
             Some(("iommu=pt iommu=off", "iommu=off iommu=pt")),
         ),
         ("ro quiet iommu=pt", "iommu=pt ro quiet", None),
-        (
-            "ro quiet",
-            "quiet iommu=pt ro",
-            Some(("none of these", "iommu=pt")),
-        ),
+        ("ro quiet", "quiet iommu=pt ro", Some(("none of these", "iommu=pt"))),
         ("x=1 x=1", "x=1", Some(("x=1 x=1", "x=1"))),
     ] {
         let with = |line: &str| {
@@ -366,17 +319,10 @@ fn compares_command_lines_by_parameter() {
             facts(value)
         };
         let found = diff(&with(a), &with(b)).changes;
-        let shown = found.first().map(|c| {
-            (
-                c.a.as_deref().expect("a text"),
-                c.b.as_deref().expect("a text"),
-            )
-        });
-        assert_eq!(
-            (shown, found.len()),
-            (expected, usize::from(expected.is_some())),
-            "{a} / {b}"
-        );
+        let shown = found
+            .first()
+            .map(|c| (c.a.as_deref().expect("a text"), c.b.as_deref().expect("a text")));
+        assert_eq!((shown, found.len()), (expected, usize::from(expected.is_some())), "{a} / {b}");
     }
 }
 
@@ -399,17 +345,9 @@ fn fact_learned_or_lost() {
     before["pci"]["known"][0]["config"]["acs"] = denied.clone();
     let learned = diff(&facts(before), &facts(machine())).changes;
     assert_eq!(learned.len(), 1, "{learned:#?}");
-    assert_eq!(
-        (learned[0].kind, learned[0].fact.as_str()),
-        (ChangeKind::Learned, "ACS")
-    );
+    assert_eq!((learned[0].kind, learned[0].fact.as_str()), (ChangeKind::Learned, "ACS"));
     assert_eq!(learned[0].a.as_deref(), Some("unknown (permission denied)"));
-    assert!(
-        learned[0]
-            .b
-            .as_deref()
-            .is_some_and(|text| text.starts_with("SrcValid+ "))
-    );
+    assert!(learned[0].b.as_deref().is_some_and(|text| text.starts_with("SrcValid+ ")));
     assert_eq!(
         changes(|facts| facts["process"]["memlock_soft"] = denied),
         ["process | memlock soft | unlimited | unknown (permission denied) | Lost"]
@@ -426,9 +364,7 @@ fn report_omits_identity() {
     after["host"]["name"] = json!("node18");
     after["pci"]["known"][1]["config"]["serial_number"] = json!({"known": 2});
     let found = diff(&facts(machine()), &facts(after));
-    let report = found
-        .clone()
-        .report(Default::default(), Default::default(), false);
+    let report = found.clone().report(Default::default(), Default::default(), false);
     assert_eq!((report.is_empty(), report.left_out), (true, 2));
     let report = found.report(Default::default(), Default::default(), true);
     assert_eq!((report.changes.len(), report.left_out), (2, 0));

@@ -7,12 +7,7 @@ use crate::model::{AcsBits, Link, Why};
 /// A readable form of the value at this path.
 pub fn value(path: &[String], value: &Value) -> Option<String> {
     let last = path.last().map(String::as_str).unwrap_or_default();
-    let above = path
-        .iter()
-        .rev()
-        .nth(1)
-        .map(String::as_str)
-        .unwrap_or_default();
+    let above = path.iter().rev().nth(1).map(String::as_str).unwrap_or_default();
     let number = value.as_u64();
     match (above, last) {
         ("acs", "control" | "capable") => {
@@ -60,12 +55,7 @@ fn place(value: &Value) -> Option<String> {
         false => "...".to_owned(),
     };
     let bridges = place.bridges.iter().map(ToString::to_string);
-    Some(
-        std::iter::once(root)
-            .chain(bridges)
-            .collect::<Vec<_>>()
-            .join("/"),
-    )
+    Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
 }
 
 fn link(value: &Value) -> Option<String> {
@@ -83,9 +73,8 @@ fn link(value: &Value) -> Option<String> {
 /// Drops the inode numbers of namespaces, which only distinguish them.
 fn without_inodes(marks: &[Value]) -> String {
     let marks = marks.iter().filter_map(Value::as_str);
-    let marks: Vec<&str> = marks
-        .map(|mark| mark.split_once(":[").map_or(mark, |(name, _)| name))
-        .collect();
+    let marks: Vec<&str> =
+        marks.map(|mark| mark.split_once(":[").map_or(mark, |(name, _)| name)).collect();
     match marks.is_empty() {
         true => "none".to_owned(),
         false => marks.join(", "),
@@ -95,9 +84,7 @@ fn without_inodes(marks: &[Value]) -> String {
 /// Bytes in the largest unit without a remainder.
 fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = UNITS
-        .iter()
-        .find(|(_, shift)| count != 0 && count.trailing_zeros() >= *shift);
+    let unit = UNITS.iter().find(|(_, shift)| count != 0 && count.trailing_zeros() >= *shift);
     match unit {
         Some((unit, shift)) => format!("{} {unit}", count >> shift),
         None => format!("{count} bytes"),
@@ -220,10 +207,7 @@ pub fn is_identity(path: &[String]) -> bool {
         ["host", .., "name" | "source"] => true,
         // A node's numbers identify its driver.
         [.., "state", "minor"] => false,
-        [
-            ..,
-            "uuid" | "serial_number" | "minor" | "start" | "address" | "offset",
-        ] => true,
+        [.., "uuid" | "serial_number" | "minor" | "start" | "address" | "offset"] => true,
         _ => false,
     }
 }
@@ -261,9 +245,7 @@ pub fn is_volatile(
 /// True if only the link's speed differs, and one is the lowest.
 fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
     let parse = |text: Option<&str>| {
-        text?
-            .split_once(" x")
-            .map(|(speed, width)| (speed.to_owned(), width.to_owned()))
+        text?.split_once(" x").map(|(speed, width)| (speed.to_owned(), width.to_owned()))
     };
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.1 == b.1 && [a.0.as_str(), b.0.as_str()].contains(&"2.5GT/s"),

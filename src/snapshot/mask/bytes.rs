@@ -47,9 +47,7 @@ fn put(parts: &mut Parts<'_>, at: u64, new: &[u8]) {
     for (place, byte) in new.iter().enumerate() {
         let at = at + place as u64;
         for (start, bytes) in parts.iter_mut() {
-            let offset = at
-                .checked_sub(*start)
-                .and_then(|offset| usize::try_from(offset).ok());
+            let offset = at.checked_sub(*start).and_then(|offset| usize::try_from(offset).ok());
             if let Some(old) = offset.and_then(|offset| bytes.get_mut(offset)) {
                 *old = *byte;
             }

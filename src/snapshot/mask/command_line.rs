@@ -97,10 +97,7 @@ impl Masker {
     }
 
     fn parameter(&mut self, word: &str) -> String {
-        let (open, inner) = match word
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'))
-        {
+        let (open, inner) = match word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             Some(inner) => ("\"", inner),
             None => ("", word),
         };
@@ -128,11 +125,7 @@ impl Masker {
     /// A kernel image: its directory is private, and may be a number.
     fn file_name(&mut self, path: &str) -> String {
         match path.rfind(['/', '\\']) {
-            Some(at) => format!(
-                "{}{}",
-                &path[at..=at],
-                self.text(Place::Version, &path[at + 1..])
-            ),
+            Some(at) => format!("{}{}", &path[at..=at], self.text(Place::Version, &path[at + 1..])),
             None => self.text(Place::Version, path),
         }
     }
@@ -149,9 +142,7 @@ fn words(text: &str) -> Vec<(&str, &str)> {
             !quoted && c.is_whitespace()
         });
         let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        let next = behind
-            .find(|c: char| !c.is_whitespace())
-            .unwrap_or(behind.len());
+        let next = behind.find(|c: char| !c.is_whitespace()).unwrap_or(behind.len());
         let (blank, behind) = behind.split_at(next);
         words.push((word, blank));
         rest = behind;
@@ -178,9 +169,7 @@ fn is_kept(name: &str) -> bool {
 
 /// True if the value is a small number or a switch, for a parameter without names.
 fn is_harmless(name: &str, value: &str) -> bool {
-    const SWITCHES: [&str; 10] = [
-        "", "on", "off", "y", "n", "yes", "no", "auto", "true", "false",
-    ];
+    const SWITCHES: [&str; 10] = ["", "on", "off", "y", "n", "yes", "no", "auto", "true", "false"];
     let small = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
     let names = ["host", "serial", "user", "name", "id"];
     SWITCHES.contains(&value.to_ascii_lowercase().as_str())

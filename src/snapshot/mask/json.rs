@@ -67,10 +67,7 @@ mod tests {
             seen.push((place, text.to_owned()));
             text.to_uppercase()
         });
-        let expected = json
-            .replace("\"x\"", "\"X\"")
-            .replace("\\\"q", "\\\"Q")
-            .replace('é', "É");
+        let expected = json.replace("\"x\"", "\"X\"").replace("\\\"q", "\\\"Q").replace('é', "É");
         assert_eq!(out.as_deref(), Some(expected.as_str()));
         let text = |place, text: &str| (place, text.to_owned());
         assert_eq!(

@@ -66,10 +66,8 @@ impl Scan<'_> {
         if self.after(range.end).is_ascii_hexdigit() {
             return range.start;
         }
-        let digits: String = self.text[range.clone()]
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .collect();
+        let digits: String =
+            self.text[range.clone()].chars().filter(char::is_ascii_hexdigit).collect();
         let masked = self.ledger.hex_serial(&digits);
         self.keep_shape(range, &masked)
     }
@@ -78,10 +76,7 @@ impl Scan<'_> {
     fn disk(&mut self, range: Range<usize>) -> usize {
         let name = &self.text[range.clone()];
         // These have shapes of their own.
-        if ["eui.", "wwn-", "uuid", "nvme.", "dm-name"]
-            .iter()
-            .any(|shape| name.contains(shape))
-        {
+        if ["eui.", "wwn-", "uuid", "nvme.", "dm-name"].iter().any(|shape| name.contains(shape)) {
             return self.disk_number(range);
         }
         let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
@@ -89,10 +84,7 @@ impl Scan<'_> {
         // Namespaces are small numbers after the serial number.
         let marks = stem.match_indices('_').map(|(at, _)| at).rev();
         for mark in marks.chain(stem.find('-')) {
-            let part = stem
-                .get(mark + 1..end)
-                .unwrap_or_default()
-                .trim_end_matches('_');
+            let part = stem.get(mark + 1..end).unwrap_or_default().trim_end_matches('_');
             if part.len() > 2 && part.bytes().any(|byte| byte.is_ascii_digit()) {
                 let start = range.start + mark + 1;
                 self.as_serial(start..start + part.len());
@@ -109,16 +101,11 @@ impl Scan<'_> {
         if let Some(at) = name.find("uuid-") {
             return self.as_serial(range.start + at + "uuid-".len()..range.end);
         }
-        let mark = ["eui.", "wwn-0x"]
-            .iter()
-            .find_map(|mark| Some(name.find(mark)? + mark.len()));
+        let mark = ["eui.", "wwn-0x"].iter().find_map(|mark| Some(name.find(mark)? + mark.len()));
         let Some(start) = mark.map(|at| range.start + at) else {
             return range.start;
         };
-        let digits = self.text[start..]
-            .bytes()
-            .take_while(u8::is_ascii_hexdigit)
-            .count();
+        let digits = self.text[start..].bytes().take_while(u8::is_ascii_hexdigit).count();
         match digits {
             16 => self.eui(start..start + 16),
             32 => self.uuid(start..start + 32),

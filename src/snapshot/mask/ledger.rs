@@ -138,11 +138,7 @@ impl Ledger {
             }
             _ => {
                 let number = self.number(Kind::Container, short);
-                format!(
-                    "{number:012x}{:0<rest$}",
-                    "",
-                    rest = id.len().saturating_sub(12)
-                )
+                format!("{number:012x}{:0<rest$}", "", rest = id.len().saturating_sub(12))
             }
         }
     }
@@ -243,9 +239,7 @@ impl Ledger {
 
     fn word(&mut self, kind: Kind, word: &str, before: &str, after: &str) -> String {
         let lower = word.to_lowercase();
-        let number = lower
-            .strip_prefix(before)
-            .and_then(|rest| rest.strip_suffix(after));
+        let number = lower.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
         if let Some(number) = number.and_then(decimal) {
             self.reserve(kind, number);
             return word.to_owned();
@@ -339,18 +333,14 @@ fn is_no_serial(text: &str) -> bool {
         "serial number",
     ];
     let lower = text.trim().to_lowercase();
-    lower
-        .bytes()
-        .all(|byte| byte == lower.as_bytes()[0] && !byte.is_ascii_alphabetic())
+    lower.bytes().all(|byte| byte == lower.as_bytes()[0] && !byte.is_ascii_alphabetic())
         || NONE.contains(&lower.as_str())
 }
 
 /// True for the name of a specific host, not a generic name.
 pub fn is_host_name(name: &str) -> bool {
     let lower = name.to_lowercase();
-    let digits = lower
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let digits = lower.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     !digits && !["localhost", "(none)", "localhost.localdomain"].contains(&lower.as_str())
 }
 

@@ -27,11 +27,7 @@ use scan::{Patterns, Place};
 use words::Words;
 
 /// Files with the kernel command line, which contains free text.
-const COMMAND_LINE: [&str; 3] = [
-    "/proc/cmdline",
-    "/etc/kernel/cmdline",
-    "/usr/lib/kernel/cmdline",
-];
+const COMMAND_LINE: [&str; 3] = ["/proc/cmdline", "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
 
 const GRUB_DEFAULT: &str = "/etc/default/grub";
 
@@ -52,17 +48,10 @@ pub fn mask(snapshot: &mut Snapshot, known: &Known) {
     let was_masked = std::mem::replace(&mut snapshot.masked, true);
     let Ok(patterns) = PATTERNS.as_ref() else {
         // A test prevents this. An empty document is better than an unmasked one.
-        *snapshot = Snapshot {
-            masked: true,
-            ..Snapshot::default()
-        };
+        *snapshot = Snapshot { masked: true, ..Snapshot::default() };
         return;
     };
-    let mut masker = Masker {
-        patterns,
-        ledger: Ledger::default(),
-        words: Words::default(),
-    };
+    let mut masker = Masker { patterns, ledger: Ledger::default(), words: Words::default() };
     masker.ledger.masked = was_masked;
     masker.learn(snapshot, known);
     masker.document(snapshot);
@@ -103,22 +92,14 @@ impl Masker {
             self.recorded(path, &mut recorded.clone());
             self.text(Place::Plain, path);
         }
-        let RecordedLibraries {
-            nvml,
-            cuda,
-            verbs,
-            network,
-            mapping,
-            registration,
-        } = &snapshot.libraries;
+        let RecordedLibraries { nvml, cuda, verbs, network, mapping, registration } =
+            &snapshot.libraries;
         nvml.iter().for_each(|answer| drop(self.library(answer)));
         cuda.iter().for_each(|answer| drop(self.library(answer)));
         verbs.iter().for_each(|answer| drop(self.library(answer)));
         network.iter().for_each(|answer| drop(self.library(answer)));
         mapping.iter().for_each(|answer| drop(self.library(answer)));
-        registration
-            .iter()
-            .for_each(|answer| drop(self.library(answer)));
+        registration.iter().for_each(|answer| drop(self.library(answer)));
         for (line, answer) in &snapshot.tools {
             self.text(Place::Plain, line);
             self.library(answer);
@@ -134,14 +115,8 @@ impl Masker {
                 (self.text(Place::Plain, &path), recorded)
             })
             .collect();
-        let RecordedLibraries {
-            nvml,
-            cuda,
-            verbs,
-            network,
-            mapping,
-            registration,
-        } = &mut snapshot.libraries;
+        let RecordedLibraries { nvml, cuda, verbs, network, mapping, registration } =
+            &mut snapshot.libraries;
         *nvml = nvml.take().map(|answer| self.library(&answer));
         *cuda = cuda.take().map(|answer| self.library(&answer));
         *verbs = verbs.take().map(|answer| self.library(&answer));
@@ -178,10 +153,7 @@ impl Masker {
         if !["", "live", SOURCE].contains(&host.source.as_str()) {
             host.source = SOURCE.to_owned();
         }
-        for text in [&mut host.os, &mut host.kernel, &mut host.cpu]
-            .into_iter()
-            .flatten()
-        {
+        for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
             *text = self.text(Place::Version, text);
         }
     }
@@ -196,14 +168,9 @@ impl Masker {
         if let Some(text) = &mut recorded.text {
             *text = self.file(path, text);
         }
-        let Recorded {
-            bytes, parts, end, ..
-        } = recorded;
-        let mut file_parts: bytes::Parts<'_> = parts
-            .iter_mut()
-            .flatten()
-            .map(|part| (part.at, &mut part.bytes.0))
-            .collect();
+        let Recorded { bytes, parts, end, .. } = recorded;
+        let mut file_parts: bytes::Parts<'_> =
+            parts.iter_mut().flatten().map(|part| (part.at, &mut part.bytes.0)).collect();
         self.file_parts(path, &mut file_parts);
         if let Some(Hex(bytes)) = bytes {
             let length = bytes.len() as u64;
@@ -334,9 +301,7 @@ impl Masker {
         let special = is_config(path) || path.ends_with("/vpd");
         match std::str::from_utf8(data) {
             _ if COMMAND_LINE.contains(&path) => {
-                *data = self
-                    .command_line(&String::from_utf8_lossy(data))
-                    .into_bytes()
+                *data = self.command_line(&String::from_utf8_lossy(data)).into_bytes()
             }
             Ok(text) if !special => *data = self.file(path, text).into_bytes(),
             _ => self.file_parts(path, &mut vec![(0, data)]),
@@ -353,10 +318,9 @@ impl Masker {
             message: "the answer could not be masked".to_owned(),
         };
         match answer {
-            LibraryAnswer::Failed { why, message } => LibraryAnswer::Failed {
-                why: *why,
-                message: self.text(Place::Plain, message),
-            },
+            LibraryAnswer::Failed { why, message } => {
+                LibraryAnswer::Failed { why: *why, message: self.text(Place::Plain, message) }
+            }
             LibraryAnswer::Answered(outcome) => {
                 // A tree of values would take many times the memory of its text.
                 let masked = crate::model::to_json(outcome)
@@ -414,13 +378,7 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    const KERNEL: [&str; 5] = [
-        "/sys/",
-        "/proc/",
-        "/dev/nvidia",
-        "/dev/infiniband",
-        "/dev/gdrdrv",
-    ];
+    const KERNEL: [&str; 5] = ["/sys/", "/proc/", "/dev/nvidia", "/dev/infiniband", "/dev/gdrdrv"];
     // Names of interfaces, volumes and process groups are private.
     const PEOPLE: [&str; 7] = [
         "/sys/block",
@@ -446,10 +404,7 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
     if let Some(LibraryAnswer::Answered(crate::model::NvmlOutcome::Read(nvml))) =
         &snapshot.libraries.nvml
     {
-        nvml.gpus
-            .iter()
-            .filter_map(|gpu| gpu.name.known())
-            .for_each(|name| each(name));
+        nvml.gpus.iter().filter_map(|gpu| gpu.name.known()).for_each(|name| each(name));
     }
 }
 

@@ -34,9 +34,7 @@ const CANDIDATES: &str = r#"(?ix-u)
 
 impl Patterns {
     pub fn new() -> Result<Self, regex::Error> {
-        Ok(Self {
-            candidates: Regex::new(CANDIDATES)?,
-        })
+        Ok(Self { candidates: Regex::new(CANDIDATES)? })
     }
 }
 
@@ -64,12 +62,7 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
             }
             continue;
         }
-        let mut scan = Scan {
-            ledger,
-            place,
-            text,
-            found: &mut found,
-        };
+        let mut scan = Scan { ledger, place, text, found: &mut found };
         let resume = scan.candidate(patterns, whole.range());
         // A candidate has at least two ASCII bytes.
         at = resume.max(whole.start() + 1).min(text.len());
@@ -89,27 +82,13 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
     for (sign, _) in text.match_indices('@') {
         let in_user = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
         let in_host = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-        let mut start = sign
-            - bytes[free..sign]
-                .iter()
-                .rev()
-                .take(MAX_USER)
-                .take_while(in_user)
-                .count();
+        let mut start =
+            sign - bytes[free..sign].iter().rev().take(MAX_USER).take_while(in_user).count();
         while start < sign && b".+-".contains(&bytes[start]) {
             start += 1;
         }
-        let end = sign
-            + 1
-            + bytes[sign + 1..]
-                .iter()
-                .take(MAX_HOST)
-                .take_while(in_host)
-                .count();
-        let (user, host) = (
-            &text[start..sign],
-            text[sign + 1..end].trim_end_matches('.'),
-        );
+        let end = sign + 1 + bytes[sign + 1..].iter().take(MAX_HOST).take_while(in_host).count();
+        let (user, host) = (&text[start..sign], text[sign + 1..end].trim_end_matches('.'));
         let suffix = host.rsplit('.').next().unwrap_or_default();
         let top_level = suffix.len() >= 2
             && suffix.len() < host.len()
@@ -143,20 +122,11 @@ enum Shape {
 }
 
 fn shape(bytes: &[u8]) -> Shape {
-    let all = |other: u8| {
-        bytes
-            .iter()
-            .all(|byte| byte.is_ascii_hexdigit() || *byte == other)
-    };
+    let all = |other: u8| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == other);
     match bytes {
         _ if all(b'0') => Shape::Hex,
         _ if all(b':') => Shape::Colons,
-        _ if bytes
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b'.') =>
-        {
-            Shape::Dotted
-        }
+        _ if bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') => Shape::Dotted,
         _ if bytes.len() == 36 && bytes[8] != b'-' && all(b'_') => Shape::Uuid,
         _ if all(b'-') && bytes.get(2) == Some(&b'-') => Shape::Dashes,
         _ if all(b'-') && bytes.len() == 36 => Shape::Uuid,
@@ -199,10 +169,7 @@ impl Scan<'_> {
     fn follows(&self, at: usize, words: &[&str]) -> bool {
         let text = &self.text.as_bytes()[..at];
         words.iter().any(|word| {
-            let tail = text
-                .len()
-                .checked_sub(word.len())
-                .and_then(|start| text.get(start..));
+            let tail = text.len().checked_sub(word.len()).and_then(|start| text.get(start..));
             tail.is_some_and(|tail| tail.eq_ignore_ascii_case(word.as_bytes()))
         })
     }
@@ -243,10 +210,8 @@ impl Scan<'_> {
     fn colons(&mut self, mut range: Range<usize>) -> usize {
         let tail = self.dotted_tail(&range);
         let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let joined = (
-            word(self.before(range.start)),
-            tail.is_none() && word(self.after(range.end)),
-        );
+        let joined =
+            (word(self.before(range.start)), tail.is_none() && word(self.after(range.end)));
         let run = &self.text[range.clone()];
         if run.starts_with(':') && !run.starts_with("::") {
             range.start += 1;
@@ -273,10 +238,7 @@ impl Scan<'_> {
             let long = groups.len() == 8 && groups.iter().all(|group| group.len() == 4);
             let masked = match (masked == address, long) {
                 (true, _) => self.text[whole.clone()].to_owned(),
-                (false, true) => masked
-                    .segments()
-                    .map(|group| format!("{group:04x}"))
-                    .join(":"),
+                (false, true) => masked.segments().map(|group| format!("{group:04x}")).join(":"),
                 (false, false) => masked.to_string(),
             };
             let end = whole.end;
@@ -309,11 +271,8 @@ impl Scan<'_> {
         let run = &self.text[range.clone()];
         let start = range.start + run.rfind(':')? + 1;
         let rest = &self.text[start..];
-        let length = rest
-            .bytes()
-            .take(15)
-            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
-            .count();
+        let length =
+            rest.bytes().take(15).take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
         rest[..length].parse::<Ipv4Addr>().ok()?;
         Some(start..start + length)
     }
@@ -361,9 +320,7 @@ impl Scan<'_> {
     }
 
     fn value(&self, range: &Range<usize>) -> u64 {
-        let digits = self.text[range.clone()]
-            .bytes()
-            .filter(u8::is_ascii_hexdigit);
+        let digits = self.text[range.clone()].bytes().filter(u8::is_ascii_hexdigit);
         digits.fold(0, |value, digit| {
             value << 4 | char::from(digit).to_digit(16).map_or(0, u64::from)
         })
@@ -409,13 +366,8 @@ impl Scan<'_> {
     /// Digits without separators, recognised by their number and by the words before them.
     fn hex(&mut self, mut range: Range<usize>) -> usize {
         const GUID: [&str; 6] = ["guid", "wwn", "wwid", "wwpn", "wwnn", "eui"];
-        const CONTAINER: [&str; 5] = [
-            "docker/",
-            "docker-",
-            "containers/",
-            "libpod-",
-            "containerd-",
-        ];
+        const CONTAINER: [&str; 5] =
+            ["docker/", "docker-", "containers/", "libpod-", "containerd-"];
         let end = range.end;
         // `pod` directly precedes an id.
         if self.follows(range.start + 1, &["pod"]) && [33, 65].contains(&range.len()) {

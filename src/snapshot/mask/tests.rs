@@ -25,10 +25,7 @@ fn with_text(path: &str, text: &str) -> Snapshot {
 }
 
 fn add_text(snapshot: &mut Snapshot, path: &str, text: &str) {
-    let recorded = Recorded {
-        text: Some(text.to_owned()),
-        ..Recorded::default()
-    };
+    let recorded = Recorded { text: Some(text.to_owned()), ..Recorded::default() };
     snapshot.files.insert(path.to_owned(), recorded);
 }
 
@@ -70,117 +67,57 @@ fn replacements_keep_shape() {
             "MIG-5A1B2C3D-9d3e-11ee-b962-0242ac120002/1",
             "MIG-00000000-0000-0000-0000-000000000001/1",
         ),
-        (
-            "8f2c1a449d3e11eeb9620242ac120002",
-            "00000000000000000000000000000001",
-        ),
+        ("8f2c1a449d3e11eeb9620242ac120002", "00000000000000000000000000000001"),
         (
             "/kubepods/burstable/pod8f2c1a44_9d3e_11ee_b962_0242ac120002/x",
             "/kubepods/burstable/pod00000000_0000_0000_0000_000000000001/x",
         ),
         ("ac:1F:6b:12:34:56 dev", "02:00:00:00:00:01 dev"),
-        (
-            "BOOTIF=01-ac-1f-6b-12-34-56 ro",
-            "BOOTIF=01-02-00-00-00-00-01 ro",
-        ),
-        (
-            "ifname=bond0:ac:1f:6b:12:34:56",
-            "ifname=bond0:02:00:00:00:00:01",
-        ),
-        (
-            "enxac1f6b123456: up, mac=ac1f6b123456",
-            "enx020000000001: up, mac=020000000001",
-        ),
-        (
-            "addr 10.20.30.40/24, 10.20.30.41:80",
-            "addr 192.0.2.1/24, 192.0.2.2:80",
-        ),
-        (
-            "fd00:12:34::1%eth0 and [fd00:12:34::2]:80",
-            "2001:db8::1%eth0 and [2001:db8::2]:80",
-        ),
+        ("BOOTIF=01-ac-1f-6b-12-34-56 ro", "BOOTIF=01-02-00-00-00-00-01 ro"),
+        ("ifname=bond0:ac:1f:6b:12:34:56", "ifname=bond0:02:00:00:00:00:01"),
+        ("enxac1f6b123456: up, mac=ac1f6b123456", "enx020000000001: up, mac=020000000001"),
+        ("addr 10.20.30.40/24, 10.20.30.41:80", "addr 192.0.2.1/24, 192.0.2.2:80"),
+        ("fd00:12:34::1%eth0 and [fd00:12:34::2]:80", "2001:db8::1%eth0 and [2001:db8::2]:80"),
         ("fe80::9a03:9bff:fe67:ab12/64", "fe80::200:0:0:1/64"),
-        (
-            "fe80:0000:0000:0000:9a03:9bff:fe67:ab12",
-            "fe80:0000:0000:0000:0200:0000:0000:0001",
-        ),
-        (
-            "0000:0000:0000:0000:0000:ffff:0a14:1e28",
-            "0000:0000:0000:0000:0000:ffff:c000:0201",
-        ),
+        ("fe80:0000:0000:0000:9a03:9bff:fe67:ab12", "fe80:0000:0000:0000:0200:0000:0000:0001"),
+        ("0000:0000:0000:0000:0000:ffff:0a14:1e28", "0000:0000:0000:0000:0000:ffff:c000:0201"),
         ("::ffff:10.20.30.40", "::ffff:192.0.2.1"),
-        (
-            "node guid 9803:9b03:0067:ab12.",
-            "node guid 0200:0000:0000:0001.",
-        ),
-        (
-            "node_guid: 0x98039b030067ab12",
-            "node_guid: 0x0200000000000001",
-        ),
+        ("node guid 9803:9b03:0067:ab12.", "node guid 0200:0000:0000:0001."),
+        ("node_guid: 0x98039b030067ab12", "node_guid: 0x0200000000000001"),
         ("98-03-9b-03-00-67-ab-12", "02-00-00-00-00-00-00-01"),
         (
             "00:00:10:29:fe:80:00:00:00:00:00:00:98:03:9b:03:00:67:ab:12",
             "00:00:10:29:fe:80:00:00:00:00:00:00:02:00:00:00:00:00:00:01",
         ),
-        (
-            "Serial Number: 1653022012345\n",
-            "Serial Number: MASKED0000001\n",
-        ),
-        (
-            "disk serial=S64DNX0R123456X ok",
-            "disk serial=MASKED000000001 ok",
-        ),
+        ("Serial Number: 1653022012345\n", "Serial Number: MASKED0000001\n"),
+        ("disk serial=S64DNX0R123456X ok", "disk serial=MASKED000000001 ok"),
         (
             "root=UUID=8f2c1a44-9d3e-11ee-b962-0242ac120002",
             "root=UUID=00000000-0000-0000-0000-000000000001",
         ),
-        (
-            "UUID=12AB-CD34 PARTUUID=5f3c2b1a-02",
-            "UUID=0000-0001 PARTUUID=00000000-02",
-        ),
+        ("UUID=12AB-CD34 PARTUUID=5f3c2b1a-02", "UUID=0000-0001 PARTUUID=00000000-02"),
         ("wwn-0x5000c500a1b2c3d4", "wwn-0x0200000000000001"),
         ("eui.0025385b71b00f5d", "eui.0200000000000001"),
         (
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_S64DNX0R123456_1-part2",
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_MASKED00000001_1-part2",
         ),
-        (
-            "/dev/disk/by-id/virtio-ab12cd34ef",
-            "/dev/disk/by-id/virtio-MASKED0001",
-        ),
+        ("/dev/disk/by-id/virtio-ab12cd34ef", "/dev/disk/by-id/virtio-MASKED0001"),
         (
             "/dev/disk/by-id/lvm-pv-uuid-AbC123-x7Yz-0000-aaaa-bbbb-cccc-dEf456",
             "/dev/disk/by-id/lvm-pv-uuid-MASKED00000000000000000000000000000001",
         ),
-        (
-            "/dev/disk/by-id/dm-name-node17_vg-root",
-            "/dev/disk/by-id/dm-name-maskedhost1_vg-root",
-        ),
-        (
-            "/home/bob/x /Users/bob /root/y",
-            "/home/maskeduser1/x /Users/maskeduser1 /root/y",
-        ),
+        ("/dev/disk/by-id/dm-name-node17_vg-root", "/dev/disk/by-id/dm-name-maskedhost1_vg-root"),
+        ("/home/bob/x /Users/bob /root/y", "/home/maskeduser1/x /Users/maskeduser1 /root/y"),
         (
             "Linux version 6.1.0-13-amd64 (buildd@lcy02-amd64-001) (gcc 12.2.0)",
             "Linux version 6.1.0-13-amd64 (maskeduser1@maskedhost1) (gcc 12.2.0)",
         ),
-        (
-            "iqn.1993-08.org.debian:01:abc123def",
-            "iqn.1993-08.org.debian:MASKED000001",
-        ),
-        (
-            "up on NODE17, node17-ib0; node170",
-            "up on maskedhost1, maskedhost1-ib0; node170",
-        ),
-        (
-            "http://node17.hpc.site.edu/x",
-            "http://maskedhost1.masked1.example/x",
-        ),
+        ("iqn.1993-08.org.debian:01:abc123def", "iqn.1993-08.org.debian:MASKED000001"),
+        ("up on NODE17, node17-ib0; node170", "up on maskedhost1, maskedhost1-ib0; node170"),
+        ("http://node17.hpc.site.edu/x", "http://maskedhost1.masked1.example/x"),
         ("/tmp/alice.log", "/tmp/maskeduser1.log"),
-        (
-            "user-1000.slice/user@1000.service",
-            "user-1000.slice/user@1000.service",
-        ),
+        ("user-1000.slice/user@1000.service", "user-1000.slice/user@1000.service"),
     ] {
         let masked = plain(text);
         assert_eq!(masked, expected, "{text}");
@@ -211,10 +148,7 @@ fn keeps_text_without_names() {
     ] {
         assert_eq!(plain(text), text);
     }
-    for path in [
-        "/sys/module/nvidia/version",
-        "/sys/class/infiniband/mlx5_0/fw_ver",
-    ] {
+    for path in ["/sys/module/nvidia/version", "/sys/class/infiniband/mlx5_0/fw_ver"] {
         assert_eq!(file(path, "12.2.0.1\n"), "12.2.0.1\n", "{path}");
     }
 }
@@ -230,10 +164,7 @@ fn vendor_ids_and_device_names() {
             "options vfio-pci ids=10de:2335:10de:16c1,15b3:1021:15b3:0041",
             "options vfio-pci ids=10de:2335:10de:16c1,15b3:1021:15b3:0041",
         ),
-        (
-            "8086:0001:8086:0002 9803:9b03:0067:ab12",
-            "8086:0001:8086:0002 0200:0000:0000:0001",
-        ),
+        ("8086:0001:8086:0002 9803:9b03:0067:ab12", "8086:0001:8086:0002 0200:0000:0000:0001"),
     ] {
         assert_eq!(plain(text), expected);
     }
@@ -243,11 +174,7 @@ fn vendor_ids_and_device_names() {
 fn files_with_one_name_or_number() {
     for (path, text, expected) in [
         ("/sys/class/dmi/id/product_serial", "XY12 34\n", "MASKED1\n"),
-        (
-            "/sys/class/dmi/id/board_serial",
-            "To be filled by O.E.M.\n",
-            "To be filled by O.E.M.\n",
-        ),
+        ("/sys/class/dmi/id/board_serial", "To be filled by O.E.M.\n", "To be filled by O.E.M.\n"),
         (
             "/sys/class/dmi/id/product_uuid",
             "00000000-0000-0000-0000-ac1f6b123456\n",
@@ -258,21 +185,9 @@ fn files_with_one_name_or_number() {
             "9803:9b03:0067:ab12\n",
             "0200:0000:0000:0001\n",
         ),
-        (
-            "/sys/class/net/ib0/port_guid",
-            "0x98039b030067ab12",
-            "0x0200000000000001",
-        ),
-        (
-            "/sys/block/nvme0n1/wwid",
-            "eui.0025385b71b00f5d\n",
-            "eui.0200000000000001\n",
-        ),
-        (
-            "/sys/class/nvme/nvme0/serial",
-            "S64DNX0R123456      \n",
-            "MASKED00000001      \n",
-        ),
+        ("/sys/class/net/ib0/port_guid", "0x98039b030067ab12", "0x0200000000000001"),
+        ("/sys/block/nvme0n1/wwid", "eui.0025385b71b00f5d\n", "eui.0200000000000001\n"),
+        ("/sys/class/nvme/nvme0/serial", "S64DNX0R123456      \n", "MASKED00000001      \n"),
         (
             "/etc/machine-id",
             "8f2c1a449d3e11eeb9620242ac120002\n",
@@ -280,11 +195,7 @@ fn files_with_one_name_or_number() {
         ),
         ("/proc/sys/kernel/hostname", "gpu7\n", "maskedhost1\n"),
         ("/proc/sys/kernel/hostname", "localhost\n", "localhost\n"),
-        (
-            "/sys/class/infiniband/mlx5_0/node_desc",
-            "gpu7 HCA-1\n",
-            "maskedhost1 HCA-1\n",
-        ),
+        ("/sys/class/infiniband/mlx5_0/node_desc", "gpu7 HCA-1\n", "maskedhost1 HCA-1\n"),
     ] {
         assert_eq!(file(path, text), expected, "{path}");
     }
@@ -324,26 +235,15 @@ fn common_words_are_names_only_in_name_positions() {
     add_text(&mut snapshot, "/proc/sys/kernel/hostname", "peers");
     add_text(&mut snapshot, "/sys/kernel/mm/peers/x", "peers");
     add_text(&mut snapshot, "/sys/class/nvme/nvme0/state", "live");
-    let names = ["cpu", "nvidia", "live", "x", "42"]
-        .map(str::to_owned)
-        .to_vec();
-    mask(
-        &mut snapshot,
-        &Known {
-            hosts: names,
-            users: vec!["nvme0".to_owned()],
-        },
-    );
+    let names = ["cpu", "nvidia", "live", "x", "42"].map(str::to_owned).to_vec();
+    mask(&mut snapshot, &Known { hosts: names, users: vec!["nvme0".to_owned()] });
     assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
     assert_eq!(snapshot.host.source, "live");
     assert_eq!(
         text_of(&snapshot, "/proc/cmdline"),
         "nvidia.NVreg_X=1 systemd.hostname=masked ip=masked x"
     );
-    assert_eq!(
-        text_of(&snapshot, "/proc/sys/kernel/hostname"),
-        "maskedhost1"
-    );
+    assert_eq!(text_of(&snapshot, "/proc/sys/kernel/hostname"), "maskedhost1");
     assert_eq!(text_of(&snapshot, "/sys/kernel/mm/peers/x"), "peers");
 }
 
@@ -351,32 +251,15 @@ fn common_words_are_names_only_in_name_positions() {
 fn directory_names_agree_with_paths() {
     let disk = "/dev/disk/by-id/nvme-SAMSUNG_S64DNX0R123456";
     let mut snapshot = with_text(disk, "");
-    add_names(
-        &mut snapshot,
-        "/dev/disk/by-id",
-        &["dm-x", "nvme-SAMSUNG_S64DNX0R123456"],
-    );
+    add_names(&mut snapshot, "/dev/disk/by-id", &["dm-x", "nvme-SAMSUNG_S64DNX0R123456"]);
     mask(&mut snapshot, &known());
     let names = snapshot.files["/dev/disk/by-id"].names.clone();
-    assert_eq!(
-        names,
-        Some(vec![
-            "dm-x".to_owned(),
-            "nvme-SAMSUNG_MASKED00000001".to_owned()
-        ])
-    );
-    assert!(
-        snapshot
-            .files
-            .contains_key("/dev/disk/by-id/nvme-SAMSUNG_MASKED00000001")
-    );
+    assert_eq!(names, Some(vec!["dm-x".to_owned(), "nvme-SAMSUNG_MASKED00000001".to_owned()]));
+    assert!(snapshot.files.contains_key("/dev/disk/by-id/nvme-SAMSUNG_MASKED00000001"));
 }
 
 fn part(at: u64, bytes: &[u8]) -> Part {
-    Part {
-        at,
-        bytes: Hex(bytes.to_vec()),
-    }
+    Part { at, bytes: Hex(bytes.to_vec()) }
 }
 
 #[test]
@@ -390,16 +273,9 @@ fn masks_serial_number_of_configuration_space() {
         part(0x14c, &dsn),
         part(0x158, &[0x0d, 0x00, 0x01, 0x00, 0x5f, 0x00, 0x1d, 0x00]),
     ];
-    let recorded = Recorded {
-        parts: Some(parts.clone()),
-        end: Some(4096),
-        ..Recorded::default()
-    };
+    let recorded = Recorded { parts: Some(parts.clone()), end: Some(4096), ..Recorded::default() };
     let path = "/sys/devices/pci0000:15/0000:16:00.0/config";
-    let mut snapshot = with_text(
-        "/sys/class/infiniband/mlx5_0/node_guid",
-        "9803:9b03:0067:ab12",
-    );
+    let mut snapshot = with_text("/sys/class/infiniband/mlx5_0/node_guid", "9803:9b03:0067:ab12");
     snapshot.files.insert(path.to_owned(), recorded);
     for _ in 0..2 {
         mask(&mut snapshot, &known());
@@ -427,20 +303,14 @@ fn masked_configuration_space_differs_only_in_serial_number() {
     space[0x104..0x108].copy_from_slice(&[0x5f, 0x00, 0x1d, 0x00]);
     space[0x150..0x15c].copy_from_slice(&[0x03, 0x00, 0x01, 0x00, 8, 7, 6, 5, 4, 3, 2, 1]);
     let path = "/sys/bus/pci/devices/0000:16:00.0/config";
-    let recorded = Recorded {
-        bytes: Some(Hex(space.clone())),
-        ..Recorded::default()
-    };
+    let recorded = Recorded { bytes: Some(Hex(space.clone())), ..Recorded::default() };
     let mut snapshot = with_text("/x", "");
     snapshot.files.insert(path.to_owned(), recorded);
     mask(&mut snapshot, &known());
     let masked = &snapshot.files[path].bytes.as_ref().expect("bytes").0;
     let decode = |space: &[u8]| crate::pci::decode(&space, crate::pci::Depth::Full);
     let (mut before, after) = (decode(&space), decode(masked));
-    assert_eq!(
-        before.serial_number,
-        Fact::Known(Some(SerialNumber(0x0102_0304_0506_0708)))
-    );
+    assert_eq!(before.serial_number, Fact::Known(Some(SerialNumber(0x0102_0304_0506_0708))));
     before.serial_number = Fact::Known(Some(SerialNumber(0x0200_0000_0000_0001)));
     assert_eq!(before, after);
 }
@@ -455,9 +325,7 @@ fn looping_or_truncated_list_terminates() {
         &[],
     ] {
         let mut data = bytes.to_vec();
-        bytes::config(&mut vec![(0x100, &mut data)], |_| {
-            panic!("no serial number is there")
-        });
+        bytes::config(&mut vec![(0x100, &mut data)], |_| panic!("no serial number is there"));
         assert_eq!(data, bytes);
     }
 }
@@ -469,17 +337,12 @@ fn vital_product_data_keeps_length_and_checksum() {
     let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let check = 0u8.wrapping_sub(sum(&vpd));
     vpd.extend([check, 0x78]);
-    let recorded = Recorded {
-        parts: Some(vec![part(0, &vpd)]),
-        ..Recorded::default()
-    };
+    let recorded = Recorded { parts: Some(vec![part(0, &vpd)]), ..Recorded::default() };
     let path = "/sys/bus/pci/devices/0000:16:00.0/vpd";
     let mut snapshot = with_text("/x", "board MT2043X12345");
     snapshot.files.insert(path.to_owned(), recorded);
     mask(&mut snapshot, &known());
-    let masked = &snapshot.files[path].parts.as_ref().expect("parts")[0]
-        .bytes
-        .0;
+    let masked = &snapshot.files[path].parts.as_ref().expect("parts")[0].bytes.0;
     let start = b"\x82\x04\x00CX-7\x90\x23\x00PN\x04AB12SN\x0cMASKED000001V0\x06SW_MNGRV\x01";
     assert_eq!(masked[..start.len()], *start);
     assert_eq!((masked.len(), sum(&masked[..=start.len()])), (vpd.len(), 0));
@@ -501,10 +364,7 @@ fn masks_library_answers() {
     mask(&mut snapshot, &known());
     let value = serde_json::to_value(&snapshot.libraries).expect("JSON");
     let read = &value["nvml"]["answered"]["read"];
-    assert_eq!(
-        read["library"],
-        "/home/maskeduser1/lib/libnvidia-ml.so.580.159.04"
-    );
+    assert_eq!(read["library"], "/home/maskeduser1/lib/libnvidia-ml.so.580.159.04");
     assert_eq!(read["driver_version"]["known"], "580.159.4.1");
     assert_eq!(
         read["unreachable"][0],

@@ -77,10 +77,7 @@ impl Words {
         }
         let short = lower.chars().count() < 3 || lower.bytes().all(|byte| byte.is_ascii_digit());
         if word != Word::Serial
-            && (short
-                || VOCABULARY
-                    .split_ascii_whitespace()
-                    .any(|other| other == lower))
+            && (short || VOCABULARY.split_ascii_whitespace().any(|other| other == lower))
         {
             self.common.insert(lower);
             return;
@@ -89,10 +86,7 @@ impl Words {
             return;
         }
         self.parts.insert(first_part(&lower).len());
-        let lengths = self
-            .lengths
-            .entry(first_part(&lower).to_owned())
-            .or_default();
+        let lengths = self.lengths.entry(first_part(&lower).to_owned()).or_default();
         lengths.insert(Reverse(lower.len()));
         self.words.entry(lower).or_insert(word);
     }
@@ -137,10 +131,7 @@ impl Words {
         };
         lengths.into_iter().flatten().find_map(|Reverse(length)| {
             let name = text.get(at..at + length)?;
-            let joined = text[at + length..]
-                .chars()
-                .next()
-                .is_some_and(char::is_alphanumeric);
+            let joined = text[at + length..].chars().next().is_some_and(char::is_alphanumeric);
             let ends = !joined || !name.ends_with(char::is_alphanumeric);
             let word = self.words.get(&name.to_lowercase()).filter(|_| ends)?;
             Some((*length, *word))
@@ -152,10 +143,7 @@ impl Words {
         let mut found = Vec::new();
         self.whole_words(text, |range, word| {
             let next = taken.partition_point(|(other, _)| other.end <= range.start);
-            if taken
-                .get(next)
-                .is_none_or(|(other, _)| range.end <= other.start)
-            {
+            if taken.get(next).is_none_or(|(other, _)| range.end <= other.start) {
                 found.push((range, word));
             }
         });
@@ -170,10 +158,7 @@ impl Words {
                 Word::Host => {
                     let domain = domain_behind(&text[range.end..]);
                     let next = taken.partition_point(|(other, _)| other.end <= range.start);
-                    if taken
-                        .get(next)
-                        .is_none_or(|(other, _)| range.end + domain <= other.start)
-                    {
+                    if taken.get(next).is_none_or(|(other, _)| range.end + domain <= other.start) {
                         range.end += domain;
                     }
                     ledger.host(&text[range.clone()])
@@ -191,9 +176,7 @@ impl Words {
 
 /// Letters and digits up to another character, or one other character.
 fn first_part(text: &str) -> &str {
-    let end = text
-        .find(|c: char| !c.is_alphanumeric())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
     match end {
         0 => &text[..text.chars().next().map_or(0, char::len_utf8)],
         end => &text[..end],
@@ -202,23 +185,13 @@ fn first_part(text: &str) -> &str {
 
 /// The length of the domain after a host name.
 fn domain_behind(rest: &str) -> usize {
-    let ascii = rest
-        .bytes()
-        .take(MAX_LENGTH)
-        .take_while(u8::is_ascii)
-        .count();
+    let ascii = rest.bytes().take(MAX_LENGTH).take_while(u8::is_ascii).count();
     let rest = &rest[..ascii];
     let mut length = 0;
     let mut last = "";
-    for label in rest
-        .strip_prefix('.')
-        .into_iter()
-        .flat_map(|rest| rest.split('.'))
-    {
-        let end = label
-            .bytes()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-            .count();
+    for label in rest.strip_prefix('.').into_iter().flat_map(|rest| rest.split('.')) {
+        let end =
+            label.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'-').count();
         if end == 0 {
             break;
         }

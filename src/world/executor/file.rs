@@ -65,16 +65,11 @@ impl Executor {
             return Err(wrong("not a regular file"));
         }
         if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
-            return Err(wrong(
-                "larger than 1 MiB, the limit for files that gdr changes",
-            ));
+            return Err(wrong("larger than 1 MiB, the limit for files that gdr changes"));
         }
         let attributes = attributes(&file).map_err(failed)?;
         let mut content = Vec::new();
-        File::from(file)
-            .take(LARGEST)
-            .read_to_end(&mut content)
-            .map_err(failed)?;
+        File::from(file).take(LARGEST).read_to_end(&mut content).map_err(failed)?;
         Ok(Some(FileImage {
             content,
             meta: FileMeta {
@@ -139,11 +134,7 @@ pub(super) fn write_new(directory: impl AsFd, name: &OsStr, image: &FileImage) -
 pub(super) fn copy_meta(file: &File, meta: &FileMeta) -> io::Result<()> {
     let stat = sys::fstat(file)?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
-        sys::fchown(
-            file,
-            Some(Uid::from_raw(meta.uid)),
-            Some(Gid::from_raw(meta.gid)),
-        )?;
+        sys::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
     }
     sys::fchmod(file, Mode::from_raw_mode(meta.mode))?;
     // The kernel may have set the same security label already, which this user may not set.
@@ -173,10 +164,7 @@ pub(super) fn attributes(file: impl AsFd) -> io::Result<BTreeMap<String, Hex>> {
     };
     let mut found = BTreeMap::new();
     let mut value = vec![0; LARGEST_ATTRIBUTE];
-    for name in names[..length]
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-    {
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let Ok(name) = std::str::from_utf8(name) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,

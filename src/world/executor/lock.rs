@@ -52,10 +52,8 @@ fn holders(file: &OwnedFd) -> Vec<Holder> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has_it_open = |pid: &u32| {
-        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))
-            .into_iter()
-            .flatten()
-            .flatten();
+        let descriptors =
+            std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         descriptors
             .filter_map(|entry| std::fs::metadata(entry.path()).ok())
             .any(|meta| (meta.dev(), meta.ino()) == (stat.st_dev, stat.st_ino))
@@ -63,10 +61,8 @@ fn holders(file: &OwnedFd) -> Vec<Holder> {
     ids.filter(|pid| *pid != std::process::id() && has_it_open(pid))
         .map(|pid| Holder {
             pid,
-            name: std::fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(
-                |_| "a process".to_owned(),
-                |name| name.trim_end().to_owned(),
-            ),
+            name: std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .map_or_else(|_| "a process".to_owned(), |name| name.trim_end().to_owned()),
         })
         .collect()
 }

@@ -42,11 +42,7 @@ pub struct Executor {
 impl Executor {
     /// This machine; `timeout` applies to each program.
     pub fn live(timeout: Duration) -> Result<Self, FileError> {
-        Ok(Self {
-            tree: Tree::live()?,
-            programs: Programs::live(timeout),
-            is_laid_out: false,
-        })
+        Ok(Self { tree: Tree::live()?, programs: Programs::live(timeout), is_laid_out: false })
     }
 
     /// A machine in a directory, with programs from `tools` if given.
@@ -118,9 +114,7 @@ impl Executor {
     pub fn read_config(&self, bdf: Bdf, offset: u16, length: usize) -> Result<Vec<u8>, FileError> {
         let path = config(bdf);
         let failed = |errno: Errno| FileError::new(Question::Read, &path, errno.into());
-        let file = self
-            .tree
-            .open_at(Question::Read, &path, OFlags::RDONLY | OFlags::NOFOLLOW)?;
+        let file = self.tree.open_at(Question::Read, &path, OFlags::RDONLY | OFlags::NOFOLLOW)?;
         let mut bytes = vec![0; length];
         let count = rustix::io::pread(&file, &mut bytes, offset.into()).map_err(failed)?;
         bytes.truncate(count);
@@ -131,9 +125,7 @@ impl Executor {
     pub fn write_config(&self, bdf: Bdf, offset: u16, bytes: &[u8]) -> Result<(), FileError> {
         let path = config(bdf);
         let failed = |source: io::Error| FileError::new(Question::Write, &path, source);
-        let file = self
-            .tree
-            .open_at(Question::Write, &path, OFlags::WRONLY | OFlags::NOFOLLOW)?;
+        let file = self.tree.open_at(Question::Write, &path, OFlags::WRONLY | OFlags::NOFOLLOW)?;
         match rustix::io::pwrite(&file, bytes, offset.into()) {
             Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => Err(failed(io::ErrorKind::WriteZero.into())),
@@ -224,10 +216,7 @@ impl Executor {
     ) -> Result<Option<OwnedFd>, FileError> {
         let mut attempts = 1;
         loop {
-            match self
-                .tree
-                .open_at(question, path, OFlags::RDONLY | OFlags::DIRECTORY | flags)
-            {
+            match self.tree.open_at(question, path, OFlags::RDONLY | OFlags::DIRECTORY | flags) {
                 Ok(directory) => return Ok(Some(directory)),
                 Err(error) if !error.is_absent() => return Err(error),
                 Err(_) if !self.is_there(path)? => return Ok(None),
@@ -239,8 +228,7 @@ impl Executor {
     }
 
     fn directory_at(&self, path: &Path) -> Result<OwnedFd, FileError> {
-        self.tree
-            .open_at(Question::State, path, OFlags::RDONLY | OFlags::DIRECTORY)
+        self.tree.open_at(Question::State, path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 }
 

@@ -45,10 +45,7 @@ impl Executor {
 impl PrivateDirectory {
     fn checked(directory: OwnedFd, path: &Path) -> Result<Self, FileError> {
         check(&directory, path, FileType::Directory)?;
-        Ok(Self {
-            directory,
-            path: path.to_owned(),
-        })
+        Ok(Self { directory, path: path.to_owned() })
     }
 
     /// Opens a subdirectory; `None` if absent.
@@ -105,10 +102,7 @@ impl PrivateDirectory {
         };
         check(&file, &path, FileType::RegularFile)?;
         let mut content = Vec::new();
-        let count = File::from(file)
-            .take(most + 1)
-            .read_to_end(&mut content)
-            .map_err(failed)?;
+        let count = File::from(file).take(most + 1).read_to_end(&mut content).map_err(failed)?;
         match u64::try_from(count).is_ok_and(|count| count <= most) {
             true => Ok(Some(content)),
             false => Err(failed(io::ErrorKind::FileTooLarge.into())),
@@ -129,12 +123,7 @@ impl PrivateDirectory {
         let (uid, gid) = user();
         let image = FileImage {
             content,
-            meta: FileMeta {
-                mode: 0o600,
-                uid,
-                gid,
-                ..FileMeta::default()
-            },
+            meta: FileMeta { mode: 0o600, uid, gid, ..FileMeta::default() },
             links: 1,
         };
         let beside = beside(OsStr::new(name));
@@ -200,10 +189,7 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
         return wrong("wrong file type".to_owned());
     }
     if stat.st_uid != uid {
-        return wrong(format!(
-            "owned by user {}, but gdr runs as user {uid}",
-            stat.st_uid
-        ));
+        return wrong(format!("owned by user {}, but gdr runs as user {uid}", stat.st_uid));
     }
     if stat.st_mode & 0o022 != 0 {
         return wrong(format!(
@@ -215,8 +201,5 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
 }
 
 pub(super) fn user() -> (u32, u32) {
-    (
-        rustix::process::geteuid().as_raw(),
-        rustix::process::getegid().as_raw(),
-    )
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }

@@ -80,10 +80,7 @@ pub struct CommandLine {
 
 impl CommandLine {
     pub fn new<T: Into<String>>(program: Program, arguments: impl IntoIterator<Item = T>) -> Self {
-        Self {
-            program,
-            arguments: arguments.into_iter().map(Into::into).collect(),
-        }
+        Self { program, arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
     pub fn words(&self) -> Vec<String> {
@@ -128,20 +125,12 @@ const SHOWN: usize = 2000;
 
 impl Programs {
     pub fn live(timeout: Duration) -> Self {
-        Self {
-            root: None,
-            tools: None,
-            timeout,
-        }
+        Self { root: None, tools: None, timeout }
     }
 
     pub fn laid_out(root: &Path, tools: Option<&Path>, timeout: Duration) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self {
-            root: Some(absolute(root)),
-            tools: tools.map(absolute),
-            timeout,
-        }
+        Self { root: Some(absolute(root)), tools: tools.map(absolute), timeout }
     }
 
     pub fn run(&self, line: &CommandLine) -> Ran {
@@ -193,21 +182,14 @@ impl Programs {
     fn output(&self, command: &mut Command) -> io::Result<(i32, String)> {
         // Both streams go to one file, which needs no reader while the program runs.
         let file = tempfile::tempfile()?;
-        command
-            .stdout(Stdio::from(file.try_clone()?))
-            .stderr(Stdio::from(file.try_clone()?));
+        command.stdout(Stdio::from(file.try_clone()?)).stderr(Stdio::from(file.try_clone()?));
         let status = Running::spawn_group(command, self.timeout)?.status()?;
         let mut printed = Vec::new();
         let mut file = file;
         io::Seek::seek(&mut file, io::SeekFrom::Start(0))?;
         io::Read::read_to_end(&mut io::Read::take(file, 1 << 20), &mut printed)?;
         let printed = String::from_utf8_lossy(&printed).trim().to_owned();
-        let from = printed
-            .char_indices()
-            .rev()
-            .take(SHOWN)
-            .last()
-            .map_or(0, |(at, _)| at);
+        let from = printed.char_indices().rev().take(SHOWN).last().map_or(0, |(at, _)| at);
         Ok((status.code().unwrap_or(-1), printed[from..].to_owned()))
     }
 }
@@ -215,7 +197,5 @@ impl Programs {
 /// The program's path on this machine.
 fn installed(program: Program) -> Option<PathBuf> {
     let directories = DIRECTORIES.iter().map(Path::new);
-    directories
-        .map(|directory| directory.join(program.name()))
-        .find(|path| path.is_file())
+    directories.map(|directory| directory.join(program.name())).find(|path| path.is_file())
 }

@@ -29,11 +29,7 @@ fn concurrent_make_directory_succeeds() {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(make)).collect();
             for thread in threads {
                 let made = thread.join().expect("no panic");
-                assert!(
-                    made.is_ok(),
-                    "round {round}: {}",
-                    made.expect_err("an error").sentence()
-                );
+                assert!(made.is_ok(), "round {round}: {}", made.expect_err("an error").sentence());
             }
         });
     }
@@ -62,8 +58,6 @@ fn file_removed_meanwhile_is_absent() {
 fn dangling_link_is_error() {
     let root = tempfile::tempdir().expect("a directory");
     std::os::unix::fs::symlink("/nowhere", root.path().join("var")).expect("a link");
-    let error = executor(root.path())
-        .missing_above(Path::new("/var/lib"))
-        .expect_err("an error");
+    let error = executor(root.path()).missing_above(Path::new("/var/lib")).expect_err("an error");
     assert!(error.is_absent(), "{error:?}");
 }

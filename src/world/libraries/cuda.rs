@@ -63,9 +63,7 @@ pub fn read(one_of_each: bool) -> CudaOutcome {
             pairs: pairs.iter().map(pair).collect(),
         })),
         Err(failure) => CudaOutcome::Failed {
-            code: failure
-                .result()
-                .and_then(|result| i32::try_from(result.0).ok()),
+            code: failure.result().and_then(|result| i32::try_from(result.0).ok()),
             reason: failure.to_string(),
             library,
             driver_version,

@@ -15,9 +15,7 @@ pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
         Ok(register) => Some(Ok(register.pages)),
         Err(Error::NotMlx5 { .. }) => None,
         Err(error @ (Error::Library(_) | Error::Missing { .. })) => {
-            Some(Err(DoorbellTrial::NoLibrary {
-                reason: verbs_error(&error).reason,
-            }))
+            Some(Err(DoorbellTrial::NoLibrary { reason: verbs_error(&error).reason }))
         }
         Err(error) => Some(Err(DoorbellTrial::Withheld(verbs_error(&error)))),
     }
@@ -31,10 +29,7 @@ pub fn ring(gpu: &Gpu, doorbell: &Doorbell) -> DoorbellTrial {
     match page.for_gpu(gpu, Registration::Registers) {
         Ok(_) => DoorbellTrial::Registered,
         Err(error) => DoorbellTrial::Refused {
-            code: error
-                .failure()
-                .and_then(gpu::Failure::result)
-                .map(|result| result.0),
+            code: error.failure().and_then(gpu::Failure::result).map(|result| result.0),
             reason: gpu::sentence(&error),
         },
     }

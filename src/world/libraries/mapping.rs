@@ -13,17 +13,15 @@ const BYTES: usize = 64 << 10;
 
 pub fn try_each() -> MappingOutcome {
     match gpu::devices() {
-        Ok(devices) if devices.is_empty() => MappingOutcome::Failed {
-            reason: "CUDA counts no GPU".to_owned(),
-        },
+        Ok(devices) if devices.is_empty() => {
+            MappingOutcome::Failed { reason: "CUDA counts no GPU".to_owned() }
+        }
         Ok(devices) => MappingOutcome::Tried(devices.iter().map(try_one).collect()),
         Err(error) => match (&error, error.kind()) {
-            (gpu::Error::Library(_), Kind::Absent) => MappingOutcome::Absent {
-                reason: gpu::sentence(&error),
-            },
-            _ => MappingOutcome::Failed {
-                reason: gpu::sentence(&error),
-            },
+            (gpu::Error::Library(_), Kind::Absent) => {
+                MappingOutcome::Absent { reason: gpu::sentence(&error) }
+            }
+            _ => MappingOutcome::Failed { reason: gpu::sentence(&error) },
         },
     }
 }
@@ -62,9 +60,7 @@ fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<TrialResult,
     let found = backends(&Gdr::explain_with(&memory));
     let gdr = Gdr::open()?;
     let backend = gdr.backend().to_string();
-    let mut mapping = gdr
-        .pin(&memory, 0..BYTES, PinFlags::default())?
-        .map(MapRequest::Default)?;
+    let mut mapping = gdr.pin(&memory, 0..BYTES, PinFlags::default())?.map(MapRequest::Default)?;
     let stream = gpu.stream()?;
     let mut bytes = vec![0; BYTES];
     // Written by the CPU and read by the GPU's copy engine, then the other way round.
@@ -77,19 +73,15 @@ fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<TrialResult,
     stream.write(&memory, 0, &bytes)?;
     let mut found_back = vec![0; BYTES];
     mapping.read(0, &mut found_back)?;
-    let wrong = [
-        (written, &read_by_gpu, "written by the CPU"),
-        (second, &found_back, "read by the CPU"),
-    ];
+    let wrong =
+        [(written, &read_by_gpu, "written by the CPU"), (second, &found_back, "read by the CPU")];
     let wrong = wrong.into_iter().find_map(|(pattern, found, path)| {
         let at = pattern.first_difference(found, 0)?;
         let mut expected = vec![0; BYTES];
         pattern.fill(&mut expected, 0);
         let address = memory.address().offset(at as u64);
         let (expected, found) = (expected.get(at)?, found.get(at)?);
-        Some(format!(
-            "{address} is {found:#04x} and should be {expected:#04x} ({path})"
-        ))
+        Some(format!("{address} is {found:#04x} and should be {expected:#04x} ({path})"))
     });
     let trial = match wrong {
         Some(reason) => MappingTrial::Wrong { backend, reason },
@@ -106,16 +98,12 @@ fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<TrialResult,
 fn export(memory: &DeviceMemory) -> DmaBufTrial {
     match pointer::dmabuf(memory.address(), BYTES, pointer::DmaBufMapping::Default) {
         Ok(_) => DmaBufTrial::Exported,
-        Err(error) => DmaBufTrial::Refused {
-            reason: gpu::sentence(&error),
-        },
+        Err(error) => DmaBufTrial::Refused { reason: gpu::sentence(&error) },
     }
 }
 
 fn backends(found: &[gdrcopy::Explanation]) -> Vec<BackendChoice> {
-    let real = found
-        .iter()
-        .filter(|found| found.backend != BackendKind::Sim);
+    let real = found.iter().filter(|found| found.backend != BackendKind::Sim);
     real.map(|found| BackendChoice {
         backend: found.backend.name().to_owned(),
         outcome: match found.outcome {

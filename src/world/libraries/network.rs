@@ -22,11 +22,7 @@ pub fn read(query: NetworkQuery) -> Network {
     let ports: Vec<Port<'_>> = ports
         .iter()
         .take(MAX_PORTS)
-        .map(|(device, number)| Port {
-            root: Path::new("/"),
-            device,
-            number: *number,
-        })
+        .map(|(device, number)| Port { root: Path::new("/"), device, number: *number })
         .collect();
     let start = Instant::now();
     let before = reading(&ports);
@@ -36,10 +32,7 @@ pub fn read(query: NetworkQuery) -> Network {
             let read = interface_of(&interface, name.clone(), before.get(&interface));
             (interface, read)
         };
-        port.interfaces()
-            .into_iter()
-            .map(interface)
-            .collect::<Vec<_>>()
+        port.interfaces().into_iter().map(interface).collect::<Vec<_>>()
     });
     Network {
         interfaces: interfaces.collect(),
@@ -56,10 +49,7 @@ pub fn reduce(mut answer: Network, query: NetworkQuery) -> Network {
 }
 
 fn reading(ports: &[Port<'_>]) -> Reading {
-    ports
-        .iter()
-        .flat_map(|port| port.reading(&port.functions()))
-        .collect()
+    ports.iter().flat_map(|port| port.reading(&port.functions())).collect()
 }
 
 /// Reads again after the interval.
@@ -95,10 +85,7 @@ fn interface_of(
         counters: Fact::Known((!known.is_empty()).then(|| nonzero(known).collect())),
         priorities: fact(nic::dcb(interface)).map(|dcb| dcb.map(priorities)),
         pause: fact(nic::pause(interface)).map(|pause| {
-            pause.map(|pause| LinkPause {
-                receives: pause.receives,
-                sends: pause.sends,
-            })
+            pause.map(|pause| LinkPause { receives: pause.receives, sends: pause.sends })
         }),
     }
 }
@@ -126,9 +113,8 @@ fn fact<T>(answer: io::Result<T>) -> Fact<Option<T>> {
 fn priorities(dcb: Dcb) -> Priorities {
     let with = |mask: u8| (0..8).filter(|bit| mask & (1 << bit) != 0).collect();
     let dscp = dcb.apps.iter().filter(|app| app.selector == APP_DSCP);
-    let dscp: BTreeMap<u8, u8> = dscp
-        .filter_map(|app| Some((u8::try_from(app.protocol).ok()?, app.priority)))
-        .collect();
+    let dscp: BTreeMap<u8, u8> =
+        dscp.filter_map(|app| Some((u8::try_from(app.protocol).ok()?, app.priority))).collect();
     Priorities {
         pfc: dcb.pfc.map(|pfc| with(pfc.enabled)),
         // Drivers without a table of trust (mlx5) trust the DSCP while an entry of one exists.
@@ -149,16 +135,8 @@ mod tests {
     #[test]
     fn priorities_of_dcb() {
         let mut dcb = Dcb {
-            pfc: Some(Pfc {
-                most: 8,
-                enabled: 0b1_1000,
-                ..Pfc::default()
-            }),
-            apps: vec![App {
-                selector: APP_DSCP,
-                protocol: 26,
-                priority: 3,
-            }],
+            pfc: Some(Pfc { most: 8, enabled: 0b1_1000, ..Pfc::default() }),
+            apps: vec![App { selector: APP_DSCP, protocol: 26, priority: 3 }],
             ..Dcb::default()
         };
         let found = priorities(dcb.clone());

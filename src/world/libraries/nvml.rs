@@ -26,10 +26,9 @@ pub fn read(query: NvmlQuery) -> NvmlOutcome {
     match gpu::nvml::read(&query, None) {
         Outcome::Read(nvml) => NvmlOutcome::Read(Box::new(self::nvml(nvml))),
         Outcome::Absent { reason } => NvmlOutcome::Absent { reason },
-        Outcome::Failed { code, name, reason } => NvmlOutcome::Failed {
-            code,
-            reason: format!("{name}: {reason}"),
-        },
+        Outcome::Failed { code, name, reason } => {
+            NvmlOutcome::Failed { code, reason: format!("{name}: {reason}") }
+        }
     }
 }
 
@@ -84,12 +83,7 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
             .map(|gpu| format!("GPU {}: {}", gpu.index, gpu.reason))
             .collect(),
         gpus: nvml.gpus.into_iter().filter_map(self::gpu).collect(),
-        pairs: nvml
-            .pairs
-            .into_iter()
-            .flatten()
-            .flat_map(both_ways)
-            .collect(),
+        pairs: nvml.pairs.into_iter().flatten().flat_map(both_ways).collect(),
     }
 }
 
@@ -100,13 +94,8 @@ fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
         name: fact(gpu.name),
         uuid: fact(gpu.uuid),
         minor: fact(gpu.minor),
-        active_links: fact_or_unqueried(gpu.links).map(|links| {
-            links
-                .into_iter()
-                .filter(|link| link.active)
-                .map(link)
-                .collect()
-        }),
+        active_links: fact_or_unqueried(gpu.links)
+            .map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
         ..without_details(gpu.index, bdf)
     };
     Some(match gpu.details {
@@ -141,10 +130,7 @@ fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
     NvmlGpu {
         memory_node: fact(details.numa_node),
         cpu_affinity: fact(details.cpu_affinity).map(IdList::new),
-        bar1: fact(details.bar1).map(|bar1| Bar1 {
-            total: bar1.total,
-            used: bar1.used,
-        }),
+        bar1: fact(details.bar1).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
         memory_total: fact(details.memory_total),
         persistence: fact(details.persistence),
         mig: fact(details.mig).map(|mig| mig.current),
@@ -161,10 +147,7 @@ fn registration(fabric: gpu::nvml::Fabric) -> FabricRegistration {
     FabricRegistration {
         status: fabric.status,
         clique: fabric.clique_id,
-        cluster: fabric
-            .cluster_uuid
-            .bytes()
-            .any(|byte| !matches!(byte, b'0' | b'-')),
+        cluster: fabric.cluster_uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-')),
         health: fabric.health.map(|health| word(&health)),
     }
 }
@@ -180,16 +163,7 @@ fn link(link: Link) -> NvLink {
 
 /// NVML is queried once per pair; the result holds in both directions.
 fn both_ways(pair: Pair) -> [NvmlPair; 2] {
-    let Pair {
-        a,
-        b,
-        common_ancestor,
-        read,
-        write,
-        nvlink,
-        atomics,
-        pcie,
-    } = pair;
+    let Pair { a, b, common_ancestor, read, write, nvlink, atomics, pcie } = pair;
     let ancestor = fact(common_ancestor).map(|ancestor| word(&ancestor));
     let p2p: BTreeMap<P2pCapability, Fact<P2pStatus>> = [
         (P2pCapability::Read, read),
@@ -266,38 +240,19 @@ mod tests {
     #[test]
     fn reduces_answer_to_query() {
         let none = NvmlQuery::default();
-        let links = reduced(NvmlQuery {
-            links: true,
-            ..none
-        });
+        let links = reduced(NvmlQuery { links: true, ..none });
         assert_eq!((links.gpus.len(), links.pairs.len()), (2, 0));
         let gpu = &links.gpus[0];
         assert!(gpu.name.known().is_some() && gpu.active_links.known().is_some());
-        assert_eq!(
-            (&gpu.bar1, &gpu.memory_total),
-            (&Fact::default(), &Fact::default())
-        );
+        assert_eq!((&gpu.bar1, &gpu.memory_total), (&Fact::default(), &Fact::default()));
 
         let only = P2pCapability::Read;
-        let peers = reduced(NvmlQuery {
-            p2p: true,
-            p2p_only: Some(only),
-            ..none
-        });
+        let peers = reduced(NvmlQuery { p2p: true, p2p_only: Some(only), ..none });
         assert_eq!(peers.gpus[0].active_links, Fact::default());
         assert!(!peers.pairs.is_empty());
         for (capability, status) in peers.pairs.iter().flat_map(|pair| &pair.p2p) {
-            assert_eq!(
-                status.known().is_some(),
-                *capability == only,
-                "{capability:?}"
-            );
+            assert_eq!(status.known().is_some(), *capability == only, "{capability:?}");
         }
-        assert!(
-            reduced(NvmlQuery::EVERYTHING).gpus[0]
-                .bar1
-                .known()
-                .is_some()
-        );
+        assert!(reduced(NvmlQuery::EVERYTHING).gpus[0].bar1.known().is_some());
     }
 }

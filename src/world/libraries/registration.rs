@@ -47,9 +47,7 @@ fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
             false => RegistrationOutcome::Failed { reason },
         }
     })?;
-    let failed = |reason: &str| RegistrationOutcome::Failed {
-        reason: reason.to_owned(),
-    };
+    let failed = |reason: &str| RegistrationOutcome::Failed { reason: reason.to_owned() };
     if names.is_empty() {
         return Err(failed("libibverbs serves no RDMA device"));
     }
@@ -78,19 +76,14 @@ struct Nic {
 
 fn open(name: String) -> (String, Result<Nic, VerbsError>) {
     let domain = Context::open(&name).and_then(|context| context.domain());
-    let nic = domain.map(|domain| Nic {
-        doorbell: doorbell::of(&domain),
-        domain,
-    });
+    let nic = domain.map(|domain| Nic { doorbell: doorbell::of(&domain), domain });
     (name, nic.map_err(|error| verbs_error(&error)))
 }
 
 fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
     let gpu = Gpu::open(device.ordinal);
     let memory = match &gpu {
-        Ok(gpu) => gpu
-            .allocate(Allocation::Malloc, BYTES)
-            .map_err(|error| gpu::sentence(&error)),
+        Ok(gpu) => gpu.allocate(Allocation::Malloc, BYTES).map_err(|error| gpu::sentence(&error)),
         Err(error) => Err(gpu::sentence(error)),
     };
     let with = |memory: &DeviceMemory, nic: &Result<Nic, VerbsError>| match nic {
@@ -102,9 +95,7 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
         ordinal: device.ordinal,
         trial: match memory {
             Ok(memory) => {
-                let each = nics
-                    .iter()
-                    .map(|(name, nic)| (name.clone(), with(&memory, nic)));
+                let each = nics.iter().map(|(name, nic)| (name.clone(), with(&memory, nic)));
                 RegistrationTrial::Tried(each.collect())
             }
             Err(reason) => RegistrationTrial::NotTried { reason },
@@ -113,13 +104,10 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
             Ok(gpu) => {
                 let each = nics.iter();
                 DoorbellTrials::Tried(
-                    each.filter_map(|(name, nic)| Some((name.clone(), ring(gpu, nic)?)))
-                        .collect(),
+                    each.filter_map(|(name, nic)| Some((name.clone(), ring(gpu, nic)?))).collect(),
                 )
             }
-            Err(error) => DoorbellTrials::NotTried {
-                reason: gpu::sentence(error),
-            },
+            Err(error) => DoorbellTrials::NotTried { reason: gpu::sentence(error) },
         }),
     }
 }
@@ -127,10 +115,7 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
 /// The result of a device's doorbell; `None` for other devices than mlx5.
 fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
     match nic {
-        Ok(nic) => nic
-            .doorbell
-            .as_ref()
-            .map(|doorbell| doorbell::ring(gpu, doorbell)),
+        Ok(nic) => nic.doorbell.as_ref().map(|doorbell| doorbell::ring(gpu, doorbell)),
         Err(error) => Some(DoorbellTrial::Closed(error.clone())),
     }
 }
@@ -164,8 +149,6 @@ fn register(
     match registered {
         Ok(()) => MemoryPathTrial::Registered,
         Err(MemoryPathError::Verbs(error)) => MemoryPathTrial::Refused(verbs_error(&error)),
-        Err(error) => MemoryPathTrial::Withheld {
-            reason: gpu::sentence(&error),
-        },
+        Err(error) => MemoryPathTrial::Withheld { reason: gpu::sentence(&error) },
     }
 }

@@ -24,9 +24,7 @@ pub fn read(query: VerbsQuery) -> VerbsOutcome {
     };
     match read() {
         Ok(verbs) => VerbsOutcome::Read(Box::new(verbs)),
-        Err(error) if error.is_absent() => VerbsOutcome::Absent {
-            reason: error.to_string(),
-        },
+        Err(error) if error.is_absent() => VerbsOutcome::Absent { reason: error.to_string() },
         Err(error) => {
             let VerbsError { code, reason } = verbs_error(&error);
             VerbsOutcome::Failed { code, reason }
@@ -49,10 +47,7 @@ fn trials(devices: &[String]) -> BTreeMap<String, VerbsTrial> {
         Ok(context) => VerbsTrial::Opened(device(&context)),
         Err(error) => VerbsTrial::Refused(verbs_error(&error)),
     };
-    devices
-        .iter()
-        .map(|name| (name.clone(), trial(name)))
-        .collect()
+    devices.iter().map(|name| (name.clone(), trial(name))).collect()
 }
 
 fn device(context: &Context) -> VerbsDevice {
@@ -92,8 +87,5 @@ fn function(path: &Path) -> Option<Bdf> {
 
 /// The error with its cause.
 pub fn verbs_error(error: &Error) -> VerbsError {
-    VerbsError {
-        code: error.errno(),
-        reason: gpu::sentence(error),
-    }
+    VerbsError { code: error.errno(), reason: gpu::sentence(error) }
 }

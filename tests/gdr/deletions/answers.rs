@@ -14,21 +14,15 @@ fn walk(value: &Value, at: &mut String, found: &mut dyn FnMut(&str, bool)) {
     let mut visit = |name: &str, child: &Value, at: &mut String| {
         at.push('/');
         at.push_str(&name.replace('~', "~0").replace('/', "~1"));
-        found(
-            at,
-            child.get("known").is_some() || child.get("answered").is_some(),
-        );
+        found(at, child.get("known").is_some() || child.get("answered").is_some());
         walk(child, at, found);
         at.truncate(length);
     };
     match value {
-        Value::Object(members) => members
-            .iter()
-            .for_each(|(name, child)| visit(name, child, at)),
-        Value::Array(entries) => entries
-            .iter()
-            .enumerate()
-            .for_each(|(nth, child)| visit(&nth.to_string(), child, at)),
+        Value::Object(members) => members.iter().for_each(|(name, child)| visit(name, child, at)),
+        Value::Array(entries) => {
+            entries.iter().enumerate().for_each(|(nth, child)| visit(&nth.to_string(), child, at))
+        }
         _ => {}
     }
 }

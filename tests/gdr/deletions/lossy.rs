@@ -124,9 +124,7 @@ impl Files for Lossy {
         most: usize,
         keep: &dyn Fn(Vec<u8>) -> Vec<u8>,
     ) -> Result<Vec<u8>, FileError> {
-        self.ask(Question::Read, path, |files| {
-            files.reduced(path, most, keep)
-        })
+        self.ask(Question::Read, path, |files| files.reduced(path, most, keep))
     }
 
     fn streamed(&self, path: &Path, reduce: &gdr::world::Reduce<'_>) -> Result<String, FileError> {
@@ -139,10 +137,7 @@ struct Start(Box<dyn OpenFile>);
 
 impl OpenFile for Start {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-        match PAST
-            .checked_sub(offset)
-            .and_then(|left| usize::try_from(left).ok())
-        {
+        match PAST.checked_sub(offset).and_then(|left| usize::try_from(left).ok()) {
             // The kernel ends the file there.
             None | Some(0) => Ok(0),
             Some(left) => {

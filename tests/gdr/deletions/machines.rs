@@ -52,11 +52,7 @@ pub fn sources() -> Vec<Source> {
     }
     for name in recorded() {
         for form in [Form::Snapshot, Form::Report] {
-            add(
-                format!("recorded {name}"),
-                form,
-                Make::Recorded(name.clone()),
-            );
+            add(format!("recorded {name}"), form, Make::Recorded(name.clone()));
         }
     }
     for case in checks::cases() {
@@ -90,10 +86,8 @@ impl Source {
             Make::Machine(name) => laid_out(&Machine::load(name), &mut directory),
             Make::Corpus(path) => laid_out(&Machine::from_corpus(path), &mut directory),
             Make::Recorded(name) => {
-                let path = format!(
-                    "{}/tests/recorded/{name}/snapshot.json",
-                    env!("CARGO_MANIFEST_DIR")
-                );
+                let path =
+                    format!("{}/tests/recorded/{name}/snapshot.json", env!("CARGO_MANIFEST_DIR"));
                 let text = fs::read(path).expect("a snapshot");
                 let snapshot: Snapshot = serde_json::from_slice(&text).expect("a snapshot");
                 live = snapshot.libraries.mapping.is_some()
@@ -113,10 +107,7 @@ impl Source {
             (Form::Snapshot, _) => (World::snapshot(snapshot.clone()), snapshot),
             (Form::Report, _) => {
                 let files = snapshot.files.clone();
-                let report = Snapshot {
-                    host: snapshot.host,
-                    ..Snapshot::default()
-                };
+                let report = Snapshot { host: snapshot.host, ..Snapshot::default() };
                 (World::report(files, "a report".to_owned()), report)
             }
         };
@@ -149,10 +140,7 @@ fn laid_out(machine: &Machine, directory: &mut Option<TempDir>) -> (Option<World
     let (recorded, record) = world().recording();
     collect::facts(
         &recorded,
-        CollectOptions {
-            initramfs: true,
-            ..CollectOptions::everything(true)
-        },
+        CollectOptions { initramfs: true, ..CollectOptions::everything(true) },
     );
     (Some(world()), record.finish(String::new()))
 }
@@ -190,10 +178,7 @@ impl Subject {
             losses.extend(hows(self.form, path, recorded).map(|how| Loss::Path(path.clone(), how)));
         }
         if self.form == Form::Directory {
-            let above = self
-                .asked
-                .keys()
-                .flat_map(|path| Path::new(path).ancestors().skip(1));
+            let above = self.asked.keys().flat_map(|path| Path::new(path).ancestors().skip(1));
             let mut above: Vec<String> = above
                 .map(|path| path.display().to_string())
                 .filter(|path| path != "/" && !self.asked.contains_key(path))
@@ -279,9 +264,7 @@ impl Subject {
 
 fn hows(form: Form, path: &str, recorded: &Recorded) -> impl Iterator<Item = How> {
     let is_directory = recorded.names.is_some()
-        || recorded
-            .state
-            .is_some_and(|state| state.kind == FileKind::Directory);
+        || recorded.state.is_some_and(|state| state.kind == FileKind::Directory);
     let is_file = recorded.text.is_some() || recorded.bytes.is_some() || recorded.parts.is_some();
     let is_there = is_directory || is_file || recorded.link.is_some() || recorded.state.is_some();
     let all: &[How] = match form {

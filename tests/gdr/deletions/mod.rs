@@ -47,12 +47,7 @@ impl Run {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/expect/other.toml");
         let text = std::fs::read_to_string(path).expect("a profile that nothing meets");
         profiles.push(parse(&("other", &text)).expect("a profile"));
-        Self {
-            profiles,
-            random: Random(seed),
-            kinds: Kinds::new(),
-            losses: 0,
-        }
+        Self { profiles, random: Random(seed), kinds: Kinds::new(), losses: 0 }
     }
 
     fn lose(&mut self, subject: &Subject, loss: &Loss) {
@@ -168,16 +163,8 @@ fn known_losses_are_open() {
     let user = serde_json::json!({"files": {"proc/self/status": status}});
     let run = Run::new(0);
     for (patch, check, lost) in [
-        (
-            below("02:00.0", gpu),
-            "pcie.iommu",
-            "sys/bus/pci/devices/0000:03:00.0/iommu_group",
-        ),
-        (
-            below("02:01.0", nic),
-            "rdma.port",
-            "sys/class/infiniband/mlx5_0/ports/1/link_layer",
-        ),
+        (below("02:00.0", gpu), "pcie.iommu", "sys/bus/pci/devices/0000:03:00.0/iommu_group"),
+        (below("02:01.0", nic), "rdma.port", "sys/class/infiniband/mlx5_0/ports/1/link_layer"),
         (user, "param.peer-mapping", "proc/driver/nvidia/params"),
     ] {
         let change = |machine: &mut serde_json::Value| merge(machine, &patch);
@@ -191,10 +178,7 @@ fn known_losses_are_open() {
         assert!(before.is_some_and(is_open), "{check}: {before:?}");
         std::fs::remove_file(root.path().join(lost)).expect("a file");
         let after = worst();
-        assert!(
-            after.is_some_and(is_open),
-            "{check} without {lost}: {before:?} -> {after:?}"
-        );
+        assert!(after.is_some_and(is_open), "{check} without {lost}: {before:?} -> {after:?}");
     }
 }
 
@@ -224,17 +208,10 @@ fn no_lost_fact_improves_a_verdict() {
     for seed in &seeds {
         let mut run = Run::new(*seed);
         let machines = lose_some(&mut run, time, most);
-        let summary = format!(
-            "GDR_SEED={seed}: {} losses on {machines} machines",
-            run.losses
-        );
+        let summary = format!("GDR_SEED={seed}: {} losses on {machines} machines", run.losses);
         // For a person: the test shows it only if it fails.
         let _ = writeln!(std::io::stderr(), "{summary}");
         let kinds = run.kinds.len();
-        assert!(
-            kinds == 0,
-            "{summary}, {kinds} kinds improve a verdict:\n{}",
-            run.report()
-        );
+        assert!(kinds == 0, "{summary}, {kinds} kinds improve a verdict:\n{}", run.report());
     }
 }

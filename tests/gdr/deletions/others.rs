@@ -8,9 +8,9 @@ pub fn is_another_machine(_form: Form, loss: &Loss) -> bool {
         Loss::Path(path, _) if path == ENVIRONMENT => true,
         Loss::Path(path, How::Forgotten) if matches(NAMESPACES, path) => true,
         Loss::Path(path, How::Absent) => ABSENT.iter().any(|(pattern, _)| matches(pattern, path)),
-        Loss::Answer(pointer, Answer::Removed) => NOT_ASKED
-            .iter()
-            .any(|(pattern, _)| matches(pattern, pointer)),
+        Loss::Answer(pointer, Answer::Removed) => {
+            NOT_ASKED.iter().any(|(pattern, _)| matches(pattern, pointer))
+        }
         _ => false,
     }
 }
@@ -26,30 +26,18 @@ const ABSENT: &[(&str, &str)] = &[
     ("/sys/class/infiniband", "the RDMA core is not loaded"),
     ("/sys/class/infiniband/*", "there is one RDMA device less"),
     ("/sys/bus/pci/devices/*", "there is one PCI function less"),
-    (
-        "/proc/driver/nvidia/gpus/*",
-        "the driver does not manage this GPU",
-    ),
+    ("/proc/driver/nvidia/gpus/*", "the driver does not manage this GPU"),
 ];
 
 /// Parts of answers that say something by their absence.
 const NOT_ASKED: &[(&str, &str)] = &[
-    (
-        "/network/answered/interfaces/*/priorities/known/pfc/*",
-        "a priority less has flow control",
-    ),
-    (
-        "/nvml/answered/read/unreachable/*",
-        "NVML names no such GPU",
-    ),
+    ("/network/answered/interfaces/*/priorities/known/pfc/*", "a priority less has flow control"),
+    ("/nvml/answered/read/unreachable/*", "NVML names no such GPU"),
     (
         "/cuda/answered/read/gpus/*/fabric_handles",
         "a CUDA that does not know the attribute: it has no such memory",
     ),
-    (
-        "/cuda/answered/read/gpus/*/dma_buf",
-        "a CUDA that does not know the attribute",
-    ),
+    ("/cuda/answered/read/gpus/*/dma_buf", "a CUDA that does not know the attribute"),
     (
         "/nvml/answered/read/gpus/*/fabric_registration",
         "an NVML that does not know the registration",
@@ -58,14 +46,8 @@ const NOT_ASKED: &[(&str, &str)] = &[
         "/nvml/answered/read/gpus/*/fabric_registration/known/health",
         "an NVML that does not know the health",
     ),
-    (
-        "/network/answered/growth/rises/*",
-        "no counter of this port rose",
-    ),
-    (
-        "/network/answered/growth/rises/*/*",
-        "this counter did not rise",
-    ),
+    ("/network/answered/growth/rises/*", "no counter of this port rose"),
+    ("/network/answered/growth/rises/*/*", "this counter did not rise"),
     ("/network", "counters were not read twice"),
     ("/network/answered/growth", "counters were not read twice"),
 ];
@@ -73,14 +55,12 @@ const NOT_ASKED: &[(&str, &str)] = &[
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, path) = (pattern.split('/'), path.split('/'));
     pattern.clone().count() == path.clone().count()
-        && pattern
-            .zip(path)
-            .all(|(pattern, name)| match pattern.split_once('*') {
-                Some((start, end)) => {
-                    name.len() >= start.len() + end.len()
-                        && name.starts_with(start)
-                        && name.ends_with(end)
-                }
-                None => pattern == name,
-            })
+        && pattern.zip(path).all(|(pattern, name)| match pattern.split_once('*') {
+            Some((start, end)) => {
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            }
+            None => pattern == name,
+        })
 }

@@ -69,10 +69,7 @@ impl Verdicts {
                 let key = (finding.id.clone(), part.clone());
                 let beside = verdicts.beside.entry(key.clone()).or_default();
                 beside.extend(parts.iter().cloned());
-                let worst = verdicts
-                    .findings
-                    .entry(key.clone())
-                    .or_insert(finding.outcome);
+                let worst = verdicts.findings.entry(key.clone()).or_insert(finding.outcome);
                 if rank(finding.outcome) >= rank(*worst) {
                     *worst = finding.outcome;
                     verdicts.messages.insert(key, finding.message.clone());
@@ -162,9 +159,7 @@ impl Verdicts {
     }
 
     fn is_open(&self, key: &Key) -> bool {
-        self.findings
-            .get(key)
-            .is_some_and(|outcome| rank(*outcome) >= UNKNOWN)
+        self.findings.get(key).is_some_and(|outcome| rank(*outcome) >= UNKNOWN)
     }
 
     /// What asks for attention.
@@ -212,10 +207,7 @@ fn pairs(topology: &Topology<'_>) -> BTreeMap<String, u8> {
             Verdict::LikelyGood => 1,
             Verdict::Bad | Verdict::Unknown => 0,
         };
-        pairs.insert(
-            format!("{} match", name(&topology.rows[found.row])),
-            verdict,
-        );
+        pairs.insert(format!("{} match", name(&topology.rows[found.row])), verdict);
     }
     pairs
 }

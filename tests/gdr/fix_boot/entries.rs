@@ -27,22 +27,13 @@ fn grubby_sets_single_port_only() {
     let bench = machine(&[running("6.17.0-1", &line), fedora(" pci=realloc")]);
     add_grubby(&bench);
     let before = bench.tree();
-    let persist = [
-        "fix-acs",
-        "--device",
-        "0000:02:00.0",
-        "--persist",
-        "cmdline",
-        "--yes",
-    ];
+    let persist = ["fix-acs", "--device", "0000:02:00.0", "--persist", "cmdline", "--yes"];
     bench.repair(&persist).assert_code(0);
     // A port given by address also loses egress control.
     let word = "pci=realloc,config_acs=x0100x1@0000:02:00.0";
     assert_eq!(
         bench.calls(),
-        [format!(
-            "grubby --update-kernel=ALL --remove-args=pci=realloc --args={word}"
-        )]
+        [format!("grubby --update-kernel=ALL --remove-args=pci=realloc --args={word}")]
     );
     bench.assert_nothing_to_change(&persist);
     let entry = bench.text("boot/loader/entries/a.conf");
@@ -52,9 +43,7 @@ fn grubby_sets_single_port_only() {
     bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
-        [format!(
-            "grubby --update-kernel=ALL --remove-args={word} --args=pci=realloc"
-        )]
+        [format!("grubby --update-kernel=ALL --remove-args={word} --args=pci=realloc")]
     );
     boot(&bench, 2, &line);
     assert_restored(&bench, &before);
@@ -85,10 +74,7 @@ fn systemd_boot_entries_have_no_quotes() {
         "boot/loader/entries/x-6.17.0-1.conf": format!("options {KERNEL}\n"),
         "boot/loader/entries/x-6.1.0-9.conf": format!("options {KERNEL}\n"),
     }, "empty_dirs": ["etc/kernel"]});
-    let bench = machine(&[
-        running("6.17.0-1", &format!("initrd=\\x\\initrd {KERNEL}")),
-        files,
-    ]);
+    let bench = machine(&[running("6.17.0-1", &format!("initrd=\\x\\initrd {KERNEL}")), files]);
     // Like 90-loaderentry.install: the file's words, else the running kernel's except two.
     bench.tool(
         "kernel-install",

@@ -42,10 +42,7 @@ cat "$work/cfg" > "$GDR_ROOT/boot/grub/grub.cfg""#,
 /// The command line of the first GRUB entry: quotes are removed, and an unquoted `;` ends it.
 fn grub_cmdline(bench: &Bench) -> String {
     let cfg = bench.text("boot/grub/grub.cfg");
-    let line = cfg
-        .lines()
-        .find(|line| line.trim_start().starts_with("linux"))
-        .expect("an entry");
+    let line = cfg.lines().find(|line| line.trim_start().starts_with("linux")).expect("an entry");
     let (mut text, mut quoted) = (String::new(), false);
     for c in line.trim().chars() {
         match c {
@@ -68,10 +65,7 @@ fn grub_sets_kernel_parameter() {
     let settings = format!(
         "# my own\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet {theirs}\"\nGRUB_CMDLINE_LINUX=\"\"\n"
     );
-    let bench = machine(&[
-        running("6.17.0-1", &line),
-        debian(&settings, "default/grub.d"),
-    ]);
+    let bench = machine(&[running("6.17.0-1", &line), debian(&settings, "default/grub.d")]);
     add_update_grub(&bench);
     bench.run_tool("update-grub", &[]);
     let before = bench.tree();
@@ -115,10 +109,7 @@ fn grub_sets_kernel_parameter() {
     bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.calls(), ["update-grub"]);
     let line_after = grub_cmdline(&bench);
-    assert!(
-        line_after.ends_with(&format!("ro quiet {theirs}")),
-        "{line_after}"
-    );
+    assert!(line_after.ends_with(&format!("ro quiet {theirs}")), "{line_after}");
     boot(&bench, 3, &line);
     assert_restored(&bench, &before);
     assert_eq!(failed(&bench), PORTS);
@@ -128,18 +119,13 @@ fn grub_sets_kernel_parameter() {
 #[ignore = "needs GRUB's scripts, root, lspci"]
 fn edits_settings_without_drop_ins() {
     let settings = "# my own\nGRUB_CMDLINE_LINUX_DEFAULT='quiet'\n\nGRUB_CMDLINE_LINUX=\"net.ifnames=0\"   # odd";
-    let bench = machine(&[
-        running("6.8.0-60-generic", KERNEL),
-        debian(settings, "elsewhere"),
-    ]);
+    let bench = machine(&[running("6.8.0-60-generic", KERNEL), debian(settings, "elsewhere")]);
     add_update_grub(&bench);
     bench.run_tool("update-grub", &[]);
     let before = bench.tree();
     bench.repair(&CMDLINE).assert_code(0);
     let text = bench.text("etc/default/grub");
-    let added = text
-        .strip_prefix(settings)
-        .expect("all that was there, byte for byte");
+    let added = text.strip_prefix(settings).expect("all that was there, byte for byte");
     let expected = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=disable_acs_redir=\"0000:02:00.0;0000:02:01.0\"" # gdr: acs"#;
     assert_eq!(added, format!("\n{expected}\n"));
     bench.assert_nothing_to_change(&CMDLINE);
@@ -159,18 +145,13 @@ fn edits_settings_without_drop_ins() {
 #[test]
 fn refuses_kernels_without_parameter() {
     for (release, words) in [
-        (
-            "6.12.41-generic",
-            "neither pci=config_acs= nor pci=disable_acs_redir=",
-        ),
+        ("6.12.41-generic", "neither pci=config_acs= nor pci=disable_acs_redir="),
         ("6.14.0-1", "fixed in 6.15"),
         ("4.18.0-553.el8", "needs 4.19"),
         ("custom", "not a kernel release"),
     ] {
-        let bench = machine(&[
-            running(release, KERNEL),
-            json!({"files": {"usr/sbin/update-grub": ""}}),
-        ]);
+        let bench =
+            machine(&[running(release, KERNEL), json!({"files": {"usr/sbin/update-grub": ""}})]);
         let before = bench.tree();
         let run = bench.repair(&CMDLINE);
         run.assert_code(1);
@@ -188,11 +169,7 @@ fn refuses_kernels_without_parameter() {
         "--yes",
     ]);
     run.assert_code(1);
-    assert!(
-        flat(&run).contains("No supported boot loader found"),
-        "{}",
-        run.stdout
-    );
+    assert!(flat(&run).contains("No supported boot loader found"), "{}", run.stdout);
 }
 
 #[test]
@@ -207,7 +184,5 @@ fn lockdown_allows_kernel_parameter() {
         "{}",
         plan.stdout
     );
-    bench
-        .gdr(&["fix-acs", "--persist", "unit", "--dry-run"])
-        .assert_code(1);
+    bench.gdr(&["fix-acs", "--persist", "unit", "--dry-run"]).assert_code(1);
 }

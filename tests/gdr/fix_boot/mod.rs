@@ -64,38 +64,25 @@ fn set_acs(bench: &Bench, port: &str, value: &str) {
 /// (a mask over the firmware's value) or `disable_acs_redir` (before 6.11: then clears RR CR EC).
 fn boot(bench: &Bench, nth: u32, line: &str) {
     write(bench, "proc/cmdline", &format!("{line}\n"));
-    write(
-        bench,
-        BOOT_ID,
-        &format!("{nth:08}-2222-2222-2222-222222222222\n"),
-    );
+    write(bench, BOOT_ID, &format!("{nth:08}-2222-2222-2222-222222222222\n"));
     let options: Vec<&str> = line
         .split(' ')
         .filter_map(|word| word.strip_prefix("pci="))
         .flat_map(|list| list.split(','))
         .collect();
     let last = |name: &str| {
-        options
-            .iter()
-            .rev()
-            .find_map(|option| option.strip_prefix(name))
-            .unwrap_or("")
+        options.iter().rev().find_map(|option| option.strip_prefix(name)).unwrap_or("")
     };
     for port in PORTS {
         let mut control = 0x1d;
-        if last("disable_acs_redir=")
-            .split(';')
-            .any(|device| device == port)
-        {
+        if last("disable_acs_redir=").split(';').any(|device| device == port) {
             control &= !0x2c;
         }
         let entry = last("config_acs=")
             .split(';')
             .find_map(|entry| entry.strip_suffix(&format!("@{port}")));
         if let Some(mask) = entry {
-            control = mask
-                .chars()
-                .fold(0, |bits, digit| bits << 1 | u32::from(digit == '1'));
+            control = mask.chars().fold(0, |bits, digit| bits << 1 | u32::from(digit == '1'));
         }
         set_acs(bench, port, &format!("{control:04x}"));
     }
@@ -103,11 +90,7 @@ fn boot(bench: &Bench, nth: u32, line: &str) {
 
 fn failed(bench: &Bench) -> Vec<String> {
     let found = bench.outcomes("pcie.acs", &[]);
-    found
-        .into_iter()
-        .filter(|(_, o)| o == "fail")
-        .map(|(subject, _)| subject)
-        .collect()
+    found.into_iter().filter(|(_, o)| o == "fail").map(|(subject, _)| subject).collect()
 }
 
 fn has_message(bench: &Bench, check: &str, words: &str) -> bool {
@@ -117,11 +100,7 @@ fn has_message(bench: &Bench, check: &str, words: &str) -> bool {
         .as_array()
         .expect("findings")
         .iter()
-        .any(|finding| {
-            finding["message"]
-                .as_str()
-                .is_some_and(|message| message.contains(words))
-        })
+        .any(|finding| finding["message"].as_str().is_some_and(|message| message.contains(words)))
 }
 
 /// Compares with the files before the repair, which an earlier boot wrote.
@@ -133,12 +112,7 @@ fn assert_restored(bench: &Bench, before: &BTreeMap<PathBuf, Entry>) {
 fn journals(bench: &Bench) -> Vec<String> {
     let names = fs::read_dir(bench.root().join("var/lib/gdr/journal")).expect("journals");
     let mut names: Vec<String> = names
-        .map(|name| {
-            name.expect("a name")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|name| name.expect("a name").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names

@@ -18,11 +18,7 @@ const CONF: &str = "/etc/modprobe.d/zz-gdr.conf";
 /// Two writes of one new file, as in `gdr fix peer-mapping stream-memops`.
 fn twice() -> Vec<Action> {
     vec![
-        write(
-            CONF,
-            None,
-            "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n",
-        ),
+        write(CONF, None, "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n"),
         write(
             CONF,
             Some(b"options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n"),
@@ -59,11 +55,7 @@ fn undo_repeats_after_losing_records() {
         }
         let again = undo_in(root, "a", force).expect("an undo");
         assert!(again.whole, "{:?}", again.steps);
-        assert!(
-            again.steps.iter().all(|(_, back)| *back == Back::Already),
-            "{:?}",
-            again.steps
-        );
+        assert!(again.steps.iter().all(|(_, back)| *back == Back::Already), "{:?}", again.steps);
         assert_eq!(tree(root), before);
         assert!(apply(root, twice()).is_ok(), "the next repair is made");
     }
@@ -76,10 +68,7 @@ fn records_each_undone_step_before_the_next() {
     apply(root, twice()).expect("it is made");
     // The first step's directory is read-only, so its undo fails.
     let saved = root.join("var/lib/gdr/saved");
-    let [blob] = &fs::read_dir(&saved)
-        .expect("a directory")
-        .collect::<Vec<_>>()[..]
-    else {
+    let [blob] = &fs::read_dir(&saved).expect("a directory").collect::<Vec<_>>()[..] else {
         panic!("one file was replaced");
     };
     let blob = blob.as_ref().expect("an entry").path();
@@ -108,17 +97,11 @@ fn keeps_change_between_two_undos() {
     let undone = undo(root).expect("an undo");
     assert!(!undone.whole);
     assert!(
-        undone
-            .steps
-            .iter()
-            .all(|(_, back)| matches!(back, Back::Refused(_))),
+        undone.steps.iter().all(|(_, back)| matches!(back, Back::Refused(_))),
         "{:?}",
         undone.steps
     );
-    assert_eq!(
-        fs::read_to_string(root.join(&CONF[1..])).expect("the file"),
-        "somebody's\n"
-    );
+    assert_eq!(fs::read_to_string(root.join(&CONF[1..])).expect("the file"), "somebody's\n");
     let forced = undo_in(root, "a", true).expect("an undo");
     assert!(forced.whole, "{:?}", forced.steps);
     assert_eq!(tree(root), before, "the first state, not the one between");
@@ -135,10 +118,7 @@ fn repeated_state_is_undone_to_the_first() {
         write(grub, Some(first.as_bytes()), second),
         write(grub, Some(second.as_bytes()), first),
         write(grub, Some(first.as_bytes()), second),
-        Action::RemoveFile {
-            path: path(grub),
-            old: sha256sum(second.as_bytes()),
-        },
+        Action::RemoveFile { path: path(grub), old: sha256sum(second.as_bytes()) },
         write(grub, None, first),
     ];
     apply(root, actions).expect("it is made");

@@ -30,13 +30,7 @@ pub enum Manner {
 }
 
 impl Manner {
-    pub const BAD: [Self; 5] = [
-        Self::Fail,
-        Self::Tear,
-        Self::FailLate,
-        Self::Killed,
-        Self::Hang,
-    ];
+    pub const BAD: [Self; 5] = [Self::Fail, Self::Tear, Self::FailLate, Self::Killed, Self::Hang];
 
     fn word(self) -> &'static str {
         match self {
@@ -158,14 +152,9 @@ pub fn tools() -> TempDir {
 pub fn laid_out() -> TempDir {
     let dir = laid_out_in_memory(&[0x10, 0x22]);
     let root = dir.path();
-    for directory in [
-        "boot/grub",
-        "boot/loader/entries",
-        "etc/systemd/system",
-        "proc",
-        "run",
-        "var",
-    ] {
+    for directory in
+        ["boot/grub", "boot/loader/entries", "etc/systemd/system", "proc", "run", "var"]
+    {
         fs::create_dir_all(root.join(directory)).expect("a directory");
     }
     let derived = derived(root);
@@ -244,10 +233,6 @@ pub fn apply(
 /// Undoes the newest repair with programs that end in this manner.
 pub fn undo(root: &Path, tools: &Path, manner: Manner, force: bool) -> Result<UndoReport, Error> {
     end(root, manner);
-    let options = UndoOptions {
-        number: None,
-        boot: Some("a".to_owned()),
-        force,
-    };
+    let options = UndoOptions { number: None, boot: Some("a".to_owned()), force };
     gdr::fix::undo(&executor(root, tools, manner), &options, &mut |_| {})
 }

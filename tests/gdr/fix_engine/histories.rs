@@ -45,8 +45,7 @@ enum Event {
 fn number(name: &str, usual: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(usual, |text| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is not a number"))
+        text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number"))
     })
 }
 
@@ -78,10 +77,7 @@ fn steps() -> impl Strategy<Value = (Vec<Draw>, Vec<Action>)> {
     let draws = (1_usize..=4, prop::collection::vec(draw(), 1..=8)).prop_map(|(files, draws)| {
         let within = |file: usize| file % files;
         let reduce = |draw| match draw {
-            Draw::Write { file, content } => Draw::Write {
-                file: within(file),
-                content,
-            },
+            Draw::Write { file, content } => Draw::Write { file: within(file), content },
             Draw::Remove { file } => Draw::Remove { file: within(file) },
             other => other,
         };
@@ -223,12 +219,7 @@ impl History {
         Command::new("sh")
             .args(["-c", &limit, "sh"])
             .arg(std::env::current_exe().expect("this test"))
-            .args([
-                "--exact",
-                "fix_engine::histories::wrapped_event",
-                "--test-threads",
-                "1",
-            ])
+            .args(["--exact", "fix_engine::histories::wrapped_event", "--test-threads", "1"])
             .env("GDR_HISTORY_PART", format!("{part:?}"))
             .env("GDR_HISTORY_ROOT", self.root())
             .env("GDR_HISTORY_TOOLS", &self.tools)
@@ -246,11 +237,7 @@ impl History {
         };
         let deadline = Instant::now() + Duration::from_secs(60);
         while matches!(journals.lock(), Err(Error::Busy { .. })) {
-            assert!(
-                Instant::now() < deadline,
-                "{}: the lock is never free",
-                self.about
-            );
+            assert!(Instant::now() < deadline, "{}: the lock is never free", self.about);
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -301,12 +288,7 @@ impl History {
             .entries
             .iter()
             .any(|entry| matches!(entry.mutation, Mutation::RebuildImage(_)));
-        assert!(
-            !force && (self.is_edited || rebuilt),
-            "{}: {:?}",
-            self.about,
-            undone.steps
-        );
+        assert!(!force && (self.is_edited || rebuilt), "{}: {:?}", self.about, undone.steps);
     }
 
     /// What these steps derive is made of the present files.
@@ -317,10 +299,7 @@ impl History {
         };
         let images = ran(|operation| matches!(operation, Operation::RebuildInitramfs { .. }));
         let menu = ran(|operation| {
-            matches!(
-                operation,
-                Operation::UpdateGrub | Operation::MakeGrubConfig { .. }
-            )
+            matches!(operation, Operation::UpdateGrub | Operation::MakeGrubConfig { .. })
         });
         for (path, expected) in derived::derived(self.root()) {
             let is_image = path.to_string_lossy().contains("initrd");
@@ -352,12 +331,7 @@ impl History {
         for (path, _) in derived::derived(self.root()) {
             let found = fs::read_to_string(self.root().join(&path)).unwrap_or_default();
             let legit = self.legit(&path);
-            assert!(
-                legit.contains(&found),
-                "{}: {}: {found:?}",
-                self.about,
-                path.display()
-            );
+            assert!(legit.contains(&found), "{}: {}: {found:?}", self.about, path.display());
         }
         let is_theirs = |path: &PathBuf| {
             path.starts_with("etc") || path.starts_with("boot/grub") || is_image(path)
@@ -377,11 +351,9 @@ impl History {
         let release = path.to_string_lossy().replace("boot/initrd.img-", "");
         let begin = BTreeSet::from([format!("image of {release}\n")]);
         self.texts.iter().fold(begin, |heads, texts| {
-            let all = heads.iter().flat_map(|head| {
-                texts
-                    .iter()
-                    .map(move |tail| format!("{head}{}", text(tail)))
-            });
+            let all = heads
+                .iter()
+                .flat_map(|head| texts.iter().map(move |tail| format!("{head}{}", text(tail))));
             all.collect()
         })
     }
@@ -400,14 +372,10 @@ fn assert_same(now: &Tree, expected: &Tree, about: &str) {
 
 /// Duration of a repair with eight steps on this machine, in microseconds.
 fn duration(tools: &Path) -> u64 {
-    let write = |file| Draw::Write {
-        file,
-        content: "x".to_owned(),
-    };
+    let write = |file| Draw::Write { file, content: "x".to_owned() };
     let draws = [0, 1, 2, 3, 0, 1, 2, 3].map(write);
-    let rebuild = Action::Run(Operation::RebuildInitramfs {
-        builder: InitramfsBuilder::UpdateInitramfs,
-    });
+    let rebuild =
+        Action::Run(Operation::RebuildInitramfs { builder: InitramfsBuilder::UpdateInitramfs });
     let history = History::new(tools, &draws, &[rebuild], String::new());
     let begin = Instant::now();
     let mut child = history.start(Part::Fix, None);
@@ -440,11 +408,7 @@ fn history_ends_in_first_state_or_says_otherwise() {
         }
         history.end(&mut counts);
     }
-    assert!(
-        counts.killed > histories / 4,
-        "only {} processes were killed in time",
-        counts.killed
-    );
+    assert!(counts.killed > histories / 4, "only {} processes were killed in time", counts.killed);
     say(&format!(
         "seed {seed}, {histories} histories: {} processes killed, {} ended before that, {} out of space; {} repairs finished, {} \
          stopped at a step; {} undos left something, {} were forced",

@@ -24,11 +24,8 @@ fn hostile_root_is_not_changed() {
             Some(theirs),
             |etc, outside| {
                 fs::create_dir(etc.join("modprobe.d")).expect("a directory");
-                symlink(
-                    outside.join("victim.conf"),
-                    etc.join("modprobe.d/victim.conf"),
-                )
-                .expect("a link");
+                symlink(outside.join("victim.conf"), etc.join("modprobe.d/victim.conf"))
+                    .expect("a link");
             },
             "symbolic link",
         ),
@@ -99,9 +96,7 @@ fn directory_link_stays_in_root() {
     let outside = tempfile::tempdir().expect("a directory");
     let dir = laid_out(&[3]);
     symlink(outside.path(), dir.path().join("etc/modprobe.d")).expect("a link");
-    let inside = dir
-        .path()
-        .join(outside.path().strip_prefix("/").expect("an absolute path"));
+    let inside = dir.path().join(outside.path().strip_prefix("/").expect("an absolute path"));
     let action = write("/etc/modprobe.d/zz-gdr.conf", None, "ours\n");
     // A dangling link inside the root.
     let error = apply(dir.path(), vec![action.clone()]).expect_err("it dangles");
@@ -110,15 +105,8 @@ fn directory_link_stays_in_root() {
     let before = tree(dir.path());
     let journal = apply(dir.path(), vec![action]).expect("it is made");
     assert_eq!(journal.state, JournalState::Applied);
-    assert_eq!(
-        fs::read_to_string(inside.join("zz-gdr.conf")).expect("inside"),
-        "ours\n"
-    );
-    assert_eq!(
-        fs::read_dir(outside.path()).expect("a directory").count(),
-        0,
-        "nothing is outside"
-    );
+    assert_eq!(fs::read_to_string(inside.join("zz-gdr.conf")).expect("inside"), "ours\n");
+    assert_eq!(fs::read_dir(outside.path()).expect("a directory").count(), 0, "nothing is outside");
     assert!(undo(dir.path()).expect("an undo").whole);
     assert_eq!(tree(dir.path()), before);
 }
@@ -128,18 +116,9 @@ fn directory_link_stays_in_root() {
 #[ignore = "needs root, a mount namespace"]
 fn write_errors_change_nothing() {
     for (about, prepare) in [
-        (
-            "full",
-            "mount -t tmpfs -o size=16k none etc && head -c 12k /dev/zero > etc/filler",
-        ),
-        (
-            "read-only",
-            "mount -t tmpfs none etc && mount -o remount,ro etc",
-        ),
-        (
-            "immutable",
-            "mkdir -p etc/modprobe.d && chattr +i etc/modprobe.d",
-        ),
+        ("full", "mount -t tmpfs -o size=16k none etc && head -c 12k /dev/zero > etc/filler"),
+        ("read-only", "mount -t tmpfs none etc && mount -o remount,ro etc"),
+        ("immutable", "mkdir -p etc/modprobe.d && chattr +i etc/modprobe.d"),
     ] {
         let dir = laid_out(&[3]);
         let script = format!(
@@ -149,9 +128,7 @@ fn write_errors_change_nothing() {
             test = std::env::current_exe().expect("this test").display(),
         );
         let mut command = Command::new("unshare");
-        command
-            .args(["-m", "sh", "-c", &script])
-            .env("GDR_WRAPPED_ROOT", dir.path());
+        command.args(["-m", "sh", "-c", &script]).env("GDR_WRAPPED_ROOT", dir.path());
         let output = command.output().expect("unshare of util-linux");
         let text = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
@@ -168,11 +145,8 @@ fn wrapped() {
     };
     let root = Path::new(&root);
     let long = "x".repeat(9000);
-    let error = apply(
-        root,
-        vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)],
-    )
-    .expect_err("it cannot be written");
+    let error = apply(root, vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)])
+        .expect_err("it cannot be written");
     say(&format!("WRAPPED {error}"));
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
     assert!(matches!(undo(root), Err(Error::NothingToUndo)));

@@ -51,10 +51,7 @@ fn keeps_and_restores_owner_permissions_and_attributes() {
         ("system.posix_acl_access", acl()),
         ("user.comment", b"an administrator's\0note".to_vec()),
         ("trusted.tool", vec![0, 255]),
-        (
-            "security.capability",
-            vec![0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        ),
+        ("security.capability", vec![0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     ]
     .into_iter()
     .filter(|(name, value)| set(&file, name, value))
@@ -65,36 +62,18 @@ fn keeps_and_restores_owner_permissions_and_attributes() {
     );
     let same = |when: &str| {
         let meta = fs::metadata(&file).expect("the file");
-        assert_eq!(
-            (meta.uid(), meta.gid(), meta.mode() & 0o7777),
-            (7, 8, 0o640),
-            "{when}"
-        );
+        assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (7, 8, 0o640), "{when}");
         for (name, value) in &expected {
-            assert_eq!(
-                attribute(&file, name).as_ref(),
-                Some(value),
-                "{when}: {name}"
-            );
+            assert_eq!(attribute(&file, name).as_ref(), Some(value), "{when}: {name}");
         }
     };
     same("before");
-    apply(
-        dir.path(),
-        vec![write(
-            "/etc/default/grub",
-            Some(b"GRUB_TIMEOUT=5\n"),
-            "ours\n",
-        )],
-    )
-    .expect("it is made");
+    apply(dir.path(), vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")])
+        .expect("it is made");
     assert_eq!(fs::read_to_string(&file).expect("the file"), "ours\n");
     same("made");
     assert!(undo(dir.path()).expect("an undo").whole);
-    assert_eq!(
-        fs::read_to_string(&file).expect("the file"),
-        "GRUB_TIMEOUT=5\n"
-    );
+    assert_eq!(fs::read_to_string(&file).expect("the file"), "GRUB_TIMEOUT=5\n");
     same("undone");
     // Also for a removed file.
     let removed = gdr::model::Action::RemoveFile {
@@ -156,15 +135,8 @@ fn refuses_unkeepable_files_first() {
 #[test]
 fn detects_later_change_of_permissions() {
     let dir = laid_out(&[3]);
-    apply(
-        dir.path(),
-        vec![write(
-            "/etc/default/grub",
-            Some(b"GRUB_TIMEOUT=5\n"),
-            "ours\n",
-        )],
-    )
-    .expect("it is made");
+    apply(dir.path(), vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")])
+        .expect("it is made");
     fs::set_permissions(dir.path().join(GRUB), fs::Permissions::from_mode(0o644))
         .expect("permissions");
     let undone = undo(dir.path()).expect("an undo");

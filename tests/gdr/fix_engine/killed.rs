@@ -42,27 +42,11 @@ const FAILING: [(&str, &str); 10] = [
 /// Six steps, one of every kind.
 fn every_kind(root: &Path) -> Vec<Action> {
     let draws = [
-        Draw::Config {
-            register: 1,
-            mask: 0x0c,
-            value: 0x0c,
-        },
-        Draw::Write {
-            file: 1,
-            content: "new, in new directories\n".to_owned(),
-        },
-        Draw::Write {
-            file: 2,
-            content: "GRUB_TIMEOUT=6\n".to_owned(),
-        },
-        Draw::Attribute {
-            value: "identity".to_owned(),
-        },
-        Draw::Config {
-            register: 0,
-            mask: 0x7000,
-            value: 0x5000,
-        },
+        Draw::Config { register: 1, mask: 0x0c, value: 0x0c },
+        Draw::Write { file: 1, content: "new, in new directories\n".to_owned() },
+        Draw::Write { file: 2, content: "GRUB_TIMEOUT=6\n".to_owned() },
+        Draw::Attribute { value: "identity".to_owned() },
+        Draw::Config { register: 0, mask: 0x7000, value: 0x5000 },
         Draw::Remove { file: 3 },
     ];
     drawn(root, &draws)
@@ -70,22 +54,15 @@ fn every_kind(root: &Path) -> Vec<Action> {
 
 /// Seven steps on two files, one attribute and one register.
 fn repeated(root: &Path) -> Vec<Action> {
-    let write = |file, content: &str| Draw::Write {
-        file,
-        content: content.to_owned(),
-    };
+    let write = |file, content: &str| Draw::Write { file, content: content.to_owned() };
     let draws = [
         write(0, "one\n"),
         write(2, "GRUB_TIMEOUT=6\n"),
         write(0, "two\n"),
-        Draw::Attribute {
-            value: "identity".to_owned(),
-        },
+        Draw::Attribute { value: "identity".to_owned() },
         Draw::Remove { file: 2 },
         write(0, "one\n"),
-        Draw::Attribute {
-            value: "DMA".to_owned(),
-        },
+        Draw::Attribute { value: "DMA".to_owned() },
         write(2, "GRUB_TIMEOUT=7\n"),
     ];
     drawn(root, &draws)
@@ -98,22 +75,10 @@ const PLANS: [(&str, Plan); 2] = [("every kind", every_kind), ("repeated", repea
 fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth: usize) -> Output {
     let mut command = Command::new("strace");
     command
-        .args([
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            &format!("trace={call}"),
-        ])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
         .args(["-e", &format!("inject={call}:{fault}:when={nth}")])
         .arg(std::env::current_exe().expect("this test"))
-        .args([
-            "--exact",
-            "fix_engine::killed::wrapped_part",
-            "--test-threads",
-            "1",
-        ])
+        .args(["--exact", "fix_engine::killed::wrapped_part", "--test-threads", "1"])
         .env("GDR_WRAPPED_PART", part)
         .env("GDR_WRAPPED_PLAN", plan)
         .env("GDR_WRAPPED_ROOT", root);
@@ -148,11 +113,7 @@ fn undo_works_after_kill_at_any_call() {
                         apply(root, plan(root)).expect("it is made");
                     }
                     let output = with_fault(root, part, name, call, "signal=KILL", nth);
-                    comes_back(
-                        root,
-                        &before,
-                        &format!("{name}: {part}, killed at {call} {nth}"),
-                    );
+                    comes_back(root, &before, &format!("{name}: {part}, killed at {call} {nth}"));
                     if output.status.success() {
                         break;
                     }
@@ -188,15 +149,8 @@ fn undo_works_after_failure_of_any_call() {
                 let output = with_fault(root, part, name, call, &format!("error={errno}"), nth);
                 let printed = String::from_utf8_lossy(&output.stdout).into_owned()
                     + &String::from_utf8_lossy(&output.stderr);
-                assert!(
-                    !printed.contains("panicked at src/"),
-                    "{part}, {call} {nth}: {printed}"
-                );
-                comes_back(
-                    root,
-                    &before,
-                    &format!("{part}, {call} {nth} fails with {errno}"),
-                );
+                assert!(!printed.contains("panicked at src/"), "{part}, {call} {nth}: {printed}");
+                comes_back(root, &before, &format!("{part}, {call} {nth} fails with {errno}"));
                 if printed.contains("WRAPPED whole") {
                     // This call came after the work, or does not exist.
                     break;
@@ -204,10 +158,7 @@ fn undo_works_after_failure_of_any_call() {
                 failed += 1;
             }
         }
-        assert!(
-            failed >= 40,
-            "{part}: only {failed} calls failed: is this the plan's work?"
-        );
+        assert!(failed >= 40, "{part}: only {failed} calls failed: is this the plan's work?");
         say(&format!("{part}: each of {failed} calls failed once"));
     }
 }
@@ -223,10 +174,7 @@ fn wrapped_part() {
         return;
     };
     let root = Path::new(&root);
-    let (_, plan) = PLANS
-        .into_iter()
-        .find(|(of, _)| *of == name)
-        .expect("a plan");
+    let (_, plan) = PLANS.into_iter().find(|(of, _)| *of == name).expect("a plan");
     let make = || apply(root, plan(root)).map(|journal| journal.state == JournalState::Applied);
     let whole = match part.as_str() {
         "make" => make().expect("it is made"),
@@ -235,11 +183,7 @@ fn wrapped_part() {
         _ => undo(root).is_ok_and(|undone| undone.whole),
     };
     if part.ends_with("or-fail") {
-        say(if whole {
-            "WRAPPED whole"
-        } else {
-            "WRAPPED in part"
-        });
+        say(if whole { "WRAPPED whole" } else { "WRAPPED in part" });
     } else {
         assert!(whole);
     }

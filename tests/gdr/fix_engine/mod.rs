@@ -60,10 +60,7 @@ fn keeps_later_change() {
     let dir = laid_out(&[7]);
     let root = dir.path();
     let path = "/etc/modprobe.d/zz-gdr.conf";
-    let made = [
-        write(path, None, "ours\n"),
-        write("/etc/x", None, "ours too\n"),
-    ];
+    let made = [write(path, None, "ours\n"), write("/etc/x", None, "ours too\n")];
     apply(root, made.to_vec()).expect("it is made");
     fs::write(root.join(&path[1..]), "ours, and somebody's\n").expect("a change");
 
@@ -78,10 +75,7 @@ fn keeps_later_change() {
         "ours, and somebody's\n"
     );
     let forced = undo_in(root, "a", true).expect("an undo");
-    assert!(
-        forced.whole && !root.join("etc/modprobe.d").exists(),
-        "{forced:?}"
-    );
+    assert!(forced.whole && !root.join("etc/modprobe.d").exists(), "{forced:?}");
 }
 
 #[test]
@@ -104,10 +98,7 @@ fn leaves_values_reset_by_reboot() {
     space[0x106] = 0x05;
     fs::write(&config, &space).expect("a space");
     let undone = undo_in(root, "b", false).expect("an undo");
-    assert!(
-        undone.whole && undone.steps == [(0, Back::Reset)],
-        "{undone:?}"
-    );
+    assert!(undone.whole && undone.steps == [(0, Back::Reset)], "{undone:?}");
     assert_eq!(fs::read(&config).expect("a space"), space);
 }
 
@@ -119,9 +110,7 @@ fn refuses_outdated_plan() {
     let before = tree(root);
     let error = apply(root, vec![stale.clone()]).expect_err("it is stale");
     assert!(
-        error
-            .to_string()
-            .contains("/etc/default/grub was changed after the plan was made"),
+        error.to_string().contains("/etc/default/grub was changed after the plan was made"),
         "{error}"
     );
     assert_eq!(tree(root), before);
@@ -130,14 +119,8 @@ fn refuses_outdated_plan() {
     // Stopped half way: the steps done stay until they are undone, and block other repairs.
     let first = write("/etc/x", None, "one");
     let journal = apply(root, vec![first, stale.clone()]).expect("a journal");
-    assert!(
-        matches!(&journal.state, JournalState::Stopped(_)),
-        "{journal:?}"
-    );
-    assert!(matches!(
-        apply(root, vec![stale]),
-        Err(Error::Unfinished(1))
-    ));
+    assert!(matches!(&journal.state, JournalState::Stopped(_)), "{journal:?}");
+    assert!(matches!(apply(root, vec![stale]), Err(Error::Unfinished(1))));
     assert!(undo(root).expect("an undo").whole);
     assert_eq!(tree(root), before);
 }
@@ -160,27 +143,14 @@ fn names_and_keeps_broken_journal() {
     let dir = laid_out(&[3]);
     apply(dir.path(), vec![write("/etc/x", None, "x")]).expect("it is made");
     let journal = dir.path().join("var/lib/gdr/journal/1.json");
-    assert_eq!(
-        fs::metadata(&journal)
-            .expect("a journal")
-            .permissions()
-            .mode()
-            & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&journal).expect("a journal").permissions().mode() & 0o777, 0o600);
     let whole = fs::read(&journal).expect("a journal");
     for cut in [0, 1, whole.len() / 2, whole.len() - 3] {
         fs::write(&journal, &whole[..cut]).expect("a cut journal");
         let error = undo(dir.path()).expect_err("it is cut");
-        assert!(
-            error.to_string().contains("/var/lib/gdr/journal/1.json"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("/var/lib/gdr/journal/1.json"), "{error}");
         let error = apply(dir.path(), vec![write("/etc/y", None, "y")]).expect_err("unknown");
-        assert!(
-            error.to_string().contains("/var/lib/gdr/journal/1.json"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("/var/lib/gdr/journal/1.json"), "{error}");
         assert!(!dir.path().join("etc/y").exists());
     }
     fs::write(&journal, whole).expect("the journal");

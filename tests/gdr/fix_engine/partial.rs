@@ -44,25 +44,13 @@ fn programs() -> Vec<(Option<&'static str>, Operation)> {
             Operation::make_grub_config(GrubMkconfig::Grub2Mkconfig, "/boot/grub/grub.cfg")
                 .expect("a path"),
         ),
-        (
-            Some("/etc/x"),
-            Operation::add_kernel_entry("6.8", image).expect("a release"),
-        ),
+        (Some("/etc/x"), Operation::add_kernel_entry("6.8", image).expect("a release")),
         (Some("/etc/systemd/system.conf"), Operation::ReloadUnits),
-        (
-            Some("/etc/systemd/system.conf"),
-            Operation::RestartUnit { unit: unit() },
-        ),
-        (
-            Some("/etc/udev/rules.d/x.rules"),
-            Operation::ReloadUdevRules,
-        ),
+        (Some("/etc/systemd/system.conf"), Operation::RestartUnit { unit: unit() }),
+        (Some("/etc/udev/rules.d/x.rules"), Operation::ReloadUdevRules),
         (None, Operation::EnableUnit { unit: unit() }),
         (None, Operation::StartUnit { unit: unit() }),
-        (
-            None,
-            Operation::set_kernel_parameter(None, "iommu=pt").expect("a word"),
-        ),
+        (None, Operation::set_kernel_parameter(None, "iommu=pt").expect("a word")),
         (
             None,
             Operation::SetNonPrefetchable {
@@ -71,17 +59,8 @@ fn programs() -> Vec<(Option<&'static str>, Operation)> {
                 on: true,
             },
         ),
-        (
-            None,
-            Operation::SetPersistenceMode {
-                gpu: device(),
-                on: true,
-            },
-        ),
-        (
-            None,
-            Operation::load_module("nvidia_peermem").expect("a module"),
-        ),
+        (None, Operation::SetPersistenceMode { gpu: device(), on: true }),
+        (None, Operation::load_module("nvidia_peermem").expect("a module")),
     ]
 }
 
@@ -115,20 +94,12 @@ fn part_of_the_work_is_undone() {
             // The undo's program ends badly too; the next undo repeats it.
             let undone = undo(root, tools, manner, false).expect("an undo");
             if undone.whole {
-                assert_eq!(
-                    differs(root, &before),
-                    BTreeSet::new(),
-                    "{about}: {undone:?}"
-                );
+                assert_eq!(differs(root, &before), BTreeSet::new(), "{about}: {undone:?}");
                 continue;
             }
             let undone = undo(root, tools, Manner::Well, false).expect("an undo");
             assert!(undone.whole, "{about}: {undone:?}");
-            assert_eq!(
-                differs(root, &before),
-                BTreeSet::new(),
-                "{about}: {undone:?}"
-            );
+            assert_eq!(differs(root, &before), BTreeSet::new(), "{about}: {undone:?}");
         }
     }
     assert!(acted >= 50, "only {acted} programs left something");
@@ -140,9 +111,7 @@ fn failed_rebuild_is_repeated_by_undo() {
     let (dir, tools) = (laid_out(), tools());
     let (root, tools) = (dir.path(), tools.path());
     let before = tree(root);
-    let operation = Operation::RebuildInitramfs {
-        builder: InitramfsBuilder::UpdateInitramfs,
-    };
+    let operation = Operation::RebuildInitramfs { builder: InitramfsBuilder::UpdateInitramfs };
     let journal = apply(root, tools, Manner::Fail, change(Some(CONF), operation)).expect("begun");
     assert!(
         matches!(&journal.state, JournalState::Stopped(why) if why.contains("exit status 1")),
@@ -161,9 +130,7 @@ fn forced_undo_rebuilds() {
     let (dir, tools) = (laid_out(), tools());
     let (root, tools) = (dir.path(), tools.path());
     let before = tree(root);
-    let operation = Operation::RebuildInitramfs {
-        builder: InitramfsBuilder::UpdateInitramfs,
-    };
+    let operation = Operation::RebuildInitramfs { builder: InitramfsBuilder::UpdateInitramfs };
     let mut actions = change(Some("/etc/x"), operation);
     actions.insert(0, write(CONF, None, "option\n"));
     apply(root, tools, Manner::Well, actions).expect("it is made");
@@ -186,9 +153,7 @@ fn image_put_back_by_force_is_rebuilt() {
     let (dir, tools) = (laid_out(), tools());
     let (root, tools) = (dir.path(), tools.path());
     let before = tree(root);
-    let operation = Operation::RebuildInitramfs {
-        builder: InitramfsBuilder::UpdateInitramfs,
-    };
+    let operation = Operation::RebuildInitramfs { builder: InitramfsBuilder::UpdateInitramfs };
     let mut actions = change(Some(CONF), operation);
     actions.push(Action::RebuildImage(ImageBuild {
         path: path("/boot/initrd.img-6.8"),
@@ -210,24 +175,16 @@ fn chain_of_repairs_with_common_sources() {
     let (dir, tools) = (laid_out(), tools());
     let (root, tools) = (dir.path(), tools.path());
     let before = tree(root);
-    let all = || Operation::RebuildInitramfs {
-        builder: InitramfsBuilder::Dracut,
-    };
+    let all = || Operation::RebuildInitramfs { builder: InitramfsBuilder::Dracut };
     apply(root, tools, Manner::Well, change(Some(CONF), all())).expect("it is made");
-    let second = vec![
-        write(CONF, Some(b"ours\n"), "ours, twice\n"),
-        Action::Run(all()),
-    ];
+    let second = vec![write(CONF, Some(b"ours\n"), "ours, twice\n"), Action::Run(all())];
     apply(root, tools, Manner::Well, second).expect("it is made");
     let made = tree(root);
     let executor =
         gdr::world::Executor::directory(root, Some(tools), std::time::Duration::from_secs(60));
     let executor = executor.expect("a root");
-    let options = gdr::fix::UndoOptions {
-        number: Some(1),
-        boot: Some("a".to_owned()),
-        force: false,
-    };
+    let options =
+        gdr::fix::UndoOptions { number: Some(1), boot: Some("a".to_owned()), force: false };
     let undone = gdr::fix::undo(&executor, &options, &mut |_| {}).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
     assert_eq!(differs(root, &made), BTreeSet::new());
@@ -280,12 +237,7 @@ fn overlapping_bits_are_undone_together() {
     assert_eq!(differs(root, &theirs), BTreeSet::new(), "{undone:?}");
     let undone = undo(root, tools, Manner::Well, true).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(
-        differs(root, &before),
-        BTreeSet::new(),
-        "{:02x?}",
-        bytes(root)
-    );
+    assert_eq!(differs(root, &before), BTreeSet::new(), "{:02x?}", bytes(root));
 }
 
 /// A word and its bytes are one chain: an undo whose records are lost finds that all is undone.
@@ -308,11 +260,7 @@ fn overlapping_registers_form_one_chain() {
         assert_eq!(journal.state, JournalState::Applied, "{second:?}");
         let file = root.join("var/lib/gdr/journal/1.json");
         let record = fs::read(&file).expect("a journal");
-        assert!(
-            undo(root, tools, Manner::Well, false)
-                .expect("an undo")
-                .whole
-        );
+        assert!(undo(root, tools, Manner::Well, false).expect("an undo").whole);
         fs::write(&file, record).expect("a journal");
         let undone = undo(root, tools, Manner::Well, false).expect("an undo");
         assert!(undone.whole, "{second:?}: {undone:?}");

@@ -20,11 +20,7 @@ use tempfile::TempDir;
 pub const SECOND: Duration = Duration::from_secs(1);
 
 pub fn plan(actions: Vec<Action>) -> Plan {
-    let step = |action| Step {
-        about: "A step.".to_owned(),
-        action,
-        command: None,
-    };
+    let step = |action| Step { about: "A step.".to_owned(), action, command: None };
     let repair = Repair {
         fix: "test".to_owned(),
         steps: actions.into_iter().map(step).collect(),
@@ -34,20 +30,15 @@ pub fn plan(actions: Vec<Action>) -> Plan {
 }
 
 pub fn moment(boot: &str) -> Moment {
-    Moment {
-        taken: "2026-01-01T00:00:00Z".to_owned(),
-        boot: Some(boot.to_owned()),
-    }
+    Moment { taken: "2026-01-01T00:00:00Z".to_owned(), boot: Some(boot.to_owned()) }
 }
 
 /// The hash from another program.
 pub fn sha256sum(content: &[u8]) -> Digest {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), content).expect("its content");
-    let output = Command::new("sha256sum")
-        .arg(file.path())
-        .output()
-        .expect("sha256sum of coreutils");
+    let output =
+        Command::new("sha256sum").arg(file.path()).output().expect("sha256sum of coreutils");
     String::from_utf8_lossy(&output.stdout)
         .split(' ')
         .next()
@@ -89,10 +80,9 @@ pub fn tree(root: &Path) -> Tree {
                 continue;
             }
             let content = match (meta.is_symlink(), meta.is_file()) {
-                (true, _) => fs::read_link(&path)
-                    .expect("a link")
-                    .into_os_string()
-                    .into_encoded_bytes(),
+                (true, _) => {
+                    fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes()
+                }
                 (_, true) => fs::read(&path).expect("a file"),
                 _ => Vec::new(),
             };
@@ -128,11 +118,7 @@ pub fn undo(root: &Path) -> Result<UndoReport, Error> {
 
 /// Undoes the newest repair in this boot.
 pub fn undo_in(root: &Path, boot: &str, force: bool) -> Result<UndoReport, Error> {
-    let options = UndoOptions {
-        number: None,
-        boot: Some(boot.to_owned()),
-        force,
-    };
+    let options = UndoOptions { number: None, boot: Some(boot.to_owned()), force };
     gdr::fix::undo(&executor(root), &options, &mut |_| {})
 }
 
@@ -158,21 +144,10 @@ pub const PORT: &str = "0000:02:00.0";
 /// A random change.
 #[derive(Debug, Clone)]
 pub enum Draw {
-    Config {
-        register: usize,
-        mask: u32,
-        value: u32,
-    },
-    Write {
-        file: usize,
-        content: String,
-    },
-    Remove {
-        file: usize,
-    },
-    Attribute {
-        value: String,
-    },
+    Config { register: usize, mask: u32, value: u32 },
+    Write { file: usize, content: String },
+    Remove { file: usize },
+    Attribute { value: String },
 }
 
 pub fn draw() -> impl Strategy<Value = Draw> {
@@ -201,34 +176,22 @@ const REGISTERS: [(Capability, u16, u8, usize); 5] = [
     (Capability::ACS, 4, 4, 0x104),
 ];
 
-pub const FILES: [&str; 4] = [
-    "/etc/modprobe.d/zz-gdr.conf",
-    "/etc/a/b/c.conf",
-    "/etc/default/grub",
-    "/etc/x",
-];
+pub const FILES: [&str; 4] =
+    ["/etc/modprobe.d/zz-gdr.conf", "/etc/a/b/c.conf", "/etc/default/grub", "/etc/x"];
 pub const ATTRIBUTE: &str = "/sys/kernel/iommu_groups/1/type";
 
 /// The plan for these draws, from the state that a planner would see at each step.
 pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
-    let mut files: BTreeMap<&str, Option<Vec<u8>>> = FILES
-        .iter()
-        .map(|path| (*path, fs::read(root.join(&path[1..])).ok()))
-        .collect();
+    let mut files: BTreeMap<&str, Option<Vec<u8>>> =
+        FILES.iter().map(|path| (*path, fs::read(root.join(&path[1..])).ok())).collect();
     let mut config =
         fs::read(root.join("sys/bus/pci/devices").join(PORT).join("config")).expect("a space");
-    let mut attribute = fs::read_to_string(root.join(&ATTRIBUTE[1..]))
-        .expect("an attribute")
-        .trim()
-        .to_owned();
+    let mut attribute =
+        fs::read_to_string(root.join(&ATTRIBUTE[1..])).expect("an attribute").trim().to_owned();
     let mut actions = Vec::new();
     for draw in draws {
         match draw {
-            Draw::Config {
-                register,
-                mask,
-                value,
-            } => {
+            Draw::Config { register, mask, value } => {
                 let (capability, offset, width, at) = REGISTERS[*register];
                 let bytes = at..at + usize::from(width);
                 let mut old = [0; 4];
@@ -255,10 +218,8 @@ pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
             Draw::Remove { file } => {
                 let path = FILES[*file];
                 if let Some(old) = files.insert(path, None).flatten() {
-                    actions.push(Action::RemoveFile {
-                        path: self::path(path),
-                        old: sha256sum(&old),
-                    });
+                    actions
+                        .push(Action::RemoveFile { path: self::path(path), old: sha256sum(&old) });
                 }
             }
             Draw::Attribute { value } => {
@@ -292,10 +253,7 @@ fn lay_out(dir: TempDir, noise: &[u8]) -> TempDir {
     fs::write(root.join(&ATTRIBUTE[1..]), "DMA-FQ\n").expect("an attribute");
     fs::create_dir_all(root.join("etc/default")).expect("directories");
     fs::write(root.join("etc/default/grub"), "GRUB_TIMEOUT=5\n").expect("a file");
-    fs::set_permissions(
-        root.join("etc/default/grub"),
-        fs::Permissions::from_mode(0o600),
-    )
-    .expect("permissions");
+    fs::set_permissions(root.join("etc/default/grub"), fs::Permissions::from_mode(0o600))
+        .expect("permissions");
     dir
 }

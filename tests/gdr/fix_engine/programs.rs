@@ -33,9 +33,7 @@ fn commands_are_printed_or_run_by_stand_ins() {
     let tools = tool("update-initramfs", "exit 0");
     let actions = || {
         plan(vec![
-            Action::Run(Operation::RebuildInitramfs {
-                builder: InitramfsBuilder::UpdateInitramfs,
-            }),
+            Action::Run(Operation::RebuildInitramfs { builder: InitramfsBuilder::UpdateInitramfs }),
             Action::Run(Operation::UpdateGrub),
         ])
     };
@@ -45,10 +43,7 @@ fn commands_are_printed_or_run_by_stand_ins() {
     let journal =
         gdr::fix::apply(&executor, &actions(), &moment("a"), &mut report).expect("it is made");
     assert_eq!(journal.state, JournalState::Applied);
-    assert_eq!(
-        reported,
-        ["runs: update-initramfs -u -k all", "runs: update-grub"]
-    );
+    assert_eq!(reported, ["runs: update-initramfs -u -k all", "runs: update-grub"]);
     let log = fs::read_to_string(tools.path().join("update-initramfs.log")).expect("it was run");
     assert_eq!(log, format!("{} -u -k all\n", dir.path().display()));
     // The rebuild fails during the undo, and is reported.
@@ -56,23 +51,16 @@ fn commands_are_printed_or_run_by_stand_ins() {
     let undone = gdr::fix::undo(&executor, &UndoOptions::default(), &mut |_| {}).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
 
-    let journal = apply(
-        dir.path(),
-        actions()
-            .steps()
-            .map(|(_, step)| step.action.clone())
-            .collect(),
-    );
+    let journal =
+        apply(dir.path(), actions().steps().map(|(_, step)| step.action.clone()).collect());
     assert!(journal.is_ok_and(|journal| journal.state == JournalState::Applied));
 }
 
 #[test]
 fn program_gets_clean_environment() {
     let dir = laid_out(&[1]);
-    let tools = tool(
-        "update-grub",
-        "env | cut -d= -f1 | sort > \"$GDR_ROOT/etc/environment-names\"",
-    );
+    let tools =
+        tool("update-grub", "env | cut -d= -f1 | sort > \"$GDR_ROOT/etc/environment-names\"");
     let script = format!(
         "exec '{}' --exact fix_engine::programs::wrapped_environment --nocapture",
         std::env::current_exe().expect("this test").display()
@@ -85,33 +73,23 @@ fn program_gets_clean_environment() {
             ("LD_PRELOAD_NOT", "x"),
             ("IFS_X", "x"),
         ])
-        .envs([
-            ("GDR_WRAPPED_ROOT", dir.path()),
-            ("GDR_WRAPPED_TOOLS", tools.path()),
-        ])
+        .envs([("GDR_WRAPPED_ROOT", dir.path()), ("GDR_WRAPPED_TOOLS", tools.path())])
         .output()
         .expect("a shell");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let names = fs::read_to_string(dir.path().join("etc/environment-names")).expect("it was run");
     // The shell adds PWD; some add SHLVL and _.
-    let names: Vec<&str> = names
-        .lines()
-        .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
-        .collect();
+    let names: Vec<&str> =
+        names.lines().filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)).collect();
     assert_eq!(names, ["GDR_ROOT", "LC_ALL", "PATH"]);
 }
 
 /// The child process of the test above; does nothing by itself.
 #[test]
 fn wrapped_environment() {
-    let (Some(root), Some(tools)) = (
-        std::env::var_os("GDR_WRAPPED_ROOT"),
-        std::env::var_os("GDR_WRAPPED_TOOLS"),
-    ) else {
+    let (Some(root), Some(tools)) =
+        (std::env::var_os("GDR_WRAPPED_ROOT"), std::env::var_os("GDR_WRAPPED_TOOLS"))
+    else {
         return;
     };
     let executor = with(Path::new(&root), Path::new(&tools));
@@ -124,20 +102,10 @@ fn wrapped_environment() {
 #[ignore = "slow: waits for timeouts"]
 fn surviving_program_holds_lock() {
     let dir = laid_out(&[1]);
-    let tools = tool(
-        "update-grub",
-        "sleep 5; echo done > \"$GDR_ROOT/etc/grub-was-updated\"",
-    );
+    let tools = tool("update-grub", "sleep 5; echo done > \"$GDR_ROOT/etc/grub-was-updated\"");
     let mut gdr = Command::new(std::env::current_exe().expect("this test"))
-        .args([
-            "--exact",
-            "fix_engine::programs::wrapped_environment",
-            "--nocapture",
-        ])
-        .envs([
-            ("GDR_WRAPPED_ROOT", dir.path()),
-            ("GDR_WRAPPED_TOOLS", tools.path()),
-        ])
+        .args(["--exact", "fix_engine::programs::wrapped_environment", "--nocapture"])
+        .envs([("GDR_WRAPPED_ROOT", dir.path()), ("GDR_WRAPPED_TOOLS", tools.path())])
         .stdout(Stdio::null())
         .spawn()
         .expect("this test");
@@ -152,10 +120,7 @@ fn surviving_program_holds_lock() {
     let error = undo(dir.path()).expect_err("the program works on");
     assert!(matches!(&error, Error::Busy { .. }), "{error}");
     assert!(error.to_string().contains("update-grub (pid"), "{error}");
-    assert!(
-        !dir.path().join("etc/grub-was-updated").exists(),
-        "the program had ended already"
-    );
+    assert!(!dir.path().join("etc/grub-was-updated").exists(), "the program had ended already");
     let undone = loop {
         match undo(dir.path()) {
             Err(Error::Busy { .. }) => std::thread::sleep(Duration::from_millis(50)),
@@ -186,19 +151,11 @@ fn restores_image_unless_rebuilt_since() {
         builder: InitramfsBuilder::UpdateInitramfs,
         release: Some("6.8.0-60-generic".try_into().expect("a release")),
     });
-    let tools = tool(
-        "update-initramfs",
-        &format!("echo new > \"$GDR_ROOT{image}\""),
-    );
+    let tools = tool("update-initramfs", &format!("echo new > \"$GDR_ROOT{image}\""));
     let executor = with(root, tools.path());
     let make = || {
-        gdr::fix::apply(
-            &executor,
-            &plan(vec![build.clone()]),
-            &moment("a"),
-            &mut |_| {},
-        )
-        .expect("it is made")
+        gdr::fix::apply(&executor, &plan(vec![build.clone()]), &moment("a"), &mut |_| {})
+            .expect("it is made")
     };
     let take_back =
         || gdr::fix::undo(&executor, &UndoOptions::default(), &mut |_| {}).expect("an undo");
@@ -218,15 +175,8 @@ fn restores_image_unless_rebuilt_since() {
         !undone.whole && format!("{:?}", undone.steps).contains("was rebuilt since"),
         "{undone:?}"
     );
-    let forced = UndoOptions {
-        force: true,
-        ..UndoOptions::default()
-    };
-    assert!(
-        gdr::fix::undo(&executor, &forced, &mut |_| {})
-            .expect("an undo")
-            .whole
-    );
+    let forced = UndoOptions { force: true, ..UndoOptions::default() };
+    assert!(gdr::fix::undo(&executor, &forced, &mut |_| {}).expect("an undo").whole);
     assert_eq!(tree(root), before);
 
     // The program fails: the image is restored at once.
@@ -235,12 +185,7 @@ fn restores_image_unless_rebuilt_since() {
         format!("#!/bin/sh\necho half > \"$GDR_ROOT{image}\"; exit 1\n"),
     )
     .expect("a program");
-    let failed = gdr::fix::apply(
-        &executor,
-        &plan(vec![build.clone()]),
-        &moment("a"),
-        &mut |_| {},
-    );
+    let failed = gdr::fix::apply(&executor, &plan(vec![build.clone()]), &moment("a"), &mut |_| {});
     assert!(failed.is_err(), "{failed:?}");
     assert_eq!(tree(root), before);
 
@@ -249,10 +194,7 @@ fn restores_image_unless_rebuilt_since() {
     assert_eq!(printed.state, JournalState::Applied);
     assert_eq!(tree(root), before);
     let undone = undo(root).expect("an undo");
-    assert!(
-        undone.whole && undone.steps == [(0, Back::Nothing)],
-        "{undone:?}"
-    );
+    assert!(undone.whole && undone.steps == [(0, Back::Nothing)], "{undone:?}");
 }
 
 /// For a machine in a directory, only programs of the closed list are run, whatever the directory contains.

@@ -15,15 +15,8 @@ const JOURNAL: &str = "var/lib/gdr/journal/1.json";
 
 fn made() -> tempfile::TempDir {
     let dir = laid_out(&[3]);
-    apply(
-        dir.path(),
-        vec![write(
-            "/etc/default/grub",
-            Some(b"GRUB_TIMEOUT=5\n"),
-            "ours\n",
-        )],
-    )
-    .expect("it is made");
+    apply(dir.path(), vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")])
+        .expect("it is made");
     dir
 }
 
@@ -34,10 +27,7 @@ fn refuses(root: &Path, words: &str) {
         undo(root).expect_err("an undo is refused"),
         apply(root, vec![write("/etc/x", None, "x")]).expect_err("a repair is refused"),
     ] {
-        assert!(
-            error.to_string().contains(words),
-            "'{words}' is not in: {error}"
-        );
+        assert!(error.to_string().contains(words), "'{words}' is not in: {error}");
     }
     assert_eq!(tree(root), before);
 }
@@ -62,13 +52,9 @@ fn rejects_writable_journal_directories() {
 #[test]
 #[ignore = "needs root"]
 fn rejects_journals_of_another_user() {
-    for path in [
-        "var/lib/gdr",
-        "var/lib/gdr/journal",
-        "var/lib/gdr/saved",
-        "var/lib/gdr/lock",
-        JOURNAL,
-    ] {
+    for path in
+        ["var/lib/gdr", "var/lib/gdr/journal", "var/lib/gdr/saved", "var/lib/gdr/lock", JOURNAL]
+    {
         let dir = made();
         chown(dir.path().join(path), Some(65534), None).expect("another owner");
         refuses(dir.path(), "owned by user 65534, but gdr runs as user 0");
@@ -103,17 +89,9 @@ fn permissions_ignore_umask() {
         .env("GDR_WRAPPED_UMASK", dir.path())
         .output()
         .expect("a shell");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let mode = |path: &str| {
-        fs::metadata(dir.path().join(path))
-            .expect("it is there")
-            .mode()
-            & 0o7777
-    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mode =
+        |path: &str| fs::metadata(dir.path().join(path)).expect("it is there").mode() & 0o7777;
     assert_eq!(mode("etc/a"), 0o755);
     assert_eq!(mode("etc/a/b"), 0o755);
     assert_eq!(mode("etc/a/b/c.conf"), 0o644);
@@ -126,11 +104,8 @@ fn permissions_ignore_umask() {
 #[test]
 fn wrapped_umask() {
     if let Some(root) = std::env::var_os("GDR_WRAPPED_UMASK") {
-        apply(
-            Path::new(&root),
-            vec![write("/etc/a/b/c.conf", None, "ours\n")],
-        )
-        .expect("it is made");
+        apply(Path::new(&root), vec![write("/etc/a/b/c.conf", None, "ours\n")])
+            .expect("it is made");
     }
 }
 
@@ -154,9 +129,7 @@ fn does_not_overwrite_highest_number() {
     let kept = fs::read(&last).expect("a journal");
     let error = apply(dir.path(), vec![write("/etc/x", None, "x")]).expect_err("no number is left");
     assert!(
-        error
-            .to_string()
-            .contains("4294967295.json has the highest possible number"),
+        error.to_string().contains("4294967295.json has the highest possible number"),
         "{error}"
     );
     assert_eq!(fs::read(&last).expect("a journal"), kept);
@@ -192,9 +165,7 @@ fn saves_and_restores_large_file() {
     assert!(undo(root).expect("an undo").whole);
     assert_eq!(tree(root), before);
     assert_eq!(
-        fs::read_dir(root.join("var/lib/gdr/saved"))
-            .expect("a directory")
-            .count(),
+        fs::read_dir(root.join("var/lib/gdr/saved")).expect("a directory").count(),
         0,
         "nothing is kept of a repair that is undone"
     );
@@ -207,10 +178,8 @@ fn refuses_too_large_file_first() {
     let large = vec![b'x'; (1 << 20) + 1];
     fs::write(root.join("etc/x"), &large).expect("a file");
     let before = tree(root);
-    let actions = vec![
-        write("/etc/a/b/c.conf", None, "first\n"),
-        write("/etc/x", Some(&large), "y"),
-    ];
+    let actions =
+        vec![write("/etc/a/b/c.conf", None, "first\n"), write("/etc/x", Some(&large), "y")];
     let error = apply(root, actions).expect_err("it is too large");
     assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
     assert_eq!(tree(root), before);
@@ -257,24 +226,13 @@ fn rejects_forged_journal() {
 fn verifies_saved_copy() {
     let dir = made();
     let saved = dir.path().join("var/lib/gdr/saved");
-    let kept = fs::read_dir(saved)
-        .expect("a directory")
-        .next()
-        .expect("a file")
-        .expect("a file")
-        .path();
+    let kept =
+        fs::read_dir(saved).expect("a directory").next().expect("a file").expect("a file").path();
     fs::write(&kept, "GRUB_TIMEOUT=7\n").expect("a change");
     let undone = undo(dir.path()).expect("an undo");
     assert!(!undone.whole);
-    assert!(
-        format!("{:?}", undone.steps).contains("it was changed"),
-        "{:?}",
-        undone.steps
-    );
-    assert_eq!(
-        fs::read_to_string(dir.path().join("etc/default/grub")).expect("a file"),
-        "ours\n"
-    );
+    assert!(format!("{:?}", undone.steps).contains("it was changed"), "{:?}", undone.steps);
+    assert_eq!(fs::read_to_string(dir.path().join("etc/default/grub")).expect("a file"), "ours\n");
 }
 
 /// Invalid values for paths, units and hashes.
@@ -316,12 +274,7 @@ fn value() -> impl Strategy<Value = Value> {
 fn field() -> impl Strategy<Value = String> {
     let fields = "action operation path before after created sha256 mode uid gid attributes old new unit module release image \
         program device gpu on major minor builder bdf capability offset width mask progress fix about other argv undo expected";
-    prop::sample::select(
-        fields
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>(),
-    )
+    prop::sample::select(fields.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
 }
 
 fn entry() -> impl Strategy<Value = Value> {

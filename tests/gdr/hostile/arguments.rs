@@ -63,10 +63,7 @@ const COMMANDS: [&str; 34] = [
 fn check(what: &str, run: std::process::Output) {
     for (name, page) in [("stdout", &run.stdout), ("stderr", &run.stderr)] {
         if let Some(problem) = problem(page, false) {
-            panic!(
-                "{what}: {name}: {problem}\n{:?}",
-                String::from_utf8_lossy(page)
-            );
+            panic!("{what}: {name}: {problem}\n{:?}", String::from_utf8_lossy(page));
         }
     }
     let code = run.status.code();
@@ -105,22 +102,14 @@ fn prints_hostile_arguments() {
                 run = run.sysroot(machine.path());
             }
             let output = run.command().output().expect("the built gdr starts");
-            check(
-                &format!("{command} with {:?}", String::from_utf8_lossy(hostile)),
-                output,
-            );
+            check(&format!("{command} with {:?}", String::from_utf8_lossy(hostile)), output);
         }
     }
 }
 
 #[test]
 fn prints_hostile_program_name() {
-    for args in [
-        &["--help"][..],
-        &["doctor", "--help"],
-        &["doctor", "--nosuch"],
-        &[],
-    ] {
+    for args in [&["--help"][..], &["doctor", "--help"], &["doctor", "--nosuch"], &[]] {
         let mut command = Gdr::new().args(args).command();
         command.arg0(OsStr::from_bytes(b"/bin/\x1b[2J\nFORGED"));
         check("argv[0]", command.output().expect("the built gdr starts"));
@@ -154,25 +143,14 @@ fn prints_hostile_variables() {
             }
             gdr.command().output().expect("the built gdr starts")
         };
-        check(
-            "doctor",
-            with(Gdr::new().args(["doctor", "--profile", "all", "--verbose"])),
-        );
+        check("doctor", with(Gdr::new().args(["doctor", "--profile", "all", "--verbose"])));
         check(
             "a directory",
-            with(
-                Gdr::new()
-                    .args(["doctor", "--verbose"])
-                    .sysroot(machine.path()),
-            ),
+            with(Gdr::new().args(["doctor", "--verbose"]).sysroot(machine.path())),
         );
         check(
             "a profile",
-            with(
-                Gdr::new()
-                    .args(["doctor", "--profile", "nosuch"])
-                    .sysroot(machine.path()),
-            ),
+            with(Gdr::new().args(["doctor", "--profile", "nosuch"]).sysroot(machine.path())),
         );
         check(
             "a launcher",
@@ -185,25 +163,16 @@ fn prints_hostile_variables() {
 #[ignore = "slow: many runs"]
 fn prints_hostile_file_names() {
     let bench = Bench::of("sound", &serde_json::json!({}));
-    for hostile in HOSTILE
-        .iter()
-        .filter(|hostile| !hostile.is_empty() && !hostile.contains(&b'/'))
+    for hostile in HOSTILE.iter().filter(|hostile| !hostile.is_empty() && !hostile.contains(&b'/'))
     {
         let name = OsStr::from_bytes(hostile);
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join(name);
         Machine::load("sound").lay_out(&root);
-        let file = directory
-            .path()
-            .join(format!("{}.json", "x"))
-            .with_file_name(name);
+        let file = directory.path().join(format!("{}.json", "x")).with_file_name(name);
         let snapshot = directory.path().join("s.json");
         let run = |args: &[&OsStr]| {
-            Gdr::new()
-                .args(args)
-                .command()
-                .output()
-                .expect("the built gdr starts")
+            Gdr::new().args(args).command().output().expect("the built gdr starts")
         };
         let word = |word: &'static str| OsStr::new(word);
         for format in ["table", "markdown", "prometheus", "json"] {
@@ -230,26 +199,13 @@ fn prints_hostile_file_names() {
         fs::copy(&snapshot, &file).expect("a copy");
         check(
             "a record",
-            run(&[
-                word("doctor"),
-                word("--verbose"),
-                word("--from"),
-                file.as_os_str(),
-            ]),
+            run(&[word("doctor"), word("--verbose"), word("--from"), file.as_os_str()]),
         );
         check(
             "two",
-            run(&[
-                word("snapshot"),
-                word("--diff"),
-                file.as_os_str(),
-                snapshot.as_os_str(),
-            ]),
+            run(&[word("snapshot"), word("--diff"), file.as_os_str(), snapshot.as_os_str()]),
         );
-        check(
-            "a log",
-            run(&[word("explain"), word("--no-run"), file.as_os_str()]),
-        );
+        check("a log", run(&[word("explain"), word("--no-run"), file.as_os_str()]));
         profile(&bench, directory.path(), &String::from_utf8_lossy(hostile));
     }
 }
@@ -269,14 +225,9 @@ fn profile(bench: &Bench, directory: &Path, hostile: &str) {
     ] {
         fs::write(&path, content).expect("a profile");
         for format in ["table", "markdown", "prometheus", "json"] {
-            let run = Gdr::new()
-                .args(["doctor", "--format", format, "--profile"])
-                .args([&path]);
+            let run = Gdr::new().args(["doctor", "--format", format, "--profile"]).args([&path]);
             let output = run.sysroot(&bench.root()).command().output();
-            check(
-                &format!("a profile as {format}"),
-                output.expect("the built gdr starts"),
-            );
+            check(&format!("a profile as {format}"), output.expect("the built gdr starts"));
         }
     }
 }
@@ -296,18 +247,11 @@ fn lists_hostile_journals() {
             "entries": [{ "fix": text, "step": step, "progress": "done", "before": null }],
         });
         fs::create_dir_all(&directory).expect("a directory");
-        for content in [
-            journal.to_string(),
-            format!("{{\"schema\": {text:?}}}"),
-            text.to_string(),
-        ] {
+        for content in [journal.to_string(), format!("{{\"schema\": {text:?}}}"), text.to_string()]
+        {
             fs::write(directory.join("1.json"), content).expect("a journal");
             for args in [&["undo", "--list"][..], &["undo"], &["undo", "--force"]] {
-                let output = Gdr::new()
-                    .args(args)
-                    .sysroot(&bench.root())
-                    .command()
-                    .output();
+                let output = Gdr::new().args(args).sysroot(&bench.root()).command().output();
                 check(&format!("{args:?}"), output.expect("the built gdr starts"));
             }
         }

@@ -21,23 +21,12 @@ use crate::support::{Gdr, Machine};
 
 /// Snapshots of machines that differ.
 static SNAPSHOTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    [
-        "sound",
-        "hgx-acs-redirect",
-        "h200-x2",
-        "virtual-functions",
-        "broken",
-    ]
-    .map(snapshot)
-    .to_vec()
+    ["sound", "hgx-acs-redirect", "h200-x2", "virtual-functions", "broken"].map(snapshot).to_vec()
 });
 
 fn snapshot(machine: &str) -> String {
     let root = Machine::load(machine).laid_out();
-    let run = Gdr::new()
-        .args(["snapshot", "-o", "-"])
-        .sysroot(root.path())
-        .run();
+    let run = Gdr::new().args(["snapshot", "-o", "-"]).sysroot(root.path()).run();
     run.assert_code(0);
     run.stdout
 }
@@ -87,19 +76,10 @@ fn run(command: &str, files: [&Path; 2], colour: &str) -> Page {
         word => OsString::from(word.replace('~', " ")),
     });
     let colour = ["--color", colour].map(OsString::from);
-    let cli = parse(
-        [OsString::from("gdr")]
-            .into_iter()
-            .chain(words)
-            .chain(colour),
-    )
-    .expect(command);
+    let cli = parse([OsString::from("gdr")].into_iter().chain(words).chain(colour)).expect(command);
     let (mut out, mut err) = (Filter::new(Vec::new()), Filter::new(Vec::new()));
     cmd::run(cli, &mut out, &mut err);
-    Page {
-        out: out.inner().clone(),
-        err: err.inner().clone(),
-    }
+    Page { out: out.inner().clone(), err: err.inner().clone() }
 }
 
 /// Runs all commands on a document; what is wrong with what they print.
@@ -110,10 +90,7 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
         std::fs::write(&path, text).expect("a file");
         path
     };
-    let files = [
-        place("hostile.json", document),
-        place("before.json", before),
-    ];
+    let files = [place("hostile.json", document), place("before.json", before)];
     let files = [files[0].as_path(), files[1].as_path()];
     for command in COMMANDS {
         let plain = run(command, files, "never");
@@ -149,9 +126,7 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
 fn strings<'a>(value: &'a mut Value, at: &str, found: &mut Vec<(String, &'a mut String)>) {
     match value {
         Value::String(text) => found.push((at.to_owned(), text)),
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| strings(value, at, found)),
+        Value::Array(values) => values.iter_mut().for_each(|value| strings(value, at, found)),
         Value::Object(values) => values.iter_mut().for_each(|(key, value)| {
             let key = if at == "/files" { "*" } else { key };
             strings(value, &format!("{at}/{key}"), found);
@@ -173,10 +148,7 @@ static FREE: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
         let mut document: Value = serde_json::from_str(snapshot).expect("JSON");
         let mut found = Vec::new();
         strings(&mut document, "", &mut found);
-        let (_, text) = found
-            .into_iter()
-            .find(|(other, _)| other == place)
-            .expect("it is there");
+        let (_, text) = found.into_iter().find(|(other, _)| other == place).expect("it is there");
         *text = "hostile".to_owned();
         serde_json::from_value::<Snapshot>(document).is_ok()
     };
@@ -198,10 +170,7 @@ fn snapshot_strings_are_replaceable() {
 }
 
 fn changed(place: &str, how: u8, text: &str) -> String {
-    let half = (0..=place.len() / 2)
-        .rev()
-        .find(|at| place.is_char_boundary(*at))
-        .unwrap_or(0);
+    let half = (0..=place.len() / 2).rev().find(|at| place.is_char_boundary(*at)).unwrap_or(0);
     let (begin, end) = place.split_at(half);
     match how {
         0 => text.to_owned(),
@@ -258,10 +227,7 @@ fn hostile_device_names() {
         "ACTIVE",
         "GPU-",
     ];
-    let input = (
-        0..SNAPSHOTS.len(),
-        prop::collection::vec((0..NAMES.len(), hostile_name()), 1..6),
-    );
+    let input = (0..SNAPSHOTS.len(), prop::collection::vec((0..NAMES.len(), hostile_name()), 1..6));
     let outcome = TestRunner::new(cases(6)).run(&input, |(machine, changes)| {
         let before = &SNAPSHOTS[machine];
         let mut document = before.clone();

@@ -62,11 +62,7 @@ fn metrics(page: &str) -> Option<String> {
 fn labels_end(labels: &str) -> bool {
     let mut rest = labels;
     while let Some((name, after)) = rest.split_once("=\"") {
-        if !name
-            .trim_start_matches(',')
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase())
-        {
+        if !name.trim_start_matches(',').bytes().all(|byte| byte.is_ascii_lowercase()) {
             return false;
         }
         let mut escaped = false;
@@ -109,9 +105,7 @@ fn lines_for_a_shell(page: &str) -> Option<String> {
             return Some(format!("{line}: {}", String::from_utf8_lossy(&ran.stderr)));
         }
     }
-    let made = std::fs::read_dir(directory.path())
-        .expect("a directory")
-        .count();
+    let made = std::fs::read_dir(directory.path()).expect("a directory").count();
     (made > 0).then(|| "a command ran".to_owned())
 }
 
@@ -119,11 +113,7 @@ fn script(page: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("script");
     std::fs::write(&path, page).expect("a file");
-    let read = Command::new("/bin/sh")
-        .arg("-n")
-        .arg(&path)
-        .output()
-        .expect("a shell");
+    let read = Command::new("/bin/sh").arg("-n").arg(&path).output().expect("a shell");
     (!read.status.success()).then(|| String::from_utf8_lossy(&read.stderr).into_owned())
 }
 
@@ -138,9 +128,8 @@ fn markdown(page: &str) -> Option<String> {
             None if ticks.len() > 2 && line == ticks => fence = Some(ticks),
             None => {
                 let text = without_code(line);
-                if let Some(mark) = ["<", "![", "](", "://", "&#"]
-                    .iter()
-                    .find(|mark| text.contains(**mark))
+                if let Some(mark) =
+                    ["<", "![", "](", "://", "&#"].iter().find(|mark| text.contains(**mark))
                 {
                     return Some(format!("{mark} in {line}"));
                 }
@@ -159,9 +148,7 @@ fn without_code(line: &str) -> String {
     while let Some(c) = rest.chars().next() {
         if c == '\\' {
             rest = rest.get(1..).unwrap_or_default();
-            rest = rest
-                .get(rest.chars().next().map_or(0, char::len_utf8)..)
-                .unwrap_or_default();
+            rest = rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
             continue;
         }
         let ticks = rest.bytes().take_while(|byte| *byte == b'`').count();
@@ -173,10 +160,7 @@ fn without_code(line: &str) -> String {
                 let Some(next) = after[at..].find('`').map(|next| at + next) else {
                     break None;
                 };
-                let run = after[next..]
-                    .bytes()
-                    .take_while(|byte| *byte == b'`')
-                    .count();
+                let run = after[next..].bytes().take_while(|byte| *byte == b'`').count();
                 if run == open.len() {
                     break Some(next + run);
                 }

@@ -9,9 +9,7 @@ mod text;
 
 /// How many cases of a property; GDR_CASES says another number.
 pub fn cases(usual: u32) -> proptest::test_runner::Config {
-    let cases = std::env::var("GDR_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("GDR_CASES").ok().and_then(|cases| cases.parse().ok());
     proptest::test_runner::Config {
         cases: cases.unwrap_or(usual),
         failure_persistence: None,

@@ -9,24 +9,16 @@ use crate::hostile::text::FORGED;
 /// Unicode's own tables, as regex-syntax has them.
 static FORBIDDEN: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let class = r"[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}--[\n\t]]";
-    match regex_syntax::Parser::new()
-        .parse(class)
-        .expect("a class")
-        .kind()
-    {
-        HirKind::Class(Class::Unicode(class)) => class
-            .ranges()
-            .iter()
-            .map(|range| (range.start(), range.end()))
-            .collect(),
+    match regex_syntax::Parser::new().parse(class).expect("a class").kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            class.ranges().iter().map(|range| (range.start(), range.end())).collect()
+        }
         other => panic!("{other:?}"),
     }
 });
 
 fn is_forbidden(c: char) -> bool {
-    FORBIDDEN
-        .iter()
-        .any(|(first, last)| (*first..=*last).contains(&c))
+    FORBIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
 /// What is wrong with a page; none where all is well. `underlined`: nvidia-smi's own sequences may be in it.
@@ -39,10 +31,7 @@ pub fn problem(page: &[u8], underlined: bool) -> Option<String> {
         false => text.to_owned(),
     };
     if let Some(c) = plain.chars().find(|c| is_forbidden(*c)) {
-        let line = plain
-            .lines()
-            .find(|line| line.contains(c))
-            .unwrap_or_default();
+        let line = plain.lines().find(|line| line.contains(c)).unwrap_or_default();
         return Some(format!("U+{:04X} is in it: {line:?}", u32::from(c)));
     }
     // A line that gdr breaks at a blank is indented.
@@ -57,9 +46,7 @@ pub fn without_colour(page: &str) -> String {
         out.push_str(before);
         let (parameters, after) = after.split_once('m').expect("a colour ends in m");
         assert!(
-            parameters
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || byte == b';'),
+            parameters.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'),
             "{parameters:?} is no colour"
         );
         rest = after;

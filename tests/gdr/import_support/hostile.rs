@@ -22,18 +22,8 @@ fn archive_cannot_escape() {
         |path: &str, kind: u8, link: &str| entry(&format!("{start}{path}"), kind, link, b"");
     let deep = "d/".repeat(45);
     let archive = [
-        entry(
-            "../../etc/modprobe.d/evil.conf",
-            b'0',
-            "",
-            b"options nvidia x=1\n",
-        ),
-        entry(
-            "/etc/modprobe.d/absolute.conf",
-            b'0',
-            "",
-            b"options nvidia x=1\n",
-        ),
+        entry("../../etc/modprobe.d/evil.conf", b'0', "", b"options nvidia x=1\n"),
+        entry("/etc/modprobe.d/absolute.conf", b'0', "", b"options nvidia x=1\n"),
         named(&format!("proc/{deep}x"), b'0', ""),
         named("proc/driver/nvidia/version", b'2', &secret),
         named("proc/driver/nvidia/params", b'1', &secret),
@@ -49,10 +39,7 @@ fn archive_cannot_escape() {
     let report = json(&from("archive", &archive, &["doctor", "--format", "json"]));
     for ((id, subject), outcome) in outcomes(&report) {
         let is_driver = ["gpu.min-driver", "param.stream-memops"].contains(&id.as_str());
-        assert!(
-            !is_driver || outcome == "unknown",
-            "{id} {subject}: {outcome}"
-        );
+        assert!(!is_driver || outcome == "unknown", "{id} {subject}: {outcome}");
     }
 }
 
@@ -69,52 +56,19 @@ fn reports_broken_archive() {
     let mut endless = entry("x/y", b'0', "", b"");
     resize(&mut endless, 0o77777777777);
     for (name, bytes, words) in [
-        (
-            "cut",
-            archive[..archive.len() - 700].to_vec(),
-            "the file is truncated",
-        ),
-        (
-            "cut in its compression",
-            packed[..packed.len() / 2].to_vec(),
-            "the file is truncated",
-        ),
-        (
-            "damaged",
-            damaged,
-            "the archive is damaged: archive header checksum mismatch",
-        ),
-        (
-            "not gzip",
-            [&packed[..10], &[0xff; 100]].concat(),
-            "invalid gzip data",
-        ),
+        ("cut", archive[..archive.len() - 700].to_vec(), "the file is truncated"),
+        ("cut in its compression", packed[..packed.len() / 2].to_vec(), "the file is truncated"),
+        ("damaged", damaged, "the archive is damaged: archive header checksum mismatch"),
+        ("not gzip", [&packed[..10], &[0xff; 100]].concat(), "invalid gzip data"),
         ("a long name", huge, "headers of more than 256 KiB"),
         ("endless", endless, "the file is truncated"),
-        (
-            "of something else",
-            other,
-            "neither files of /sys nor output of lspci",
-        ),
-        (
-            "empty log",
-            text.into_bytes(),
-            "neither files of /sys nor output of lspci",
-        ),
-        (
-            "bzip2",
-            b"BZh91AY&SY".to_vec(),
-            "bzip2 compression is not supported",
-        ),
+        ("of something else", other, "neither files of /sys nor output of lspci"),
+        ("empty log", text.into_bytes(), "neither files of /sys nor output of lspci"),
+        ("bzip2", b"BZh91AY&SY".to_vec(), "bzip2 compression is not supported"),
     ] {
         for command in [&["doctor"][..], &["topo"]] {
             let run = from(name, &bytes, command);
-            assert_eq!(
-                (run.code, run.stdout.as_str()),
-                (2, ""),
-                "{name}: {}",
-                run.stderr
-            );
+            assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{name}: {}", run.stderr);
             assert!(
                 run.stderr.contains(words) && run.stderr.contains(name),
                 "{name}: {}",
@@ -128,12 +82,7 @@ fn reports_broken_archive() {
 #[test]
 fn every_prefix_is_handled() {
     let log = bug_report(scratch().path(), LSPCI);
-    for whole in [
-        log.as_bytes(),
-        &gzip(log.as_bytes()),
-        &sosreport(),
-        &gzip(&supportconfig()),
-    ] {
+    for whole in [log.as_bytes(), &gzip(log.as_bytes()), &sosreport(), &gzip(&supportconfig())] {
         for length in (0..whole.len()).step_by(whole.len() / 12 + 1) {
             let run = from("prefix", &whole[..length], &["topo"]);
             assert!([0, 2].contains(&run.code), "{length}: {}", run.stderr);
@@ -164,40 +113,20 @@ fn bombs_fit_memory_limit() {
     let lspci = [header("sos_commands/pci/lspci_-nnvv"), mebibytes(b'0')].concat();
     let thousand = |at| files(start, &[(&format!("etc/modprobe.d/{at}.conf"), "")]);
     let many = gzip(&(0..1_000).flat_map(thousand).collect::<Vec<u8>>()).repeat(150);
-    let lines = [
-        gzip([SEPARATOR, FIRST].concat().as_bytes()),
-        mebibytes(b'\n'),
-    ]
-    .concat();
+    let lines = [gzip([SEPARATOR, FIRST].concat().as_bytes()), mebibytes(b'\n')].concat();
     for (name, bytes, words) in [
         ("many functions", gzip(&functions(4_000)), None),
         ("a large file", large, None),
-        (
-            "many files",
-            many,
-            Some("more than 64 MiB of the files that gdr reads"),
-        ),
-        (
-            "a large output",
-            lspci,
-            Some("more than 64 MiB of the files that gdr reads"),
-        ),
-        (
-            "many lines",
-            lines,
-            Some("more than 64 MiB of the files that gdr reads"),
-        ),
+        ("many files", many, Some("more than 64 MiB of the files that gdr reads")),
+        ("a large output", lspci, Some("more than 64 MiB of the files that gdr reads")),
+        ("many lines", lines, Some("more than 64 MiB of the files that gdr reads")),
         (
             "a gibibyte of zeros",
             zeros,
             Some("unpacks to more than 1 GiB and to more than 100 times its size"),
         ),
         ("a long name", name, Some("headers of more than 256 KiB")),
-        (
-            "long records",
-            records,
-            Some("headers of more than 256 KiB"),
-        ),
+        ("long records", records, Some("headers of more than 256 KiB")),
         ("no report", mebibytes(b'x'), Some("larger than 64 MiB")),
     ] {
         let file = directory.path().join("bomb");

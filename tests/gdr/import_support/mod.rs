@@ -16,10 +16,7 @@ fn from(name: &str, bytes: &[u8], args: &[&str]) -> Run {
     let directory = scratch();
     let file = directory.path().join(name);
     fs::write(&file, bytes).expect("a file");
-    let run = Gdr::new()
-        .args(args)
-        .args(["--from".as_ref(), file.as_os_str()])
-        .run();
+    let run = Gdr::new().args(args).args(["--from".as_ref(), file.as_os_str()]).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
@@ -44,10 +41,7 @@ fn bug_report_has_devices_and_files() {
     let root = scratch();
     for (path, text) in [
         ("proc/cmdline", "root=/dev/sda1 iommu=pt\n"),
-        (
-            "proc/modules",
-            "nvidia 14299136 3 nvidia_uvm, Live 0x0 (OE)\nib_core 1 2 - Live 0x0\n",
-        ),
+        ("proc/modules", "nvidia 14299136 3 nvidia_uvm, Live 0x0 (OE)\nib_core 1 2 - Live 0x0\n"),
         (
             "proc/driver/nvidia/version",
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n",
@@ -65,20 +59,13 @@ fn bug_report_has_devices_and_files() {
     }
     let text = bug_report(root.path(), LSPCI);
     // The script compresses each section by itself and appends it.
-    let members: Vec<u8> = text
-        .split_inclusive(SEPARATOR)
-        .flat_map(|part| gzip(part.as_bytes()))
-        .collect();
+    let members: Vec<u8> =
+        text.split_inclusive(SEPARATOR).flat_map(|part| gzip(part.as_bytes())).collect();
     for (name, bytes) in [("plain", text.as_bytes()), ("members", &members)] {
         let run = from(name, bytes, &["doctor", "--format", "json"]);
         let report = json(&run);
         let host = &report["host"];
-        assert!(
-            host["source"]
-                .as_str()
-                .is_some_and(|source| source.ends_with(name)),
-            "{host}"
-        );
+        assert!(host["source"].as_str().is_some_and(|source| source.ends_with(name)), "{host}");
         assert_eq!(
             (host["name"].as_str(), host["kernel"].as_str()),
             (Some("node17"), Some("6.8.0-90-generic"))
@@ -106,9 +93,7 @@ fn bug_report_gives_same_outcome() {
     for name in names().iter().filter(|name| *name != "broken") {
         let root = Machine::load(name).laid_out();
         let path = format!("sysfs.path={}", root.path().join("sys/bus/pci").display());
-        let output = Command::new("lspci")
-            .args(["-O", &path, "-nnDvvvxxxx"])
-            .output();
+        let output = Command::new("lspci").args(["-O", &path, "-nnDvvvxxxx"]).output();
         let lspci = String::from_utf8_lossy(&output.expect("lspci runs").stdout).into_owned();
         let doctor = ["doctor", "--profile", "all", "--format", "json"];
         let truth = outcomes(&json(&Gdr::new().sysroot(root.path()).args(doctor).run()));
@@ -159,19 +144,11 @@ fn archives_have_devices_and_files() {
             "{name}"
         );
         assert_eq!(host["kernel"], kernel.unwrap_or("5.14.0-427.el9.x86_64"));
-        assert!(
-            host["source"]
-                .as_str()
-                .is_some_and(|source| source.ends_with(name)),
-            "{host}"
-        );
+        assert!(host["source"].as_str().is_some_and(|source| source.ends_with(name)), "{host}");
         run.assert_stderr("node17, from a dump of another program");
         let outcomes = outcomes(&report);
         let of = |id: &str| {
-            outcomes
-                .iter()
-                .find(|((at, _), _)| at == id)
-                .map(|(_, outcome)| outcome.as_str())
+            outcomes.iter().find(|((at, _), _)| at == id).map(|(_, outcome)| outcome.as_str())
         };
         assert_eq!(
             (of("gpu.present"), of("gpu.nouveau")),
@@ -213,13 +190,7 @@ fn explains_compressed_log() {
         named
     };
     let plain = of(log.as_bytes());
-    assert!(
-        plain
-            .0
-            .as_array()
-            .is_some_and(|matches| !matches.is_empty()),
-        "{plain:?}"
-    );
+    assert!(plain.0.as_array().is_some_and(|matches| !matches.is_empty()), "{plain:?}");
     assert_eq!(plain, of(&gzip(log.as_bytes())));
 }
 
@@ -230,16 +201,9 @@ fn explains_logs_of_archive_on_its_machine() {
     let explain = |path: &str| {
         let directory = scratch();
         let file = directory.path().join("report.tar");
-        let archive = [
-            sosreport(),
-            entry(path, b'0', "", line.as_bytes()),
-            vec![0; 1024],
-        ];
+        let archive = [sosreport(), entry(path, b'0', "", line.as_bytes()), vec![0; 1024]];
         fs::write(&file, archive.concat()).expect("a file");
-        Gdr::new()
-            .args(["explain", "--format", "json"])
-            .args([file.as_os_str()])
-            .run()
+        Gdr::new().args(["explain", "--format", "json"]).args([file.as_os_str()]).run()
     };
     let run = explain("sosreport/sos_commands/kernel/dmesg_-T");
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -247,10 +211,7 @@ fn explains_logs_of_archive_on_its_machine() {
     assert_eq!(report["read"]["lines"], 1, "{report}");
     assert_eq!(report["host"]["name"], "node17", "{report}");
     let run = explain("sosreport/sos_commands/kernel/modinfo_ALL_MODULES");
-    assert_eq!(
-        (run.code, &json(&run)["read"]["lines"]),
-        (1, &Value::from(0))
-    );
+    assert_eq!((run.code, &json(&run)["read"]["lines"]), (1, &Value::from(0)));
 }
 
 /// An archive of the directories of a root, by the real tar, gives the outcomes of that root.
@@ -258,18 +219,8 @@ fn explains_logs_of_archive_on_its_machine() {
 #[ignore = "needs tar, gzip, xz and zstd"]
 fn archived_root_gives_same_outcome() {
     let (mut known, mut other) = (0, Vec::new());
-    let packed = [
-        "--gzip",
-        "--xz",
-        "--zstd",
-        "--format=pax",
-        "--format=gnu",
-        "--format=v7",
-    ];
-    for (name, option) in names()
-        .iter()
-        .filter(|name| *name != "broken")
-        .zip(packed.iter().cycle())
+    let packed = ["--gzip", "--xz", "--zstd", "--format=pax", "--format=gnu", "--format=v7"];
+    for (name, option) in names().iter().filter(|name| *name != "broken").zip(packed.iter().cycle())
     {
         let root = Machine::load(name).laid_out();
         let doctor = ["doctor", "--profile", "all", "--format", "json"];
@@ -290,9 +241,7 @@ fn archived_root_gives_same_outcome() {
             if let Some(truth) = truth.get(at)
                 && truth != outcome
             {
-                other.push(format!(
-                    "{name} {option}: {at:?}: {outcome}, on the machine {truth}"
-                ));
+                other.push(format!("{name} {option}: {at:?}: {outcome}, on the machine {truth}"));
             }
         }
     }

@@ -67,12 +67,7 @@ pub fn copied(root: &Path) -> String {
     let mut paths: Vec<String> = fixed.map(str::to_owned).to_vec();
     if let Ok(gpus) = fs::read_dir(root.join("proc/driver/nvidia/gpus")) {
         let name = |gpu: std::io::Result<fs::DirEntry>| gpu.expect("a GPU").file_name();
-        let path = |gpu| {
-            format!(
-                "/proc/driver/nvidia/./gpus/{}/information",
-                name(gpu).display()
-            )
-        };
+        let path = |gpu| format!("/proc/driver/nvidia/./gpus/{}/information", name(gpu).display());
         paths.extend(gpus.map(path));
     }
     let section = |path: &String| match fs::read_to_string(root.join(&path[1..])) {
@@ -134,22 +129,14 @@ pub fn sosreport() -> Vec<u8> {
         directory(""),
         directory("proc/driver/"),
         directory("etc/modprobe.d/"),
-        entry(
-            &format!("{root}etc/os-release"),
-            b'2',
-            "../usr/lib/os-release",
-            b"",
-        ),
+        entry(&format!("{root}etc/os-release"), b'2', "../usr/lib/os-release", b""),
         files(
             root,
             &[
                 ("usr/lib/os-release", RELEASE),
                 ("proc/sys/kernel/hostname", "node17\n"),
                 ("proc/driver/nvidia/version", VERSION),
-                (
-                    "proc/modules",
-                    "nvidia 14299136 3 nvidia_uvm, Live 0x0 (OE)\n",
-                ),
+                ("proc/modules", "nvidia 14299136 3 nvidia_uvm, Live 0x0 (OE)\n"),
                 ("proc/self/limits", "Max locked memory 1 1 bytes\n"),
                 ("sos_commands/pci/lspci_-nnvv", LSPCI),
                 (
@@ -173,14 +160,8 @@ pub fn supportconfig() -> Vec<u8> {
     let first = "=====\n   Support Utilities - Supportconfig\n=====\n\n";
     let basic = [
         first,
-        &command(
-            "/bin/uname -a",
-            "Linux node17 6.4.0-150600.23-default #1 SMP x86_64 GNU/Linux\n",
-        ),
-        &file(
-            "/etc/os-release",
-            "PRETTY_NAME=\"SUSE Linux Enterprise Server 15 SP6\"\n",
-        ),
+        &command("/bin/uname -a", "Linux node17 6.4.0-150600.23-default #1 SMP x86_64 GNU/Linux\n"),
+        &file("/etc/os-release", "PRETTY_NAME=\"SUSE Linux Enterprise Server 15 SP6\"\n"),
     ];
     let hardware = [
         first,
@@ -198,10 +179,7 @@ pub fn supportconfig() -> Vec<u8> {
             "/usr/sbin/modinfo nvidia_peermem",
             "filename: /lib/x.ko\n# Known Module Parameter Values\n/sys/module/nvidia_peermem/parameters/peerdirect_support=0\n",
         ),
-        &file(
-            "/etc/modprobe.d/50-nvidia.conf",
-            "options nvidia NVreg_EnableStreamMemOPs=1\n",
-        ),
+        &file("/etc/modprobe.d/50-nvidia.conf", "options nvidia NVreg_EnableStreamMemOPs=1\n"),
         "#==[ Configuration File ]===========================#\n# /etc/modprobe.d/* - File not found\n\n",
     ];
     let texts = [basic.concat(), hardware.concat(), modules.concat()];
@@ -223,22 +201,12 @@ pub fn functions(count: u32) -> Vec<u8> {
     for at in 0..count {
         let bdf = format!("{:04x}:{:02x}:{:02x}.0", at / 8192, at / 32 % 256, at % 32);
         let link = format!("../../../devices/pci0000:00/{bdf}");
-        functions.extend(entry(
-            &format!("{start}sys/bus/pci/devices/{bdf}"),
-            b'2',
-            &link,
-            b"",
-        ));
-        for (name, value) in [
-            ("vendor", "0x10de"),
-            ("device", "0x2330"),
-            ("class", "0x030200"),
-            ("numa_node", "0"),
-        ] {
-            functions.extend(files(
-                start,
-                &[(&format!("sys/devices/pci0000:00/{bdf}/{name}"), value)],
-            ));
+        functions.extend(entry(&format!("{start}sys/bus/pci/devices/{bdf}"), b'2', &link, b""));
+        for (name, value) in
+            [("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200"), ("numa_node", "0")]
+        {
+            functions
+                .extend(files(start, &[(&format!("sys/devices/pci0000:00/{bdf}/{name}"), value)]));
         }
     }
     functions

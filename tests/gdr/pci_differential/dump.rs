@@ -4,13 +4,9 @@
 pub fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut functions: Vec<(String, Vec<u8>)> = Vec::new();
     for line in text.lines() {
-        let hex = line
-            .split_once(": ")
-            .filter(|(at, _)| u16::from_str_radix(at, 16).is_ok());
+        let hex = line.split_once(": ").filter(|(at, _)| u16::from_str_radix(at, 16).is_ok());
         if let Some((_, bytes)) = hex {
-            let bytes = bytes
-                .split_whitespace()
-                .map(|byte| u8::from_str_radix(byte, 16));
+            let bytes = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16));
             let (_, space) = functions.last_mut().expect("a slot comes before its bytes");
             space.extend(bytes.map(|byte| byte.expect("two hexadecimal digits")));
         } else if let Some((slot, _)) = line.split_once(' ') {

@@ -8,16 +8,10 @@ use crate::pci_differential::View;
 /// One view for each function of the dump.
 pub fn views(dump: &str) -> Vec<View> {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(dump.as_bytes())
-        .expect("the dump is written");
-    let out = Command::new("lspci")
-        .args(["-n", "-vvv", "-F"])
-        .arg(file.path())
-        .output();
+    file.write_all(dump.as_bytes()).expect("the dump is written");
+    let out = Command::new("lspci").args(["-n", "-vvv", "-F"]).arg(file.path()).output();
     let text = String::from_utf8(out.expect("lspci runs").stdout).expect("lspci writes UTF-8");
-    let functions = text
-        .split("\n\n")
-        .filter(|function| !function.trim().is_empty());
+    let functions = text.split("\n\n").filter(|function| !function.trim().is_empty());
     functions.map(view).collect()
 }
 
@@ -27,17 +21,9 @@ fn view(text: &str) -> View {
     let mut lines = text.lines();
     let first = lines.next().expect("a line for the function");
     let mut words = first.split_whitespace().skip(1);
-    put(
-        "class",
-        words.next().unwrap_or_default().trim_end_matches(':'),
-    );
+    put("class", words.next().unwrap_or_default().trim_end_matches(':'));
     put("id", words.next().unwrap_or_default());
-    put(
-        "revision",
-        first
-            .split_once("(rev ")
-            .map_or("00", |(_, rest)| &rest[..2]),
-    );
+    put("revision", first.split_once("(rev ").map_or("00", |(_, rest)| &rest[..2]));
 
     let mut section = "";
     for line in lines.map(str::trim) {
@@ -87,10 +73,7 @@ fn view(text: &str) -> View {
             }
             ("express", "LnkSta") => {
                 let plain = rest.replace(" (downgraded)", "").replace(" (ok)", "");
-                put(
-                    "link now",
-                    &plain.replace(" (overdriven)", "").replace(" (strange)", ""),
-                );
+                put("link now", &plain.replace(" (overdriven)", "").replace(" (strange)", ""));
             }
             ("express", name) if name.starts_with("TrErr") => {
                 for flag in name.split(' ').filter(|flag| !flag.is_empty()) {
@@ -109,10 +92,7 @@ fn view(text: &str) -> View {
             ("sriov", "IOVCtl") => put("sriov control", &control(rest)),
             ("sriov", "Initial VFs") => {
                 let counts = rest.split_once("Total").map_or("", |(_, rest)| rest);
-                put(
-                    "sriov counts",
-                    &format!("Total{}", before(counts, ", Function")),
-                );
+                put("sriov counts", &format!("Total{}", before(counts, ", Function")));
             }
             ("sriov", "VF offset") => put("sriov places", rest),
             _ => {}
@@ -151,10 +131,7 @@ fn region(text: &str) -> Option<String> {
 
 fn control(text: &str) -> String {
     let is_relevant = |flag: &&str| flag.starts_with("Enable") || flag.starts_with("MSE");
-    text.split(' ')
-        .filter(is_relevant)
-        .collect::<Vec<_>>()
-        .join(" ")
+    text.split(' ').filter(is_relevant).collect::<Vec<_>>().join(" ")
 }
 
 /// The flags of pciutils 3.9; later versions add some.
@@ -173,9 +150,7 @@ fn without_newer(flags: &str) -> String {
         "CorrIntErr",
         "HeaderOF",
     ];
-    let kept = flags
-        .split(' ')
-        .filter(|flag| !newer.iter().any(|name| flag.starts_with(name)));
+    let kept = flags.split(' ').filter(|flag| !newer.iter().any(|name| flag.starts_with(name)));
     kept.collect::<Vec<_>>().join(" ")
 }
 

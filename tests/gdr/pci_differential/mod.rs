@@ -25,19 +25,12 @@ const VIRTIO: &str = include_str!("../../data/virtio-blk.hex");
 fn compare_with_lspci(text: &str) -> usize {
     let theirs = lspci::views(text);
     let spaces = dump::parse(text);
-    assert_eq!(
-        spaces.len(),
-        theirs.len(),
-        "lspci shows as many functions as the dump has"
-    );
+    assert_eq!(spaces.len(), theirs.len(), "lspci shows as many functions as the dump has");
     for ((slot, bytes), theirs) in spaces.iter().zip(&theirs) {
         let config = decode(&bytes.as_slice(), Depth::Full);
         let mut ours = ours::view(&config);
         // lspci shows the second link register set of endpoints only for device 0, function 0.
-        if !slot.ends_with(":00.0")
-            && ours
-                .get("express")
-                .is_some_and(|it| it.contains("Endpoint"))
+        if !slot.ends_with(":00.0") && ours.get("express").is_some_and(|it| it.contains("Endpoint"))
         {
             ours.remove("link target");
         }
@@ -65,10 +58,7 @@ fn hand_built_spaces_match_lspci() {
 #[test]
 #[ignore = "needs lspci"]
 fn this_machine_matches_lspci() {
-    let out = Command::new("lspci")
-        .arg("-xxxx")
-        .output()
-        .expect("lspci runs");
+    let out = Command::new("lspci").arg("-xxxx").output().expect("lspci runs");
     let text = String::from_utf8(out.stdout).expect("lspci writes UTF-8");
     compare_with_lspci(&text);
 }
@@ -105,9 +95,7 @@ fn egress_control_vector_blocks_ports() {
     assert_eq!(acs.egress_size, 64);
     let blocked = |acs: &Acs| -> Vec<u8> {
         let ports = 0..=u8::MAX;
-        ports
-            .filter(|port| acs.egress_blocks(*port) == Fact::Known(true))
-            .collect()
+        ports.filter(|port| acs.egress_blocks(*port) == Fact::Known(true)).collect()
     };
     acs.control.0 |= 1 << 5;
     assert_eq!(blocked(&acs), [0, 1, 31, 37, 39]);

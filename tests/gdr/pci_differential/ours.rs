@@ -21,16 +21,10 @@ pub fn view(config: &Config) -> View {
     }
     if let Some(ats) = config.ats.present() {
         put("ats", "there".to_owned());
-        put(
-            "ATSCap",
-            format!("Invalidate Queue Depth: {:02x}", ats.queue_depth % 32),
-        );
+        put("ATSCap", format!("Invalidate Queue Depth: {:02x}", ats.queue_depth % 32));
         let unit = ats.smallest_translation_unit.trailing_zeros() - 12;
         let enabled = sign(ats.enabled);
-        put(
-            "ATSCtl",
-            format!("Enable{enabled}, Smallest Translation Unit: {unit:02x}"),
-        );
+        put("ATSCtl", format!("Enable{enabled}, Smallest Translation Unit: {unit:02x}"));
     }
     if let Some(aer) = config.aer.present() {
         put("aer", "there".to_owned());
@@ -56,15 +50,9 @@ pub fn view(config: &Config) -> View {
         let (enabled, memory) = (sign(sriov.enabled), sign(sriov.memory_enabled));
         put("sriov control", format!("Enable{enabled} MSE{memory}"));
         let (total, number) = (sriov.total_vfs, sriov.num_vfs);
-        put(
-            "sriov counts",
-            format!("Total VFs: {total}, Number of VFs: {number}"),
-        );
+        put("sriov counts", format!("Total VFs: {total}, Number of VFs: {number}"));
         let (offset, stride, device) = (sriov.first_vf_offset, sriov.vf_stride, sriov.vf_device);
-        put(
-            "sriov places",
-            format!("{offset}, stride: {stride}, Device ID: {device:04x}"),
-        );
+        put("sriov places", format!("{offset}, stride: {stride}, Device ID: {device:04x}"));
         for (name, region) in sriov.vf_bars.iter().filter_map(|bar| region(bar, 16)) {
             put(&format!("sriov{name}"), region);
         }
@@ -82,43 +70,23 @@ fn header_view(header: &Header) -> View {
     put("id", format!("{:04x}:{:04x}", header.vendor, header.device));
     put("revision", format!("{:02x}", header.revision));
     let [io, memory, master] = [0, 1, 2].map(|bit| header.command.0 & 1 << bit != 0);
-    put(
-        "control",
-        format!(
-            "I/O{} Mem{} BusMaster{}",
-            sign(io),
-            sign(memory),
-            sign(master)
-        ),
-    );
+    put("control", format!("I/O{} Mem{} BusMaster{}", sign(io), sign(memory), sign(master)));
     let maker = match &header.kind {
         HeaderKind::Endpoint { subsystem } => Some(*subsystem),
         HeaderKind::Bridge { subsystem, .. } => subsystem.present().copied(),
         HeaderKind::CardBus { .. } => None,
     };
     if let Some(maker) = maker.filter(|maker| maker.vendor != 0 && maker.vendor != 0xffff) {
-        put(
-            "subsystem",
-            format!("{:04x}:{:04x}", maker.vendor, maker.device),
-        );
+        put("subsystem", format!("{:04x}:{:04x}", maker.vendor, maker.device));
     }
-    if let HeaderKind::Bridge {
-        primary,
-        secondary,
-        subordinate,
-        ..
-    } = header.kind
-    {
+    if let HeaderKind::Bridge { primary, secondary, subordinate, .. } = header.kind {
         let buses = format!(
             "primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}"
         );
         put("buses", buses);
     }
     if header.interrupt_pin != 0 {
-        put(
-            "pin",
-            format!("pin {}", char::from(b'A' - 1 + header.interrupt_pin)),
-        );
+        put("pin", format!("pin {}", char::from(b'A' - 1 + header.interrupt_pin)));
     }
     for (name, region) in header.bars.iter().filter_map(|bar| region(bar, 0)) {
         put(&name, region);
@@ -139,31 +107,15 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
         PortType::RootComplexEventCollector => ("Root Complex Event Collector", false),
         PortType::Other(_) => ("Unknown type", false),
     };
-    let slot = if slot {
-        format!(" (Slot{})", sign(express.slot))
-    } else {
-        String::new()
-    };
+    let slot = if slot { format!(" (Slot{})", sign(express.slot)) } else { String::new() };
     put("express", format!("(v{}) {kind}{slot}", express.version));
-    put(
-        "express payload supported",
-        format!("MaxPayload {} bytes", express.max_payload_supported),
-    );
-    put(
-        "express tag supported",
-        format!("ExtTag{}", sign(express.extended_tag_supported)),
-    );
+    put("express payload supported", format!("MaxPayload {} bytes", express.max_payload_supported));
+    put("express tag supported", format!("ExtTag{}", sign(express.extended_tag_supported)));
     let (order, tag) = (sign(express.relaxed_ordering), sign(express.extended_tag));
     let snoop = sign(express.no_snoop);
-    put(
-        "express flags",
-        format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"),
-    );
+    put("express flags", format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"));
     let (payload, read) = (express.max_payload, express.max_read_request);
-    put(
-        "express sizes",
-        format!("MaxPayload {payload} bytes, MaxReadReq {read} bytes"),
-    );
+    put("express sizes", format!("MaxPayload {payload} bytes, MaxReadReq {read} bytes"));
     let Some(link) = &express.link else { return };
     let aspm = |aspm: Aspm| match (aspm.l0s, aspm.l1) {
         (false, false) => None,
@@ -173,36 +125,16 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
     };
     let (speed, width) = (link.max.speed, link.max.width);
     let able = aspm(link.aspm_supported).unwrap_or("not supported");
-    put(
-        "link",
-        format!(
-            "Port #{}, Speed {speed}, Width x{width}, ASPM {able}",
-            link.port_number
-        ),
-    );
+    put("link", format!("Port #{}, Speed {speed}, Width x{width}, ASPM {able}", link.port_number));
     let enabled = aspm(link.aspm_enabled).map(|states| format!("ASPM {states} Enabled"));
-    put(
-        "link aspm",
-        enabled.unwrap_or_else(|| "ASPM Disabled".to_owned()),
-    );
+    put("link aspm", enabled.unwrap_or_else(|| "ASPM Disabled".to_owned()));
     put("link disabled", sign(link.disabled).to_owned());
-    put(
-        "link now",
-        format!(
-            "Speed {}, Width x{}",
-            link.current.speed, link.current.width
-        ),
-    );
+    put("link now", format!("Speed {}, Width x{}", link.current.speed, link.current.width));
     put("link Train", sign(link.training).to_owned());
     // lspci shows the bit even if the port does not report it.
-    put(
-        "link DLActive",
-        sign(link.data_link_layer_active == Some(true)).to_owned(),
-    );
+    put("link DLActive", sign(link.data_link_layer_active == Some(true)).to_owned());
     if express.version >= 2 {
-        let target = link
-            .target
-            .map_or("2.5GT/s".to_owned(), |target| target.to_string());
+        let target = link.target.map_or("2.5GT/s".to_owned(), |target| target.to_string());
         put("link target", format!("Target Link Speed: {target}"));
     }
 }
@@ -211,17 +143,9 @@ fn region(bar: &Bar, digits: usize) -> Option<(String, String)> {
     let text = match bar.kind {
         BarKind::Memory { address: 0, .. } | BarKind::Io { address: 0 } => return None,
         BarKind::Io { address } => format!("I/O ports at {address:04x}"),
-        BarKind::Memory {
-            address,
-            bits64,
-            prefetchable,
-        } => {
+        BarKind::Memory { address, bits64, prefetchable } => {
             // lspci pads addresses of virtual functions to the register's width.
-            let digits = if digits == 0 {
-                8
-            } else {
-                if bits64 { 16 } else { 8 }
-            };
+            let digits = if digits == 0 { 8 } else { if bits64 { 16 } else { 8 } };
             let bits = if bits64 { 64 } else { 32 };
             let non = if prefetchable { "" } else { "non-" };
             format!("Memory at {address:0digits$x} ({bits}-bit, {non}prefetchable)")

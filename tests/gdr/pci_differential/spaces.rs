@@ -19,10 +19,7 @@ impl Space {
     }
 
     fn dwords(self, at: usize, dwords: &[u32]) -> Self {
-        let bytes: Vec<u8> = dwords
-            .iter()
-            .flat_map(|dword| dword.to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> = dwords.iter().flat_map(|dword| dword.to_le_bytes()).collect();
         self.bytes(at, &bytes)
     }
 
@@ -64,16 +61,7 @@ fn downstream_port() -> Vec<u8> {
         .words(0x104, &[0x407f, 0x003d])
         .dwords(0x108, &[0x8000_0003, 0x0000_00a0])
         .extended(0x148, 0x01, 2, 0x000)
-        .dwords(
-            0x14c,
-            &[
-                0x0020_0000,
-                0x0010_0000,
-                0x0046_2030,
-                0x0000_0001,
-                0x0000_2000,
-            ],
-        )
+        .dwords(0x14c, &[0x0020_0000, 0x0010_0000, 0x0046_2030, 0x0000_0001, 0x0000_2000])
         .0
 }
 
@@ -131,27 +119,13 @@ fn adapter() -> Vec<u8> {
         .dwords(0x8c, &[0x3e])
         .words(0x90, &[0x0004])
         .extended(0x100, 0x01, 2, 0x150)
-        .dwords(
-            0x104,
-            &[
-                0x0010_4010,
-                0x0040_0000,
-                0x0046_2030,
-                0x0000_2001,
-                0x0000_e000,
-            ],
-        )
+        .dwords(0x104, &[0x0010_4010, 0x0040_0000, 0x0046_2030, 0x0000_2001, 0x0000_e000])
         .extended(0x150, 0x03, 1, 0x180)
         .dwords(0x154, &[0x0012_3456, 0xb8ce_f603])
         .extended(0x180, 0x0f, 1, 0x1c0)
         .words(0x184, &[0x0065, 0x8001])
         .extended(0x1c0, 0x10, 1, 0x230)
-        .words(
-            0x1c8,
-            &[
-                0x0009, 0x0000, 0x0010, 0x0010, 0x0004, 0x0000, 0x0002, 0x0001,
-            ],
-        )
+        .words(0x1c8, &[0x0009, 0x0000, 0x0010, 0x0010, 0x0004, 0x0000, 0x0002, 0x0001])
         .words(0x1da, &[0x101e])
         .dwords(0x1dc, &[0x553, 0x1, 0xf000_000c, 0x0000_21ff, 0xd000_0000])
         .extended(0x230, 0x15, 1, 0x250)

@@ -7,27 +7,16 @@ use super::*;
 /// Exit 2, empty standard output, and these words on standard error.
 fn refused(file: &Path, words: &[&str]) {
     let run = limited(file);
-    assert_eq!(
-        (run.code, run.stdout.as_str()),
-        (2, ""),
-        "{words:?}: {}",
-        run.stderr
-    );
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{words:?}: {}", run.stderr);
     for word in words.iter().chain(&["--from"]) {
-        assert!(
-            run.stderr.contains(word),
-            "'{word}' is not in: {}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
     }
     assert!(run.stderr.len() < 2000, "{}", run.stderr);
 }
 
 /// Runs with 256 MiB of address space.
 fn limited(file: &Path) -> Run {
-    let run = Gdr::within(MEMORY)
-        .args(["doctor", "--from", text_of(file)])
-        .run();
+    let run = Gdr::within(MEMORY).args(["doctor", "--from", text_of(file)]).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
@@ -45,28 +34,15 @@ fn rejects_other_formats() {
         (b"{", &["JSON"]),
         (b"{}", &["has no schema"]),
         (b"{\"schema\":7}", &["JSON"]),
-        (
-            b"{\"schema\":\"gdr.snapshot/2\"}",
-            &["gdr.snapshot/2", "gdr.snapshot/1"],
-        ),
-        (
-            b"{\"schema\":\"gdr.topo/1\"}",
-            &["the schema is not gdr.snapshot/1"],
-        ),
-        (
-            b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}",
-            &["gdr.snapshot/1"],
-        ),
+        (b"{\"schema\":\"gdr.snapshot/2\"}", &["gdr.snapshot/2", "gdr.snapshot/1"]),
+        (b"{\"schema\":\"gdr.topo/1\"}", &["the schema is not gdr.snapshot/1"]),
+        (b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}", &["gdr.snapshot/1"]),
         (b"\x28\xb5\x2f\xfd", &["Zstandard"]),
         (b"\x28\xb5\x2f\xfdgarbage that is no frame", &[]),
     ] {
         refused(&written(at, bytes), words);
     }
-    for open in [
-        "[",
-        "{\"a\":",
-        "{\"schema\":\"gdr.snapshot/1\",\"files\":{\"/a\":{\"x\":[[",
-    ] {
+    for open in ["[", "{\"a\":", "{\"schema\":\"gdr.snapshot/1\",\"files\":{\"/a\":{\"x\":[["] {
         refused(&written(at, open.repeat(100_000).as_bytes()), &[]);
     }
 }
@@ -75,9 +51,7 @@ fn rejects_other_formats() {
 fn rejects_gigabyte_in_any_compression() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("large");
-    File::create(&file)
-        .and_then(|file| file.set_len(1 << 30))
-        .expect("a sparse file");
+    File::create(&file).and_then(|file| file.set_len(1 << 30)).expect("a sparse file");
     refused(&file, &["larger than 64 MiB"]);
     refused(&written(dir.path(), &bomb(None)), &["larger than 64 MiB"]);
     // The frame claims to be empty, or larger than memory.
@@ -110,13 +84,8 @@ fn bomb(lie: Option<u64>) -> Vec<u8> {
 fn rejects_truncated_snapshot() {
     let (dir, file) = recorded("h200-x1", &[]);
     let compressed = fs::read(&file).expect("the snapshot");
-    let plain = run(&["--from", text_of(&file), "snapshot", "-o", "-"])
-        .stdout
-        .into_bytes();
-    for (whole, step) in [
-        (&compressed, compressed.len() / 20),
-        (&plain, plain.len() / 20),
-    ] {
+    let plain = run(&["--from", text_of(&file), "snapshot", "-o", "-"]).stdout.into_bytes();
+    for (whole, step) in [(&compressed, compressed.len() / 20), (&plain, plain.len() / 20)] {
         for cut in (1..whole.len() - 1).step_by(step.max(1)) {
             refused(&written(dir.path(), &whole[..cut]), &[]);
         }
@@ -132,45 +101,22 @@ fn full_snapshot_fits_memory_limit() {
         let head = "{\"schema\":\"gdr.snapshot/1\",\"gdr\":\"\",\"taken\":\"\",\"masked\":false,\"host\":{\"source\":\"\"},\"libraries\":{},\"files\":{";
         format!("{head}{inside}{end}}}")
     };
-    let files = |count: usize| {
-        (0..count)
-            .map(|n| format!("\"{n:x}\":{{}},"))
-            .collect::<String>()
-    };
-    let names = |count: usize| {
-        (0..count)
-            .map(|n| format!("\"{n:x}\","))
-            .collect::<String>()
-    };
-    let directory = |names: &str| {
-        around(
-            &format!("\"/sys/bus/pci/devices\":{{\"names\":[{names}"),
-            "\"\"]}}",
-        )
-    };
+    let files = |count: usize| (0..count).map(|n| format!("\"{n:x}\":{{}},")).collect::<String>();
+    let names = |count: usize| (0..count).map(|n| format!("\"{n:x}\",")).collect::<String>();
+    let directory =
+        |names: &str| around(&format!("\"/sys/bus/pci/devices\":{{\"names\":[{names}"), "\"\"]}}");
     let parts = "{\"at\":9,\"bytes\":\"\"},".repeat((size - 250) / 22);
     for document in [
         around(&files(199_999), "\"z\":{}}"),
         directory(&names(65_535)),
-        around(
-            &format!("\"/x\":{{\"parts\":[{parts}"),
-            "{\"at\":9,\"bytes\":\"\"}]}}",
-        ),
+        around(&format!("\"/x\":{{\"parts\":[{parts}"), "{\"at\":9,\"bytes\":\"\"}]}}"),
     ] {
         assert!(document.len() <= size, "{}", document.len());
         let run = limited(&written(dir.path(), document.as_bytes()));
-        assert!(
-            (0..=3).contains(&run.code),
-            "{}: {}",
-            &document[..200],
-            run.stderr
-        );
+        assert!((0..=3).contains(&run.code), "{}: {}", &document[..200], run.stderr);
     }
     for (crowded, words) in [
-        (
-            around(&files(500_000), "\"z\":{}}"),
-            "more than 200000 paths",
-        ),
+        (around(&files(500_000), "\"z\":{}}"), "more than 200000 paths"),
         (directory(&names(900_000)), "more than 65536 names"),
         (" ".repeat(size) + "{}", "8 MiB"),
     ] {
@@ -215,13 +161,7 @@ fn compares_hostile_snapshots_within_memory_limit() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let functions = |count: u32| {
         let name = |n: u32| {
-            format!(
-                "{:04x}:{:02x}:{:02x}.{:x}",
-                n >> 16,
-                n >> 8 & 0xff,
-                n >> 3 & 0x1f,
-                n & 7
-            )
+            format!("{:04x}:{:02x}:{:02x}.{:x}", n >> 16, n >> 8 & 0xff, n >> 3 & 0x1f, n & 7)
         };
         let names: Vec<String> = (0..count).map(name).collect();
         serde_json::json!({"/sys/bus/pci/devices": {"names": names}})
@@ -234,18 +174,11 @@ fn compares_hostile_snapshots_within_memory_limit() {
         fs::write(&file, document.to_string()).expect("a file");
         file
     };
-    let empty = file(
-        "empty",
-        serde_json::json!({"/sys/bus/pci/devices": {"names": []}}),
-    );
+    let empty = file("empty", serde_json::json!({"/sys/bus/pci/devices": {"names": []}}));
     for (name, files, code) in [
         ("most", functions(16_384), 1),
         ("more", functions(16_385), 1),
-        (
-            "modules",
-            text("/proc/modules", "a b\n".repeat(1_500_000)),
-            0,
-        ),
+        ("modules", text("/proc/modules", "a b\n".repeat(1_500_000)), 0),
         (
             "parameters",
             text(
@@ -256,9 +189,8 @@ fn compares_hostile_snapshots_within_memory_limit() {
         ),
     ] {
         let file = file(name, files);
-        let run = Gdr::within(MEMORY)
-            .args(["snapshot", "--diff", text_of(&file), text_of(&empty)])
-            .run();
+        let run =
+            Gdr::within(MEMORY).args(["snapshot", "--diff", text_of(&file), text_of(&empty)]).run();
         assert_eq!(run.code, code, "{name}: {}", run.stderr);
         assert!(!run.stderr.contains("panicked"), "{name}: {}", run.stderr);
     }

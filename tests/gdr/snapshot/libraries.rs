@@ -37,11 +37,9 @@ fn replays_every_library_outcome() {
     let broken = dir.path().join("broken");
     fs::create_dir(&broken).expect("a directory");
     fs::write(broken.join("libnvidia-ml.so.1"), "no library").expect("a file");
-    for (name, library, machine) in [
-        ("well", &fake, &well),
-        ("hangs", &fake, &hangs),
-        ("broken", &broken, &well),
-    ] {
+    for (name, library, machine) in
+        [("well", &fake, &well), ("hangs", &fake, &hangs), ("broken", &broken, &well)]
+    {
         let live = |args: &[&str]| {
             let mut gdr = Gdr::new().args(["--library-timeout", "1"]).args(args);
             for (name, value) in fake_nvml_build::environment(library, machine) {
@@ -63,11 +61,7 @@ fn replays_every_library_outcome() {
         assert!(answer.contains(words), "{name}: {answer}");
         for question in ASKING {
             let (live, replayed) = (live(question), with(&file, question));
-            assert_eq!(
-                replayed.code, live.code,
-                "{name} {question:?}: {}",
-                replayed.stderr
-            );
+            assert_eq!(replayed.code, live.code, "{name} {question:?}: {}", replayed.stderr);
             assert_eq!(facts_of(&replayed), facts_of(&live), "{name} {question:?}");
             assert_eq!(remarks(&replayed), remarks(&live), "{name} {question:?}");
         }

@@ -50,11 +50,7 @@ fn masked_snapshot_has_no_private_data_and_same_conclusions() {
         .collect::<String>();
     fs::write(&information, text).expect("a file");
     // Extended capability 0003 in place of the first one.
-    let bdf = information
-        .parent()
-        .and_then(Path::file_name)
-        .expect("an address")
-        .to_owned();
+    let bdf = information.parent().and_then(Path::file_name).expect("an address").to_owned();
     let config = root.join("sys/bus/pci/devices").join(&bdf).join("config");
     let mut bytes = fs::read(&config).expect("configuration space");
     bytes.resize(4096, 0);
@@ -73,14 +69,8 @@ fn masked_snapshot_has_no_private_data_and_same_conclusions() {
     let (plain, masked) = (take(&[]), take(&["--mask"]));
     let letters = |text: &str| text.to_lowercase().replace([':', '-', '.', '_'], "");
     for (kind, name) in NAMES {
-        assert!(
-            letters(&plain).contains(&letters(name)),
-            "{kind} is not in the snapshot at all"
-        );
-        assert!(
-            !letters(&masked).contains(&letters(name)),
-            "{kind} {name} is left"
-        );
+        assert!(letters(&plain).contains(&letters(name)), "{kind} is not in the snapshot at all");
+        assert!(!letters(&masked).contains(&letters(name)), "{kind} {name} is left");
     }
     for part in ["node17", "jdoe", "cluster", "31.7", "6f1c2a3b", "4f8:c0c"] {
         assert!(!masked.contains(part), "{part} is left");
@@ -95,25 +85,13 @@ fn masked_snapshot_has_no_private_data_and_same_conclusions() {
         findings
             .into_iter()
             .map(|finding| {
-                (
-                    finding["id"].clone(),
-                    finding["outcome"].clone(),
-                    finding["subject"].clone(),
-                )
+                (finding["id"].clone(), finding["outcome"].clone(), finding["subject"].clone())
             })
             .collect::<Vec<_>>()
     };
     assert_eq!(conclusions(&masked), conclusions(&plain));
     assert_eq!(
-        with(
-            &written(dir.path(), masked.as_bytes()),
-            &["topo", "--format", "nvidia-smi"]
-        )
-        .stdout,
-        with(
-            &written(dir.path(), plain.as_bytes()),
-            &["topo", "--format", "nvidia-smi"]
-        )
-        .stdout
+        with(&written(dir.path(), masked.as_bytes()), &["topo", "--format", "nvidia-smi"]).stdout,
+        with(&written(dir.path(), plain.as_bytes()), &["topo", "--format", "nvidia-smi"]).stdout
     );
 }

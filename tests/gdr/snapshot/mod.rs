@@ -17,15 +17,7 @@ use tempfile::TempDir;
 /// Commands for these tests: all formats and parts of the topology.
 const QUESTIONS: &[&[&str]] = &[
     &["doctor", "--platform", "bare-metal"],
-    &[
-        "doctor",
-        "--profile",
-        "rdma",
-        "--profile",
-        "async",
-        "--profile",
-        "p2p",
-    ],
+    &["doctor", "--profile", "rdma", "--profile", "async", "--profile", "p2p"],
     &["doctor", "--format", "json"],
     &["topo"],
     &["topo", "--pci", "--nvme"],
@@ -60,23 +52,9 @@ fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
     fs::create_dir(&root).expect("a directory");
     Machine::load(name).lay_out(&root);
     let file = dir.path().join("machine.json.zst");
-    let taken = run(&[
-        &[
-            "--sysroot",
-            text_of(&root),
-            "snapshot",
-            "-o",
-            text_of(&file),
-        ],
-        more,
-    ]
-    .concat());
-    assert_eq!(
-        (taken.code, taken.stdout.as_str()),
-        (0, ""),
-        "{name}: {}",
-        taken.stderr
-    );
+    let taken =
+        run(&[&["--sysroot", text_of(&root), "snapshot", "-o", text_of(&file)], more].concat());
+    assert_eq!((taken.code, taken.stdout.as_str()), (0, ""), "{name}: {}", taken.stderr);
     (dir, file)
 }
 
@@ -113,16 +91,8 @@ fn replay_says_what_it_replays() {
     let both = format!("(recorded: {file}, {taken})");
     let cases: [(&[&str], &[&str], &[&str]); 5] = [
         (&["doctor"], &[&both], &[]),
-        (
-            &["doctor", "--format", "markdown"],
-            &["Recorded: ", taken],
-            &[],
-        ),
-        (
-            &["doctor", "--format", "html"],
-            &[&both],
-            &["<dd>live</dd>"],
-        ),
+        (&["doctor", "--format", "markdown"], &["Recorded: ", taken], &[]),
+        (&["doctor", "--format", "html"], &[&both], &["<dd>live</dd>"]),
         (&["topo", "--format", "html"], &[&both], &["<dd>live</dd>"]),
         (&["topo", "--format", "svg"], &["read from"], &[]),
     ];
@@ -140,12 +110,7 @@ fn replay_says_what_it_replays() {
         &["doctor", "--format", "json"],
         &["topo", "--format", "json"],
         &["fix", "--dry-run", "--format", "json"],
-        &[
-            "explain",
-            "ibv_reg_mr failed: Bad address",
-            "--format",
-            "json",
-        ],
+        &["explain", "ibv_reg_mr failed: Bad address", "--format", "json"],
     ];
     for args in documents {
         let run = with(Path::new(file), args);
@@ -167,16 +132,8 @@ fn snapshot_gives_same_output_as_machine() {
         for question in QUESTIONS {
             let machine = run(&[&["--sysroot", text_of(&root)], *question].concat());
             let snapshot = with(&file, question);
-            assert_eq!(
-                snapshot.code, machine.code,
-                "{name} {question:?}: {}",
-                snapshot.stderr
-            );
-            assert_eq!(
-                facts_of(&snapshot),
-                facts_of(&machine),
-                "{name} {question:?}"
-            );
+            assert_eq!(snapshot.code, machine.code, "{name} {question:?}: {}", snapshot.stderr);
+            assert_eq!(facts_of(&snapshot), facts_of(&machine), "{name} {question:?}");
         }
     }
 }
@@ -188,18 +145,11 @@ fn snapshot_of_this_machine_gives_same_output() {
     assert_eq!(run(&["snapshot", "-o", text_of(&file)]).code, 0);
     for question in QUESTIONS {
         let (live, snapshot) = (run(question), with(&file, question));
-        assert_eq!(
-            snapshot.code, live.code,
-            "{question:?}: {}",
-            snapshot.stderr
-        );
+        assert_eq!(snapshot.code, live.code, "{question:?}: {}", snapshot.stderr);
         assert_eq!(facts_of(&snapshot), facts_of(&live), "{question:?}");
     }
     let output = with(&file, &["doctor"]).stderr;
-    assert!(
-        output.contains("recorded") && output.contains("here.json"),
-        "{output}"
-    );
+    assert!(output.contains("recorded") && output.contains("here.json"), "{output}");
 }
 
 #[test]
@@ -235,20 +185,13 @@ fn snapshot_passes_pipe_and_matches_schema() {
 
     let (_dir, file) = recorded("h200-x1", &[]);
     let mut command = Gdr::new().args(["topo", "--from", "-"]).command();
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("gdr starts");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gdr starts");
     let mut pipe = child.stdin.take().expect("a pipe");
-    pipe.write_all(&fs::read(&file).expect("the snapshot"))
-        .expect("it is read");
+    pipe.write_all(&fs::read(&file).expect("the snapshot")).expect("it is read");
     drop(pipe);
     let output = child.wait_with_output().expect("gdr ends");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        with(&file, &["topo"]).stdout
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), with(&file, &["topo"]).stdout);
 }
 
 /// The largest test machine, compressed.
@@ -274,16 +217,10 @@ fn reduces_large_and_private_files() {
     let taken = run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]);
     let document: Value = serde_json::from_str(&taken.stdout).expect("JSON");
     let held = |path: &str| {
-        document["files"][path]["text"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{path}"))
-            .to_owned()
+        document["files"][path]["text"].as_str().unwrap_or_else(|| panic!("{path}")).to_owned()
     };
     let names = held("/usr/share/misc/pci.ids");
-    assert!(
-        names.contains("Listed NIC") && !names.contains("not here"),
-        "{names}"
-    );
+    assert!(names.contains("Listed NIC") && !names.contains("not here"), "{names}");
     assert!(!held("/proc/cpuinfo").contains("secret"));
     assert!(!held("/proc/modules").contains("ffffffff"));
     let svg = run(&["--sysroot", text_of(&root), "topo", "--format", "svg"]);
@@ -305,28 +242,13 @@ fn missing_data_are_unknown_and_reported() {
     assert!(files.remove("/proc/driver/nvidia/params").is_some());
     let file = dir.path().join("older.json");
     fs::write(&file, document.to_string()).expect("a file");
-    let run = with(
-        &file,
-        &[
-            "--verbose",
-            "doctor",
-            "--profile",
-            "async",
-            "--format",
-            "json",
-        ],
-    );
+    let run = with(&file, &["--verbose", "doctor", "--profile", "async", "--format", "json"]);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
     let found = findings.iter().find(|finding| {
         finding["id"] == "param.stream-memops" || finding["id"] == "param.peer-mapping"
     });
-    assert_eq!(
-        found.expect("a finding about parameters")["outcome"],
-        "unknown",
-        "{}",
-        run.stdout
-    );
+    assert_eq!(found.expect("a finding about parameters")["outcome"], "unknown", "{}", run.stdout);
     assert!(
         run.stderr.contains("/proc/driver/nvidia/params")
             && run.stderr.contains("not in this snapshot"),
@@ -350,11 +272,7 @@ fn failed_write_keeps_existing_file() {
     assert_eq!(run(&["snapshot", "-o", text_of(&there)]).code, 0);
     let left: Vec<_> = fs::read_dir(dir.path()).expect("the directory").collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert!(
-        fs::read_to_string(&there)
-            .expect("the file")
-            .contains("gdr.snapshot/1")
-    );
+    assert!(fs::read_to_string(&there).expect("the file").contains("gdr.snapshot/1"));
 }
 
 #[test]
@@ -366,31 +284,12 @@ fn compares_machines_by_fact() {
     let differ = run(&["snapshot", "--diff", text_of(&one), text_of(&two)]);
     assert_eq!(differ.code, 1, "{}", differ.stderr);
     differ.assert_stdout("PCI 0000:42:00.0");
-    let line = differ
-        .stdout
-        .lines()
-        .find(|line| line.contains("ACS"))
-        .expect("a line about ACS");
-    assert!(
-        line.contains("ReqRedir+") || line.contains("ReqRedir-"),
-        "{line}"
-    );
-    let report = run(&[
-        "snapshot",
-        "--diff",
-        text_of(&one),
-        text_of(&two),
-        "--format",
-        "json",
-    ]);
+    let line = differ.stdout.lines().find(|line| line.contains("ACS")).expect("a line about ACS");
+    assert!(line.contains("ReqRedir+") || line.contains("ReqRedir-"), "{line}");
+    let report = run(&["snapshot", "--diff", text_of(&one), text_of(&two), "--format", "json"]);
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     assert_eq!(report["schema"], "gdr.diff/1");
-    let missing = run(&[
-        "snapshot",
-        "--diff",
-        text_of(&one),
-        text_of(&dir.path().join("none")),
-    ]);
+    let missing = run(&["snapshot", "--diff", text_of(&one), text_of(&dir.path().join("none"))]);
     assert_eq!(missing.code, 2);
     missing.assert_stderr("none");
 }
@@ -408,10 +307,7 @@ fn snapshot_file_is_private() {
     fs::set_permissions(at("new.json"), fs::Permissions::from_mode(0o640)).expect("a mode");
     assert_eq!(run(&["snapshot", "-o", text_of(&at("new.json"))]).code, 0);
     assert_eq!(mode(&at("new.json")), 0o640, "a file keeps its mode");
-    assert_eq!(
-        run(&["snapshot", "--mask", "-o", text_of(&at("masked.json"))]).code,
-        0
-    );
+    assert_eq!(run(&["snapshot", "--mask", "-o", text_of(&at("masked.json"))]).code, 0);
     assert_eq!(mode(&at("masked.json")), 0o644);
     symlink("new.json", at("link.json")).expect("a link");
     assert_eq!(run(&["snapshot", "-o", text_of(&at("link.json"))]).code, 0);
@@ -431,19 +327,13 @@ fn reports_commands_that_need_the_machine() {
     for (args, words) in [
         (&["doctor", "--live"][..], "gdr snapshot --live"),
         (&["probe", "copy", "--sim"], "--from"),
-        (
-            &["snapshot", "--mask", "--all", "-o", "-"],
-            "cannot be used with",
-        ),
+        (&["snapshot", "--mask", "--all", "-o", "-"], "cannot be used with"),
     ] {
         let run = with(&file, args);
         assert_eq!(run.code, 2);
         run.assert_stderr(words);
     }
-    assert_eq!(
-        run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code,
-        2
-    );
+    assert_eq!(run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code, 2);
     assert_eq!(with(&file, &["snapshot", "--live", "-o", "-"]).code, 2);
 }
 

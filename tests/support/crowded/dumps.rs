@@ -30,11 +30,7 @@ pub fn dumps(size: usize) -> Vec<Input> {
     };
     let hexadecimal = |at: usize| {
         let row = "00: de 10 30 23 46 05 10 00 a1 00 02 03 00 00 00 00\n";
-        format!(
-            "{} 3D controller [0302]: X [10de:2330]\n{}\n",
-            address(at, 0),
-            row.repeat(16)
-        )
+        format!("{} 3D controller [0302]: X [10de:2330]\n{}\n", address(at, 0), row.repeat(16))
     };
     let xml = |inner: &str| {
         format!(
@@ -65,10 +61,7 @@ pub fn dumps(size: usize) -> Vec<Input> {
     });
     vec![
         Input::new("lspci", filled("", &gpu, "")),
-        Input::new(
-            "lspci short",
-            filled("", &|at| format!("{:02x}:00.0 a: b\n", at % 256), ""),
-        ),
+        Input::new("lspci short", filled("", &|at| format!("{:02x}:00.0 a: b\n", at % 256), "")),
         Input::new(
             "lspci names",
             filled(
@@ -88,26 +81,15 @@ pub fn dumps(size: usize) -> Vec<Input> {
         Input::new("hwloc", few),
         Input::new("hwloc CPUs", many_cpus),
         Input::new("hwloc too many", filled(&xml(""), &xml_gpu, end)),
-        Input::new(
-            "hwloc deep",
-            filled(&xml(""), &|_| "<object type=\"Bridge\">".to_owned(), ""),
-        ),
+        Input::new("hwloc deep", filled(&xml(""), &|_| "<object type=\"Bridge\">".to_owned(), "")),
         Input::new(
             "hwloc infos",
-            filled(
-                &xml(""),
-                &|_| "<info name=\"a\" value=\"b\"/>".to_owned(),
-                end,
-            ),
+            filled(&xml(""), &|_| "<info name=\"a\" value=\"b\"/>".to_owned(), end),
         ),
         Input::new("hwloc attributes", attributes + "/></object></topology>"),
         Input::new(
             "rdma_topo",
-            filled(
-                "[",
-                &|at| rdma_topo(at) + ",\n",
-                &(rdma_topo(0xff_ff00) + "]"),
-            ),
+            filled("[", &|at| rdma_topo(at) + ",\n", &(rdma_topo(0xff_ff00) + "]")),
         ),
         Input::new("rdma_topo empty", filled("[", &|_| "{},".to_owned(), "{}]")),
         Input::new("archive", archive(size)),
@@ -141,11 +123,7 @@ pub fn dumps(size: usize) -> Vec<Input> {
         Input::new("rdma_topo deep", "[".repeat(size)),
         Input::new(
             "JSON deep",
-            filled(
-                "{\"schema\":\"gdr.snapshot/1\",\"files\":",
-                &|_| "{\"a\":".to_owned(),
-                "",
-            ),
+            filled("{\"schema\":\"gdr.snapshot/1\",\"files\":", &|_| "{\"a\":".to_owned(), ""),
         ),
         Input::new("nothing", vec![0; size]),
     ]

@@ -45,13 +45,7 @@ impl Made {
             "/proc/cpuinfo".to_owned(),
             json!({"text": "vendor_id\t: GenuineIntel\nflags\t\t: fpu\n"}),
         );
-        Self {
-            document,
-            files,
-            functions: Vec::new(),
-            gpus: Vec::new(),
-            nics: Vec::new(),
-        }
+        Self { document, files, functions: Vec::new(), gpus: Vec::new(), nics: Vec::new() }
     }
 
     pub(super) fn put(&mut self, path: impl Into<String>, recorded: Value) {
@@ -66,12 +60,7 @@ impl Made {
         kind: u16,
     ) {
         let root = above.first().map_or(bdf, String::as_str);
-        let way = [
-            &[format!("pci{}", &root[..root.len() - 5])],
-            above,
-            &[bdf.to_owned()],
-        ]
-        .concat();
+        let way = [&[format!("pci{}", &root[..root.len() - 5])], above, &[bdf.to_owned()]].concat();
         self.put(
             format!("{PCI}/{bdf}"),
             json!({"link": format!("../../../devices/{}", way.join("/"))}),
@@ -93,10 +82,7 @@ impl Made {
             // Access control services that redirect requests, completions and what goes upstream.
             parts.push(json!({"at": 256, "bytes": hex(&[0x0d, 0, 1, 0, 0x5f, 0, 0x1d, 0])}));
         }
-        self.put(
-            format!("{PCI}/{bdf}/config"),
-            json!({"parts": parts, "end": 4096}),
-        );
+        self.put(format!("{PCI}/{bdf}/config"), json!({"parts": parts, "end": 4096}));
         self.put(format!("{PCI}/{bdf}/numa_node"), json!({"text": "0\n"}));
         self.functions.push(bdf.to_owned());
     }
@@ -107,10 +93,7 @@ impl Made {
 
     pub(super) fn gpu(&mut self, bdf: &str, above: &[String]) {
         self.function(bdf, above, GPU, ENDPOINT);
-        self.put(
-            format!("{PCI}/{bdf}/driver"),
-            json!({"link": "../../../bus/pci/drivers/nvidia"}),
-        );
+        self.put(format!("{PCI}/{bdf}/driver"), json!({"link": "../../../bus/pci/drivers/nvidia"}));
         self.gpus.push(bdf.to_owned());
     }
 
@@ -122,14 +105,8 @@ impl Made {
             json!({"link": format!("../../devices/pci0000:00/{bdf}/infiniband/{name}")}),
         );
         self.put(format!("{class}/ports"), json!({"names": ["1"]}));
-        self.put(
-            format!("{class}/ports/1/state"),
-            json!({"text": "4: ACTIVE\n"}),
-        );
-        self.put(
-            format!("{class}/ports/1/link_layer"),
-            json!({"text": "Ethernet\n"}),
-        );
+        self.put(format!("{class}/ports/1/state"), json!({"text": "4: ACTIVE\n"}));
+        self.put(format!("{class}/ports/1/link_layer"), json!({"text": "Ethernet\n"}));
         self.nics.push(name);
     }
 
@@ -152,9 +129,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn unhex(digits: &str) -> Vec<u8> {
     let pairs = (0..digits.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("digits"))
-        .collect()
+    pairs.map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("digits")).collect()
 }
 
 /// An address in the order of numbers: 256 buses of a domain, one device on each.
@@ -166,11 +141,7 @@ pub(super) fn address(number: usize, device: usize) -> String {
 pub fn lay_out_gpus(root: &Path, count: usize) {
     let mut made = Made::new();
     (0..count).for_each(|at| made.gpu(&address(at, 1), &[]));
-    for directory in [
-        PCI,
-        "/sys/bus/pci/drivers/nvidia",
-        "/proc/driver/nvidia/gpus",
-    ] {
+    for directory in [PCI, "/sys/bus/pci/drivers/nvidia", "/proc/driver/nvidia/gpus"] {
         fs::create_dir_all(root.join(&directory[1..])).expect("a directory");
     }
     for bdf in &made.functions {

@@ -42,10 +42,7 @@ impl Input {
     /// The same input, compressed.
     pub fn packed(self) -> Self {
         let packed = compress_to_vec(self.bytes.as_slice(), CompressionLevel::Fastest);
-        Self {
-            name: format!("{} zst", self.name),
-            bytes: packed,
-        }
+        Self { name: format!("{} zst", self.name), bytes: packed }
     }
 
     /// Writes it as a file of its name.
@@ -84,15 +81,7 @@ pub const COMMANDS: [&[&str]; 36] = [
     &["topo", "--check"],
     &["doctor", "--profile", "all", "-v"],
     &["doctor", "--profile", "all", "--platform", "bare-metal"],
-    &[
-        "doctor",
-        "--profile",
-        "all",
-        "--platform",
-        "bare-metal",
-        "--format",
-        "json",
-    ],
+    &["doctor", "--profile", "all", "--platform", "bare-metal", "--format", "json"],
     &["doctor", "--profile", "all", "--format", "markdown"],
     &["doctor", "--profile", "all", "--format", "prometheus"],
     &["explain", "pcie.acs"],
@@ -103,14 +92,7 @@ pub const COMMANDS: [&[&str]; 36] = [
     &["fix", "--profile", "all", "--dry-run", "--format", "json"],
     &["fix", "stream-memops", "peer-mapping", "--dry-run"],
     &["fix-acs", "--dry-run", "--platform", "bare-metal"],
-    &[
-        "fix-acs",
-        "--dry-run",
-        "--platform",
-        "bare-metal",
-        "--format",
-        "json",
-    ],
+    &["fix-acs", "--dry-run", "--platform", "bare-metal", "--format", "json"],
     &["snapshot", "-o", "-"],
     &["snapshot", "--mask", "-o", "-"],
     &["probe", "copy"],

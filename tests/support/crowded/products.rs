@@ -25,21 +25,9 @@ pub(super) const FIRST: &str =
     "Start of NVIDIA bug report log file.  Please include this file, along\n\n";
 
 pub fn products() -> Vec<Product> {
-    let product = |name, args, counts, larger, files| Product {
-        name,
-        args,
-        counts,
-        larger,
-        files,
-    };
+    let product = |name, args, counts, larger, files| Product { name, args, counts, larger, files };
     vec![
-        product(
-            "names and entries of a directory",
-            TOPO,
-            [3_000, 1_000],
-            [8_000, 8_000],
-            entries,
-        ),
+        product("names and entries of a directory", TOPO, [3_000, 1_000], [8_000, 8_000], entries),
         product(
             "files and outputs of ibv_devinfo",
             TOPO,
@@ -47,41 +35,11 @@ pub fn products() -> Vec<Product> {
             [20_000, 20_000],
             devinfo,
         ),
-        product(
-            "functions and runs of lspci",
-            TOPO,
-            [16_000, 16_000],
-            [16_000, 90_000],
-            runs,
-        ),
-        product(
-            "functions and NUMA nodes of hwloc",
-            TOPO,
-            [4_000, 1_000],
-            [16_000, 1_000],
-            near,
-        ),
-        product(
-            "GPUs and CPUs of NUMA nodes",
-            TOPO,
-            [800, 400],
-            [4_000, 900],
-            nodes,
-        ),
-        product(
-            "results of both sides",
-            DIFF,
-            [10_000, 10_000],
-            [20_000, 20_000],
-            sides,
-        ),
-        product(
-            "nodes and facts",
-            FLEET,
-            [1_000, 20_000],
-            [3_000, 50_000],
-            facts,
-        ),
+        product("functions and runs of lspci", TOPO, [16_000, 16_000], [16_000, 90_000], runs),
+        product("functions and NUMA nodes of hwloc", TOPO, [4_000, 1_000], [16_000, 1_000], near),
+        product("GPUs and CPUs of NUMA nodes", TOPO, [800, 400], [4_000, 900], nodes),
+        product("results of both sides", DIFF, [10_000, 10_000], [20_000, 20_000], sides),
+        product("nodes and facts", FLEET, [1_000, 20_000], [3_000, 50_000], facts),
         product(
             "the length of a subject and its evidence",
             FLEET,
@@ -123,19 +81,12 @@ fn devinfo([files, outputs]: [usize; 2]) -> Vec<Vec<u8>> {
     let files =
         (0..files).map(|at| format!("{SEPARATOR}*** /sys/class/infiniband/m{at}/fw_ver\n1\n"));
     let output = format!("{SEPARATOR}/usr/bin/ibv_devinfo -v\n\nhca_id: mlx5_0\n");
-    let text = format!(
-        "{FIRST}{}{}{SEPARATOR}",
-        files.collect::<String>(),
-        output.repeat(outputs)
-    );
+    let text = format!("{FIRST}{}{}{SEPARATOR}", files.collect::<String>(), output.repeat(outputs));
     vec![text.into_bytes()]
 }
 
 fn function(at: usize, device: &str) -> String {
-    format!(
-        "{} 3D controller [0302]: NVIDIA Corporation A [10de:{device}]\n",
-        address(at, 0)
-    )
+    format!("{} 3D controller [0302]: NVIDIA Corporation A [10de:{device}]\n", address(at, 0))
 }
 
 /// A large machine, and functions of another one.
@@ -180,18 +131,12 @@ fn nodes([gpus, nodes]: [usize; 2]) -> Vec<Vec<u8>> {
     for at in 0..gpus {
         let bdf = address(at, 1);
         made.gpu(&bdf, &[]);
-        made.put(
-            format!("/sys/bus/pci/devices/{bdf}/local_cpulist"),
-            json!({"text": "4000000\n"}),
-        );
+        made.put(format!("/sys/bus/pci/devices/{bdf}/local_cpulist"), json!({"text": "4000000\n"}));
     }
     let names: Vec<String> = (0..nodes).map(|at| format!("node{at}")).collect();
     let cpus: Vec<String> = (0..1_000).map(|cpu| (2 * cpu).to_string()).collect();
     for name in &names {
-        made.put(
-            format!("{NODES}/{name}/cpulist"),
-            json!({"text": cpus.join(",")}),
-        );
+        made.put(format!("{NODES}/{name}/cpulist"), json!({"text": cpus.join(",")}));
     }
     made.put(NODES, json!({ "names": names }));
     vec![made.input("nodes").bytes]
@@ -235,9 +180,8 @@ fn facts([nodes, facts]: [usize; 2]) -> Vec<Vec<u8>> {
 /// Two nodes whose evidence differs.
 fn evidence([length, count]: [usize; 2]) -> Vec<Vec<u8>> {
     let node = |name: &str| {
-        let evidence: Vec<Value> = (0..count)
-            .map(|at| json!({"source": at.to_string(), "value": name}))
-            .collect();
+        let evidence: Vec<Value> =
+            (0..count).map(|at| json!({"source": at.to_string(), "value": name})).collect();
         doctor(name, &[finding(&"s".repeat(length), &evidence)])
     };
     vec![node("n1"), node("n2")]

@@ -78,36 +78,16 @@ pub fn reports(size: usize) -> Vec<(ReadBy, Input)> {
             &|_| "{\"name\":\"\"},".to_owned(),
             "{\"name\":\"\"}]}",
         ),
-        topo(
-            "topo rows",
-            "\"matrix\":{",
-            &|at| format!("\"{at}\":{{}},"),
-            "\"a\":{}}}",
-        ),
-        topo(
-            "topo row",
-            "\"matrix\":{\"0\":{",
-            &|at| format!("\"{at}\":\"\","),
-            "\"a\":\"\"}}}",
-        ),
+        topo("topo rows", "\"matrix\":{", &|at| format!("\"{at}\":{{}},"), "\"a\":{}}}"),
+        topo("topo row", "\"matrix\":{\"0\":{", &|at| format!("\"{at}\":\"\","), "\"a\":\"\"}}}"),
         doctor(
             "doctor readiness",
             "\"readiness\":[",
             &|at| format!("{{\"profile\":\"{at}\",\"state\":\"ready\"}},"),
             "{\"profile\":\"a\",\"state\":\"ready\"}]}",
         ),
-        doctor(
-            "doctor findings",
-            "\"findings\":[",
-            &|at| finding("pass", at),
-            &last,
-        ),
-        doctor(
-            "doctor failures",
-            "\"findings\":[",
-            &|at| finding("fail", at),
-            &last,
-        ),
+        doctor("doctor findings", "\"findings\":[", &|at| finding("pass", at), &last),
+        doctor("doctor failures", "\"findings\":[", &|at| finding("fail", at), &last),
         doctor(
             "doctor evidence",
             "\"findings\":[",
@@ -116,9 +96,7 @@ pub fn reports(size: usize) -> Vec<(ReadBy, Input)> {
                     "}",
                     &format!(
                         ",\"evidence\":[{}{}]}}",
-                        (0..10_000)
-                            .map(|of| evidence(10_000 * at + of))
-                            .collect::<String>(),
+                        (0..10_000).map(|of| evidence(10_000 * at + of)).collect::<String>(),
                         evidence(0).trim_end_matches(',')
                     ),
                 )
@@ -127,10 +105,7 @@ pub fn reports(size: usize) -> Vec<(ReadBy, Input)> {
         ),
         doctor(
             "doctor evidence of one",
-            &format!(
-                "\"findings\":[{},\"evidence\":[",
-                finding("pass", 0).trim_end_matches("},")
-            ),
+            &format!("\"findings\":[{},\"evidence\":[", finding("pass", 0).trim_end_matches("},")),
             &evidence,
             "{\"source\":\"\",\"value\":\"\"}]}]}",
         ),

@@ -19,10 +19,7 @@ pub fn scaled(name: &str, snapshot: &str, rows: usize) -> Input {
     let Value::Object(files) = document["files"].take() else {
         panic!("a snapshot has files");
     };
-    let names: BTreeSet<String> = CLASSES
-        .iter()
-        .flat_map(|class| listed(&files, class))
-        .collect();
+    let names: BTreeSet<String> = CLASSES.iter().flat_map(|class| listed(&files, class)).collect();
     let of_one = listed(&files, "/proc/driver/nvidia/gpus").len()
         + listed(&files, CLASSES[0]).len()
         + listed(&files, CLASSES[2]).len();
@@ -30,10 +27,7 @@ pub fn scaled(name: &str, snapshot: &str, rows: usize) -> Input {
     let mut size = snapshot.len();
     let mut copies = 1;
     while (copies + 1) * of_one.max(1) <= rows && copies < 0x1000 {
-        let copy = Copy {
-            names: &names,
-            number: copies,
-        };
+        let copy = Copy { names: &names, number: copies };
         let mut more = Vec::new();
         for (path, recorded) in &files {
             let here = copy.path(path);
@@ -64,20 +58,16 @@ pub fn scaled(name: &str, snapshot: &str, rows: usize) -> Input {
 }
 
 fn listed(files: &Map<String, Value>, directory: &str) -> Vec<String> {
-    let names = files
-        .get(directory)
-        .and_then(|recorded| recorded["names"].as_array());
+    let names = files.get(directory).and_then(|recorded| recorded["names"].as_array());
     let names = names.into_iter().flatten().filter_map(Value::as_str);
     names.map(str::to_owned).collect()
 }
 
 /// Adds the names that another copy's directory has and the recorded one has not.
 fn extend(there: &mut Value, recorded: &Value, other: &Value) {
-    let (Some(names), Some(own), Some(more)) = (
-        there["names"].as_array_mut(),
-        recorded["names"].as_array(),
-        other["names"].as_array(),
-    ) else {
+    let (Some(names), Some(own), Some(more)) =
+        (there["names"].as_array_mut(), recorded["names"].as_array(), other["names"].as_array())
+    else {
         return;
     };
     names.extend(more.iter().filter(|name| !own.contains(name)).cloned());
@@ -100,16 +90,10 @@ impl Copy<'_> {
             Some(rest) => ("pci", rest),
             None => ("", name),
         };
-        let domain = rest
-            .get(..4)
-            .and_then(|domain| u32::from_str_radix(domain, 16).ok());
+        let domain = rest.get(..4).and_then(|domain| u32::from_str_radix(domain, 16).ok());
         match domain {
             Some(domain) if rest.get(4..5) == Some(":") => {
-                format!(
-                    "{head}{:04x}{}",
-                    domain | (self.number as u32) << 16,
-                    &rest[4..]
-                )
+                format!("{head}{:04x}{}", domain | (self.number as u32) << 16, &rest[4..])
             }
             _ if self.names.contains(name) => format!("{name}k{}", self.number),
             _ => name.to_owned(),
@@ -128,10 +112,7 @@ impl Copy<'_> {
             }
         }
         if let Some(names) = recorded["names"].as_array() {
-            let names = names
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|name| self.name(name).into());
+            let names = names.iter().filter_map(Value::as_str).map(|name| self.name(name).into());
             recorded["names"] = Value::Array(names.collect());
         }
         // What was only asked for is not there.

@@ -123,20 +123,14 @@ pub fn long_answers() -> Vec<Input> {
     for name in &names {
         let line = "# gdr: line 1\noptions nvidia NVreg_EnableStreamMemOPs=1\n";
         let state = json!({"kind": "regular", "mode": 420, "device": [0, 0]});
-        drop_ins.put(
-            format!("/etc/modprobe.d/{name}"),
-            json!({"state": state, "text": line}),
-        );
+        drop_ins.put(format!("/etc/modprobe.d/{name}"), json!({"state": state, "text": line}));
     }
     drop_ins.put("/etc/modprobe.d", json!({ "names": names }));
     let mut ports = Made::new();
     for at in 0..1_000 {
         ports.nic(&address(at, 1), &[], format!("mlx5_{at}"));
         let names: Vec<String> = (1..60).map(|port| port.to_string()).collect();
-        ports.put(
-            format!("{INFINIBAND}/mlx5_{at}/ports"),
-            json!({ "names": names }),
-        );
+        ports.put(format!("{INFINIBAND}/mlx5_{at}/ports"), json!({ "names": names }));
     }
     let half = LARGEST - (1 << 20);
     vec![
@@ -159,34 +153,15 @@ pub fn long_answers() -> Vec<Input> {
         files.input("190000 files"),
         drop_ins.input("30000 drop-ins"),
         ports.input("59000 ports"),
-        text(
-            "command line",
-            "/proc/cmdline",
-            "iommu=pt ".repeat(half / 9),
-        ),
-        text(
-            "modules",
-            "/proc/modules",
-            "nvidia 1 - a,b, Live\n".repeat(half / 22),
-        ),
-        text(
-            "parameters",
-            "/proc/driver/nvidia/params",
-            "a: 1\n".repeat(half / 6),
-        ),
+        text("command line", "/proc/cmdline", "iommu=pt ".repeat(half / 9)),
+        text("modules", "/proc/modules", "nvidia 1 - a,b, Live\n".repeat(half / 22)),
+        text("parameters", "/proc/driver/nvidia/params", "a: 1\n".repeat(half / 6)),
         text(
             "registry",
             "/proc/driver/nvidia/params",
-            format!(
-                "RegistryDwords: \"{}\"\n",
-                "PeerMappingOverride=1;".repeat(half / 22)
-            ),
+            format!("RegistryDwords: \"{}\"\n", "PeerMappingOverride=1;".repeat(half / 22)),
         ),
-        text(
-            "limits",
-            "/etc/security/limits.conf",
-            "* - memlock 1\n".repeat(half / 15),
-        ),
+        text("limits", "/etc/security/limits.conf", "* - memlock 1\n".repeat(half / 15)),
         text(
             "CPU list",
             "/sys/devices/system/node/node0/cpulist",

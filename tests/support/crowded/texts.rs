@@ -13,10 +13,7 @@ fn repeated(name: &str, text: &str) -> Input {
 pub fn logs() -> Vec<Input> {
     let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/symptoms.md"))
         .expect("the symptoms");
-    let examples = table
-        .split("```text\n")
-        .skip(1)
-        .filter_map(|text| text.split("```").next());
+    let examples = table.split("```text\n").skip(1).filter_map(|text| text.split("```").next());
     let lines: Vec<&str> = examples.flat_map(str::lines).collect();
     assert!(lines.len() > 100, "{} examples of symptoms", lines.len());
     let one = lines.join(" ");
@@ -43,18 +40,8 @@ pub fn profiles() -> Vec<Input> {
         repeated("comments", "# nothing\n"),
         repeated("brackets", "["),
         Input::new("arrays", format!("a = {}", "[".repeat((1 << 20) - 8))),
-        Input::new(
-            "keys",
-            (0..60_000)
-                .map(|at| format!("k{at} = {at}\n"))
-                .collect::<String>(),
-        ),
-        Input::new(
-            "tables",
-            (0..60_000)
-                .map(|at| format!("[t{at}]\n"))
-                .collect::<String>(),
-        ),
+        Input::new("keys", (0..60_000).map(|at| format!("k{at} = {at}\n")).collect::<String>()),
+        Input::new("tables", (0..60_000).map(|at| format!("[t{at}]\n")).collect::<String>()),
     ]
 }
 
@@ -64,14 +51,8 @@ pub fn journals() -> Vec<Input> {
     vec![
         repeated("spaces", " "),
         repeated("brackets", "["),
-        Input::new(
-            "steps",
-            format!("{head}{}{{}}]}}", "{},".repeat((1 << 20) / 3 - 100)),
-        ),
-        Input::new(
-            "all steps",
-            format!("{head}{}{{}}]}}", "{},".repeat(LARGEST / 3 - 100)),
-        ),
+        Input::new("steps", format!("{head}{}{{}}]}}", "{},".repeat((1 << 20) / 3 - 100))),
+        Input::new("all steps", format!("{head}{}{{}}]}}", "{},".repeat(LARGEST / 3 - 100))),
     ]
 }
 
@@ -80,17 +61,11 @@ pub const PLACES: [(&str, &str); 10] = [
     ("proc/cmdline", "iommu=pt "),
     ("proc/modules", "nvidia 1 - a,b, Live\n"),
     ("proc/driver/nvidia/params", "a: 1\n"),
-    (
-        "proc/self/mountinfo",
-        "22 27 0:21 / /sys rw shared:7 - sysfs sysfs rw\n",
-    ),
+    ("proc/self/mountinfo", "22 27 0:21 / /sys rw shared:7 - sysfs sysfs rw\n"),
     ("proc/cpuinfo", "vendor_id\t: GenuineIntel\n"),
     ("proc/devices", "1 mem\n"),
     ("etc/security/limits.conf", "* - memlock 1\n"),
-    (
-        "etc/modprobe.d/a.conf",
-        "options nvidia NVreg_EnableStreamMemOPs=1\n",
-    ),
+    ("etc/modprobe.d/a.conf", "options nvidia NVreg_EnableStreamMemOPs=1\n"),
     ("etc/default/grub", "GRUB_CMDLINE_LINUX=\"iommu=pt\"\n"),
     ("sys/bus/pci/devices/0000:00:00.0/vendor", "0x10de\n"),
 ];

@@ -25,36 +25,29 @@ fn machine(more: &Value) -> Value {
 
 #[test]
 fn dma_buf_is_the_same_memory() {
-    on(
-        "dmabuf::dma_buf_is_the_same_memory",
-        &machine(&json!({})),
-        |cuda| {
-            cuda.start(1);
-            let memory = cuda.allocate(3 * PAGE).expect("memory");
-            let file = cuda.export(memory, 3 * PAGE, DMA_BUF, 0).expect("a file");
-            assert_eq!(cuda.upload(memory + 5000, b"by the GPU"), 0);
-            let mut seen = [0; 12];
-            file.read_exact_at(&mut seen, 4999).expect("bytes");
-            assert_eq!(&seen, b"\0by the GPU\0");
-            file.write_all_at(b"by others", 9000).expect("room");
-            assert_eq!(
-                cuda.download(memory + 8999, 11),
-                Ok(b"\0by others\0".to_vec())
-            );
-            // Another allocation is another file.
-            let other = cuda.allocate(3 * PAGE).expect("memory");
-            assert_eq!(cuda.download(other + 9000, 9), Ok(vec![0; 9]));
+    on("dmabuf::dma_buf_is_the_same_memory", &machine(&json!({})), |cuda| {
+        cuda.start(1);
+        let memory = cuda.allocate(3 * PAGE).expect("memory");
+        let file = cuda.export(memory, 3 * PAGE, DMA_BUF, 0).expect("a file");
+        assert_eq!(cuda.upload(memory + 5000, b"by the GPU"), 0);
+        let mut seen = [0; 12];
+        file.read_exact_at(&mut seen, 4999).expect("bytes");
+        assert_eq!(&seen, b"\0by the GPU\0");
+        file.write_all_at(b"by others", 9000).expect("room");
+        assert_eq!(cuda.download(memory + 8999, 11), Ok(b"\0by others\0".to_vec()));
+        // Another allocation is another file.
+        let other = cuda.allocate(3 * PAGE).expect("memory");
+        assert_eq!(cuda.download(other + 9000, 9), Ok(vec![0; 9]));
 
-            // Child processes do not inherit it.
-            // SAFETY: the file is open, and is only asked about.
-            let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
-            assert_eq!(flags, libc::FD_CLOEXEC);
-            // It outlives the allocation.
-            assert_eq!(cuda.free(memory), 0);
-            file.read_exact_at(&mut seen[..9], 9000).expect("bytes");
-            assert_eq!(&seen[..9], b"by others");
-        },
-    );
+        // Child processes do not inherit it.
+        // SAFETY: the file is open, and is only asked about.
+        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
+        assert_eq!(flags, libc::FD_CLOEXEC);
+        // It outlives the allocation.
+        assert_eq!(cuda.free(memory), 0);
+        file.read_exact_at(&mut seen[..9], 9000).expect("bytes");
+        assert_eq!(&seen[..9], b"by others");
+    });
 }
 
 #[test]
@@ -73,10 +66,7 @@ fn device_memory_is_named_after_gpu() {
                 (number(start)..number(end)).contains(&address)
             };
             let line = maps.lines().find(is_it).expect("it is mapped");
-            line.split_whitespace()
-                .nth(5)
-                .unwrap_or_default()
-                .to_owned()
+            line.split_whitespace().nth(5).unwrap_or_default().to_owned()
         };
         let first = cuda.allocate(100).expect("memory");
         assert_eq!(cuda.current(contexts[1]), 0);
@@ -124,21 +114,9 @@ fn dma_buf_range_checks() {
                 address & 0xfff_ffff
             );
         }
-        assert_eq!(
-            code(cuda.pinned(PAGE).addr() as u64, PAGE),
-            Err(1),
-            "host memory"
-        );
-        assert_eq!(
-            cuda.export(memory, PAGE, 2, 0).map(drop),
-            Err(1),
-            "unknown handle type"
-        );
-        assert_eq!(
-            cuda.export(memory, PAGE, DMA_BUF, 2).map(drop),
-            Err(1),
-            "unknown flag"
-        );
+        assert_eq!(code(cuda.pinned(PAGE).addr() as u64, PAGE), Err(1), "host memory");
+        assert_eq!(cuda.export(memory, PAGE, 2, 0).map(drop), Err(1), "unknown handle type");
+        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 2).map(drop), Err(1), "unknown flag");
     });
 }
 

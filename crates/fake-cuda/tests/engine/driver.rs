@@ -27,15 +27,10 @@ pub fn seeing(test: &str, machine: &Value, visible: Option<&str>, case: impl FnO
     fs::write(&file, machine.to_string()).expect("a file");
     let library = cuda::build(Driver::Current).expect("the simulated library");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command
-        .args(["--exact", test, "--nocapture"])
-        .env(CASE, test);
+    command.args(["--exact", test, "--nocapture"]).env(CASE, test);
     command.env_remove("CUDA_VISIBLE_DEVICES");
     command.envs(visible.map(|list| ("CUDA_VISIBLE_DEVICES", list)));
-    let output = command
-        .envs(cuda::environment(&library, &file))
-        .output()
-        .expect("it starts");
+    let output = command.envs(cuda::environment(&library, &file)).output().expect("it starts");
     let texts =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // The name of no test would pass without a call.
@@ -89,10 +84,7 @@ impl Cuda {
     /// Last byte of a device's UUID: its index in the machine file.
     pub fn place(&self, device: c_int) -> u8 {
         let mut out = [0; 16];
-        assert_eq!(
-            call!(self, cuDeviceGetUuid_v2(&mut out => *mut [u8; 16], device => c_int)),
-            0
-        );
+        assert_eq!(call!(self, cuDeviceGetUuid_v2(&mut out => *mut [u8; 16], device => c_int)), 0);
         out[15]
     }
 
@@ -109,9 +101,8 @@ impl Cuda {
     /// Initialised, with contexts of this many devices, the first current.
     pub fn start(&self, devices: c_int) -> Vec<usize> {
         assert_eq!(self.init(), 0);
-        let contexts: Vec<usize> = (0..devices)
-            .map(|device| self.retain(device).expect("a context"))
-            .collect();
+        let contexts: Vec<usize> =
+            (0..devices).map(|device| self.retain(device).expect("a context")).collect();
         assert_eq!(self.current(contexts[0]), 0);
         contexts
     }
@@ -197,10 +188,7 @@ impl Cuda {
 
     pub fn stream(&self) -> usize {
         let mut out = 0;
-        assert_eq!(
-            call!(self, cuStreamCreate(&mut out => *mut usize, 1 => u32)),
-            0
-        );
+        assert_eq!(call!(self, cuStreamCreate(&mut out => *mut usize, 1 => u32)), 0);
         out
     }
 
@@ -272,12 +260,9 @@ impl Cuda {
 
     /// Module of a text with kernels of these names, without bodies.
     pub fn module(&self, kernels: &[&str]) -> Result<usize, u32> {
-        let entries = kernels
-            .iter()
-            .map(|name| format!(".visible .entry {name}(\n)\n{{ ret; }}\n"));
-        let text: String = std::iter::once(".version 6.0\n".to_owned())
-            .chain(entries)
-            .collect();
+        let entries =
+            kernels.iter().map(|name| format!(".visible .entry {name}(\n)\n{{ ret; }}\n"));
+        let text: String = std::iter::once(".version 6.0\n".to_owned()).chain(entries).collect();
         let text = CString::new(text).expect("no NUL");
         let mut out = 0;
         let code = call!(self, cuModuleLoadData(&mut out => *mut usize, text.as_ptr().cast() => *const c_void));
@@ -315,9 +300,7 @@ impl Cuda {
         assert_eq!(answer != 0, out.is_null());
         (answer == 0).then(|| {
             // SAFETY: not null: a static text of the library.
-            unsafe { std::ffi::CStr::from_ptr(out) }
-                .to_string_lossy()
-                .into_owned()
+            unsafe { std::ffi::CStr::from_ptr(out) }.to_string_lossy().into_owned()
         })
     }
 }

@@ -18,32 +18,18 @@ fn error_after_n_calls() {
         "cuMemAlloc_v2": {"calls": 1, "code": 2},
         "cuMemcpyDtoDAsync_v2": {"calls": 2, "code": 220, "sticky": true},
     }});
-    on(
-        "misbehaviour::error_after_n_calls",
-        &machine(&more),
-        |cuda| {
-            let contexts = cuda.start(2);
-            let memory = cuda.allocate(64).expect("the first");
-            assert_eq!(cuda.allocate(64), Err(2));
-            assert!(cuda.allocate(64).is_ok());
-            assert_eq!(
-                (
-                    cuda.copy(memory, memory + 8, 8),
-                    cuda.copy(memory, memory + 8, 8)
-                ),
-                (0, 0)
-            );
-            assert_eq!(cuda.copy(memory, memory + 8, 8), 220);
-            assert_eq!((cuda.synchronize(0), cuda.free(memory)), (220, 220));
-            assert_eq!(cuda.current(contexts[1]), 0);
-            assert_eq!(cuda.allocate(64), Err(220), "all GPUs");
-            assert_eq!(
-                (cuda.count(), cuda.release(1)),
-                (2, 0),
-                "a call without context"
-            );
-        },
-    );
+    on("misbehaviour::error_after_n_calls", &machine(&more), |cuda| {
+        let contexts = cuda.start(2);
+        let memory = cuda.allocate(64).expect("the first");
+        assert_eq!(cuda.allocate(64), Err(2));
+        assert!(cuda.allocate(64).is_ok());
+        assert_eq!((cuda.copy(memory, memory + 8, 8), cuda.copy(memory, memory + 8, 8)), (0, 0));
+        assert_eq!(cuda.copy(memory, memory + 8, 8), 220);
+        assert_eq!((cuda.synchronize(0), cuda.free(memory)), (220, 220));
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(cuda.allocate(64), Err(220), "all GPUs");
+        assert_eq!((cuda.count(), cuda.release(1)), (2, 0), "a call without context");
+    });
 }
 
 #[test]
@@ -67,19 +53,12 @@ fn error_of_one_gpu() {
 
 #[test]
 fn codes_have_names() {
-    on(
-        "misbehaviour::codes_have_names",
-        &machine(&json!({})),
-        |cuda| {
-            // From cuda.h.
-            assert_eq!(
-                cuda.error_name(220).as_deref(),
-                Some("CUDA_ERROR_NVLINK_UNCORRECTABLE")
-            );
-            assert_eq!(cuda.error_name(0).as_deref(), Some("CUDA_SUCCESS"));
-            assert_eq!(cuda.error_name(4711), None);
-        },
-    );
+    on("misbehaviour::codes_have_names", &machine(&json!({})), |cuda| {
+        // From cuda.h.
+        assert_eq!(cuda.error_name(220).as_deref(), Some("CUDA_ERROR_NVLINK_UNCORRECTABLE"));
+        assert_eq!(cuda.error_name(0).as_deref(), Some("CUDA_SUCCESS"));
+        assert_eq!(cuda.error_name(4711), None);
+    });
 }
 
 /// One test for each list, because each needs its own process.

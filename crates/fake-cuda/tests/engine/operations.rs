@@ -25,57 +25,47 @@ fn two() -> Value {
 
 #[test]
 fn batch_order_and_wait_conditions() {
-    on(
-        "operations::batch_order_and_wait_conditions",
-        &two(),
-        |cuda| {
-            cuda.start(1);
-            let word = cuda.allocate(64).expect("memory");
-            let (stream, other) = (cuda.stream(), cuda.stream());
-            // Words 0 and 1 block the stream, word 2 counts its progress.
-            let list = [
-                (WRITE32, word + 8, 1, 0),
-                (WAIT32, word, 5, 0),
-                (WRITE32, word + 8, 2, 0),
-                (WAIT32, word, 0xffff_fffe, NOR),
-                (BARRIER, 0, 0, 0),
-                (WRITE32, word + 8, 3, 0),
-                (WAIT64, word, 1 << 40, AND),
-                (WRITE64, word + 16, 0x1122_3344_5566_7788, 0),
-                (WAIT32, word, 9, EQ),
-            ];
-            assert_eq!(cuda.batch(stream, &list), 0);
-            let far = |expected: u8| {
-                // The stream may not have progressed yet.
-                for _ in 0..100_000 {
-                    if cuda.download(word + 8, 1) == Ok(vec![expected]) {
-                        return;
-                    }
-                    std::thread::yield_now();
+    on("operations::batch_order_and_wait_conditions", &two(), |cuda| {
+        cuda.start(1);
+        let word = cuda.allocate(64).expect("memory");
+        let (stream, other) = (cuda.stream(), cuda.stream());
+        // Words 0 and 1 block the stream, word 2 counts its progress.
+        let list = [
+            (WRITE32, word + 8, 1, 0),
+            (WAIT32, word, 5, 0),
+            (WRITE32, word + 8, 2, 0),
+            (WAIT32, word, 0xffff_fffe, NOR),
+            (BARRIER, 0, 0, 0),
+            (WRITE32, word + 8, 3, 0),
+            (WAIT64, word, 1 << 40, AND),
+            (WRITE64, word + 16, 0x1122_3344_5566_7788, 0),
+            (WAIT32, word, 9, EQ),
+        ];
+        assert_eq!(cuda.batch(stream, &list), 0);
+        let far = |expected: u8| {
+            // The stream may not have progressed yet.
+            for _ in 0..100_000 {
+                if cuda.download(word + 8, 1) == Ok(vec![expected]) {
+                    return;
                 }
-                panic!("not at {expected}: {:?}", cuda.download(word + 8, 1));
-            };
-            far(1);
-            assert_eq!(cuda.query(stream), 600);
-            assert_eq!(cuda.batch(other, &[(WRITE32, word, 7, 0)]), 0);
-            far(2);
-            assert_eq!(cuda.query(stream), 600, "bit 0 is set");
-            assert_eq!(cuda.batch(other, &[(WRITE32, word, 6, 0)]), 0);
-            far(3);
-            assert_eq!(
-                cuda.batch(
-                    other,
-                    &[(WRITE32, word + 4, 1 << 8, 0), (WRITE32, word, 9, 0)]
-                ),
-                0
-            );
-            assert_eq!(cuda.synchronize(stream), 0);
-            assert_eq!(
-                cuda.download(word + 16, 8),
-                Ok(0x1122_3344_5566_7788_u64.to_le_bytes().to_vec())
-            );
-        },
-    );
+                std::thread::yield_now();
+            }
+            panic!("not at {expected}: {:?}", cuda.download(word + 8, 1));
+        };
+        far(1);
+        assert_eq!(cuda.query(stream), 600);
+        assert_eq!(cuda.batch(other, &[(WRITE32, word, 7, 0)]), 0);
+        far(2);
+        assert_eq!(cuda.query(stream), 600, "bit 0 is set");
+        assert_eq!(cuda.batch(other, &[(WRITE32, word, 6, 0)]), 0);
+        far(3);
+        assert_eq!(cuda.batch(other, &[(WRITE32, word + 4, 1 << 8, 0), (WRITE32, word, 9, 0)]), 0);
+        assert_eq!(cuda.synchronize(stream), 0);
+        assert_eq!(
+            cuda.download(word + 16, 8),
+            Ok(0x1122_3344_5566_7788_u64.to_le_bytes().to_vec())
+        );
+    });
 }
 
 #[test]
@@ -99,17 +89,9 @@ fn rejected_batch_has_no_effect() {
         for operation in [(FLUSH, 0, 0, 0), (WAIT32, word, 1, FLUSHED)] {
             assert_eq!(refused(operation), 801, "{operation:x?}");
         }
-        assert_eq!(
-            cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]),
-            1,
-            "too many"
-        );
+        assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]), 1, "too many");
         assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 1, 0)), 801, "off");
-        assert_eq!(
-            cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]),
-            400,
-            "no stream"
-        );
+        assert_eq!(cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]), 400, "no stream");
         assert_eq!(cuda.download(word, 4), Ok(vec![0; 4]));
         assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 255]), 0);
         assert_eq!(cuda.batch(stream, &[]), 0);
@@ -121,15 +103,8 @@ fn rejected_batch_has_no_effect() {
         let stream = cuda.stream();
         assert_eq!(cuda.batch(stream, &[(WAIT32, word, 1, NOR)]), 801);
         assert_eq!(cuda.batch(stream, &[(WRITE64, word, 1, 0)]), 801);
-        assert_eq!(
-            cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]),
-            0
-        );
-        assert_eq!(
-            cuda.batch_v1(stream, (WRITE32, word, 3, 1)),
-            0,
-            "without a fence"
-        );
+        assert_eq!(cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]), 0);
+        assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 3, 1)), 0, "without a fence");
         assert_eq!(cuda.batch_v1(stream, (BARRIER, 0, 0, 0)), 1, "of v2 alone");
         assert_eq!(cuda.synchronize(stream), 0);
         assert_eq!(cuda.download(word, 4), Ok(vec![3, 0, 0, 0]));

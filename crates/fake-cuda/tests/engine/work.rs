@@ -66,29 +66,17 @@ fn pinned_and_registered_memory() {
         let mut own = vec![0_u8; 8192];
         let start = own.as_mut_ptr();
         assert_eq!(cuda.device_pointer(start), Err(1));
-        assert_eq!(
-            (cuda.register(&mut own), cuda.register(&mut own[100..200])),
-            (0, 712)
-        );
+        assert_eq!((cuda.register(&mut own), cuda.register(&mut own[100..200])), (0, 712));
         assert_eq!(cuda.device_pointer(start), Ok(start.addr() as u64));
         // A kernel writes to host memory.
-        assert_eq!(
-            cuda.launch("fill_pattern", &[pinned.addr() as u64, 2, 0, 0], 1, 0),
-            0
-        );
+        assert_eq!(cuda.launch("fill_pattern", &[pinned.addr() as u64, 2, 0, 0], 1, 0), 0);
         assert_eq!(cuda.synchronize(0), 0);
         // SAFETY: allocated above, and the work is done.
         let word = unsafe { pinned.cast::<u32>().read() };
         // Word 0 of pattern 0, computed with Python's integers (crates/gpu/src/pattern.rs).
         assert_eq!(word, 0xdc1b_77ae);
-        assert_eq!(
-            (cuda.unregister(&mut own), cuda.unregister(&mut own)),
-            (0, 713)
-        );
-        assert_eq!(
-            cuda.launch("fill_pattern", &[start.addr() as u64, 2, 0, 0], 1, 0),
-            0
-        );
+        assert_eq!((cuda.unregister(&mut own), cuda.unregister(&mut own)), (0, 713));
+        assert_eq!(cuda.launch("fill_pattern", &[start.addr() as u64, 2, 0, 0], 1, 0), 0);
         assert_eq!(cuda.synchronize(0), 700);
     });
 }
@@ -99,22 +87,13 @@ fn kernels() {
         cuda.start(1);
         let memory = cuda.allocate(4096).expect("memory");
         let key = 0x1234_5678_9abc_def0_u64.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        assert_eq!(
-            cuda.launch("fill_pattern", &[memory, 512, key, 999], 2, 0),
-            0
-        );
+        assert_eq!(cuda.launch("fill_pattern", &[memory, 512, key, 999], 2, 0), 0);
         // As above, word 1000 of that seed's pattern.
-        assert_eq!(
-            cuda.download(memory + 4, 4),
-            Ok(0x3faf_5197_u32.to_le_bytes().to_vec())
-        );
+        assert_eq!(cuda.download(memory + 4, 4), Ok(0x3faf_5197_u32.to_le_bytes().to_vec()));
         let result = cuda.allocate(16).expect("memory");
         let check = |first: u64| {
             assert_eq!(cuda.upload(result, &[[0; 8], [0xff; 8]].concat()), 0);
-            assert_eq!(
-                cuda.launch("check_pattern", &[memory, 512, key, first, result], 2, 0),
-                0
-            );
+            assert_eq!(cuda.launch("check_pattern", &[memory, 512, key, first, result], 2, 0), 0);
             let found = cuda.download(result, 16).expect("the result");
             let words: Vec<u64> = found
                 .chunks(8)
@@ -129,11 +108,7 @@ fn kernels() {
         let copy = cuda.allocate(4096).expect("memory");
         assert_eq!(cuda.launch("copy_words", &[copy, memory + 16, 4], 1, 0), 0);
         assert_eq!(cuda.download(copy, 64), cuda.download(memory + 16, 64));
-        assert_eq!(
-            cuda.download(copy + 64, 4),
-            Ok(vec![0; 4]),
-            "nothing beyond"
-        );
+        assert_eq!(cuda.download(copy + 64, 4), Ok(vec![0; 4]), "nothing beyond");
 
         // A cycle of three places: 0 → 64 → 8 → 0, and one whose link leaves the list, to 8 if
         // not detected.
@@ -145,10 +120,7 @@ fn kernels() {
             let parameters = [copy, start, hops, block, result, 4096 - 8];
             assert_eq!(cuda.launch("chase", &parameters, 2, 0), 0);
             u64::from_le_bytes(
-                cuda.download(result, 8)
-                    .expect("the result")
-                    .try_into()
-                    .expect("eight"),
+                cuda.download(result, 8).expect("the result").try_into().expect("eight"),
             )
         };
         assert_eq!(chase(0, 5, 1), 8);
@@ -162,16 +134,8 @@ fn kernels() {
 
         let module = cuda.module(&["ping", "unheard_of"]).expect("a module");
         assert!(cuda.function(module, "ping").is_ok());
-        assert_eq!(
-            cuda.function(module, "ping_pong"),
-            Err(500),
-            "missing in the PTX text"
-        );
-        assert_eq!(
-            cuda.function(module, "unheard_of"),
-            Err(500),
-            "unknown kernel"
-        );
+        assert_eq!(cuda.function(module, "ping_pong"), Err(500), "missing in the PTX text");
+        assert_eq!(cuda.function(module, "unheard_of"), Err(500), "unknown kernel");
     });
 }
 
@@ -200,17 +164,11 @@ fn peer_access() {
             "not of this GPU"
         );
         assert_eq!(cuda.disable(contexts[1]), 705);
-        assert_eq!(
-            (cuda.enable(contexts[1]), cuda.enable(contexts[1])),
-            (0, 704)
-        );
+        assert_eq!((cuda.enable(contexts[1]), cuda.enable(contexts[1])), (0, 704));
         assert_eq!(cuda.enable(contexts[0]), 201, "itself");
         assert_eq!(cuda.launch("copy_words", &[there + 16, here, 1], 1, 0), 0);
         assert_eq!(cuda.download(there + 16, 5), Ok(b"there".to_vec()));
-        assert_eq!(
-            (cuda.disable(contexts[1]), cuda.disable(contexts[1])),
-            (0, 705)
-        );
+        assert_eq!((cuda.disable(contexts[1]), cuda.disable(contexts[1])), (0, 705));
         assert_eq!(cuda.launch("copy_words", &[there, here, 1], 1, 0), 0);
         assert_eq!(cuda.synchronize(0), 700);
         assert_eq!(cuda.allocate(64), Err(700), "from now on");

@@ -70,9 +70,7 @@ impl Attributes {
 
     /// A number, handle or descriptor.
     pub fn u64(&self, which: u16) -> Result<u64, c_int> {
-        self.find(which)
-            .map(|(_, attribute)| attribute.data)
-            .ok_or(libc::EINVAL)
+        self.find(which).map(|(_, attribute)| attribute.data).ok_or(libc::EINVAL)
     }
 
     /// A 32-bit number.

@@ -11,10 +11,7 @@ pub struct Words(pub Vec<u8>);
 
 impl Words {
     fn word(&self, at: usize) -> u32 {
-        let bytes = self
-            .0
-            .get(at..at + 4)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.0.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u32::from_be_bytes)
     }
 
@@ -30,10 +27,7 @@ impl Words {
 
     /// A GID: 16 bytes.
     pub fn gid(&self, at: usize) -> [u8; 16] {
-        let bytes = self
-            .0
-            .get(at..at + 16)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.0.get(at..at + 16).and_then(|bytes| bytes.try_into().ok());
         bytes.unwrap_or([0; 16])
     }
 

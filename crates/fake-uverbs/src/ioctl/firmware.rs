@@ -35,37 +35,22 @@ pub struct FirmwareError {
     syndrome: u32,
 }
 
-#[allow(
-    non_snake_case,
-    reason = "each is a status of mlx5, named as the kernel does"
-)]
+#[allow(non_snake_case, reason = "each is a status of mlx5, named as the kernel does")]
 impl FirmwareError {
     pub const fn OPERATION(syndrome: u32) -> Self {
-        Self {
-            status: 0x02,
-            syndrome,
-        }
+        Self { status: 0x02, syndrome }
     }
 
     pub const fn PARAMETER(syndrome: u32) -> Self {
-        Self {
-            status: 0x03,
-            syndrome,
-        }
+        Self { status: 0x03, syndrome }
     }
 
     pub const fn RESOURCE(syndrome: u32) -> Self {
-        Self {
-            status: 0x05,
-            syndrome,
-        }
+        Self { status: 0x05, syndrome }
     }
 
     pub const fn STATE(syndrome: u32) -> Self {
-        Self {
-            status: 0x10,
-            syndrome,
-        }
+        Self { status: 0x10, syndrome }
     }
 }
 
@@ -123,10 +108,7 @@ impl World {
         let command = Words(call.bytes(attribute::COMMAND)?);
         let code = command.get(fields::OPCODE);
         let handle = call.u32(attribute::HANDLE)?;
-        let pair = self
-            .pairs
-            .get_mut(&handle)
-            .filter(|pair| pair.context == context);
+        let pair = self.pairs.get_mut(&handle).filter(|pair| pair.context == context);
         let pair = pair.ok_or(libc::ENOENT)?;
         if command.get(fields::NUMBER) != pair.number {
             return Err(libc::EINVAL);
@@ -137,29 +119,18 @@ impl World {
             nic::pair_changed(&changed);
             *pair = changed;
         }
-        respond(
-            call,
-            attribute::ANSWER,
-            outcome.map(|()| Words(vec![0; 16])),
-        )
+        respond(call, attribute::ANSWER, outcome.map(|()| Words(vec![0; 16])))
     }
 
     /// `MLX5_IB_METHOD_DEVX_OBJ_DESTROY`: `EBUSY` for a completion queue that a queue pair uses.
     pub fn destroy(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(attribute::HANDLE)?;
-        if let Some(pair) = self
-            .pairs
-            .get(&handle)
-            .filter(|pair| pair.context == context)
-        {
+        if let Some(pair) = self.pairs.get(&handle).filter(|pair| pair.context == context) {
             nic::pair_destroyed(pair);
             self.pairs.remove(&handle);
             return Ok(());
         }
-        let queue = self
-            .queues
-            .get(&handle)
-            .filter(|queue| queue.context == context);
+        let queue = self.queues.get(&handle).filter(|queue| queue.context == context);
         let queue = queue.ok_or(libc::ENOENT)?;
         let used = |pair: &Pair| [pair.send_queue, pair.receive_queue].contains(&queue.number);
         if self.pairs.values().any(used) {
@@ -194,9 +165,7 @@ fn check_fault(code: u32) -> Result<(), FirmwareError> {
     let Ok(wanted) = std::env::var("FAKE_UVERBS_DEVX_REFUSE") else {
         return Ok(());
     };
-    let mut numbers = wanted
-        .split(':')
-        .map(|digits| u32::from_str_radix(digits, 16));
+    let mut numbers = wanted.split(':').map(|digits| u32::from_str_radix(digits, 16));
     match (numbers.next(), numbers.next(), numbers.next()) {
         (Some(Ok(wanted)), Some(Ok(status)), Some(Ok(syndrome))) if wanted == code => {
             Err(FirmwareError { status, syndrome })

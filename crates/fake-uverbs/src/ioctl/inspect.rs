@@ -8,16 +8,8 @@ use crate::ioctl::world::world;
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
     let world = world();
-    let counts = [
-        world.memories.len(),
-        world.pages.len(),
-        world.queues.len(),
-        world.pairs.len(),
-    ];
-    counts
-        .iter()
-        .rev()
-        .fold(0, |all, count| all << 16 | *count as u64)
+    let counts = [world.memories.len(), world.pages.len(), world.queues.len(), world.pairs.len()];
+    counts.iter().rev().fold(0, |all, count| all << 16 | *count as u64)
 }
 
 /// A completion queue by number: ring, entries, record, event queue, page, UMEM offsets of ring and record, and for each UMEM
@@ -33,15 +25,7 @@ pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, out: *mut u64) -> b
         return false;
     };
     let mapped = queue.memories.map(|handle| is_mapped(&world, handle));
-    let Queue {
-        ring,
-        entries,
-        record,
-        event_queue,
-        page,
-        offsets,
-        ..
-    } = queue;
+    let Queue { ring, entries, record, event_queue, page, offsets, .. } = queue;
     let all = [
         *ring as u64,
         (*entries).into(),
@@ -134,9 +118,5 @@ fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
 }
 
 fn is_mapped(world: &crate::ioctl::world::World, handle: u32) -> u64 {
-    world
-        .memories
-        .get(&handle)
-        .is_some_and(|memory| memory.is_mapped)
-        .into()
+    world.memories.get(&handle).is_some_and(|memory| memory.is_mapped).into()
 }

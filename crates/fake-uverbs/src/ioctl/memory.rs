@@ -119,18 +119,9 @@ impl World {
     /// `MLX5_IB_METHOD_DEVX_UMEM_DEREG`: `EBUSY` while an object lies in it.
     pub fn drop_memory(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(registration::HANDLE)?;
-        let known = self
-            .memories
-            .get(&handle)
-            .is_some_and(|memory| memory.context == context);
-        let is_used = self
-            .queues
-            .values()
-            .any(|queue| queue.memories.contains(&handle))
-            || self
-                .pairs
-                .values()
-                .any(|pair| pair.memories.contains(&handle));
+        let known = self.memories.get(&handle).is_some_and(|memory| memory.context == context);
+        let is_used = self.queues.values().any(|queue| queue.memories.contains(&handle))
+            || self.pairs.values().any(|pair| pair.memories.contains(&handle));
         match (known, is_used) {
             (false, _) => Err(libc::ENOENT),
             (true, true) => Err(libc::EBUSY),
@@ -169,16 +160,9 @@ impl World {
     /// `MLX5_IB_METHOD_UAR_OBJ_DESTROY`.
     pub fn drop_page(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(page::HANDLE)?;
-        let known = self
-            .pages
-            .get(&handle)
-            .filter(|page| page.context == context);
+        let known = self.pages.get(&handle).filter(|page| page.context == context);
         let number = known.ok_or(libc::ENOENT)?.number;
-        if self
-            .pairs
-            .values()
-            .any(|pair| pair.context == context && pair.page == number)
-        {
+        if self.pairs.values().any(|pair| pair.context == context && pair.page == number) {
             return Err(libc::EBUSY);
         }
         self.pages.remove(&handle);

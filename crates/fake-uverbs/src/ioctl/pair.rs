@@ -110,11 +110,7 @@ impl Pair {
         {
             return Err(FirmwareError::PARAMETER(0xe0_0002));
         }
-        let modes = if switches().has_recordless_queues {
-            1
-        } else {
-            0
-        };
+        let modes = if switches().has_recordless_queues { 1 } else { 0 };
         if get(at::SEND_DBR_MODE) > modes {
             return Err(FirmwareError::PARAMETER(0xe0_0006));
         }
@@ -138,9 +134,7 @@ impl Pair {
                 .queues
                 .values()
                 .any(|known| (known.number, known.context) == (queue, context));
-            known
-                .then_some(())
-                .ok_or(FirmwareError::RESOURCE(0xe0_0005))?;
+            known.then_some(()).ok_or(FirmwareError::RESOURCE(0xe0_0005))?;
         }
         Ok(Self {
             context,

@@ -52,12 +52,7 @@ impl Queue {
         Ok(Self {
             context,
             number,
-            ring: world.place(
-                context,
-                (memories[0], offsets[0]),
-                64 * entries as usize,
-                4096,
-            )?,
+            ring: world.place(context, (memories[0], offsets[0]), 64 * entries as usize, 4096)?,
             entries,
             record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
             event_queue: command.get(at::C_EQN),

@@ -52,31 +52,21 @@ impl World {
         if !offset.is_multiple_of(alignment) || !(memory.address as u64).is_multiple_of(alignment) {
             return Err(FirmwareError::PARAMETER(0xd0_0002));
         }
-        memory
-            .at(offset, bytes)
-            .ok_or(FirmwareError::PARAMETER(0xd0_0003))
+        memory.at(offset, bytes).ok_or(FirmwareError::PARAMETER(0xd0_0003))
     }
 
     /// Checks that a register page belongs to this context.
     pub fn check_page(&self, context: c_int, number: u32) -> Result<(), FirmwareError> {
-        let known = self
-            .pages
-            .values()
-            .any(|page| (page.context, page.number) == (context, number));
-        known
-            .then_some(())
-            .ok_or(FirmwareError::RESOURCE(0xd0_0004))
+        let known =
+            self.pages.values().any(|page| (page.context, page.number) == (context, number));
+        known.then_some(()).ok_or(FirmwareError::RESOURCE(0xd0_0004))
     }
 
     pub fn close(&mut self, context: c_int) {
         for pair in self.pairs.values().filter(|pair| pair.context == context) {
             nic::pair_destroyed(pair);
         }
-        for queue in self
-            .queues
-            .values()
-            .filter(|queue| queue.context == context)
-        {
+        for queue in self.queues.values().filter(|queue| queue.context == context) {
             nic::queue_destroyed(queue);
         }
         self.pairs.retain(|_, pair| pair.context != context);

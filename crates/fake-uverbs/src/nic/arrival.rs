@@ -61,32 +61,17 @@ impl World {
         let pair = self.pairs.get(&handle).ok_or(syndrome::LOCAL_OPERATION)?;
         let mut bytes = vec![0; pair.stride];
         // SAFETY: a live queue pair's receive queue, which the provider frees after destroying the pair.
-        unsafe {
-            memory::ring(
-                pair.receives,
-                usize::from(pair.used) * pair.stride,
-                &mut bytes,
-            )
-        };
+        unsafe { memory::ring(pair.receives, usize::from(pair.used) * pair.stride, &mut bytes) };
         let mut left = payload.len();
         let mut used = Vec::new();
         for data_segment in wqe::receive(&bytes) {
             if left == 0 {
                 break;
             }
-            if let DataSegment::Named {
-                key,
-                address,
-                bytes,
-            } = data_segment
-            {
+            if let DataSegment::Named { key, address, bytes } = data_segment {
                 let bytes = bytes.min(left);
                 left -= bytes;
-                used.push(DataSegment::Named {
-                    key,
-                    address,
-                    bytes,
-                });
+                used.push(DataSegment::Named { key, address, bytes });
             }
         }
         if left > 0 {
@@ -111,11 +96,7 @@ impl World {
             return;
         };
         let completion = Completion {
-            kind: if ended.is_ok() {
-                message.kind
-            } else {
-                kind::RECEIVE_ERROR
-            },
+            kind: if ended.is_ok() { message.kind } else { kind::RECEIVE_ERROR },
             user_index: pair.user_index,
             number: pair.number,
             opcode: 0,
@@ -124,14 +105,7 @@ impl World {
             immediate: message.immediate,
             is_solicited: message.is_solicited,
             flags: message.flags,
-            from: (
-                from.number,
-                if pair.now.port == INFINIBAND {
-                    from.lid
-                } else {
-                    0
-                },
-            ),
+            from: (from.number, if pair.now.port == INFINIBAND { from.lid } else { 0 }),
             error: ended.err(),
         };
         pair.used = pair.used.wrapping_add(1);

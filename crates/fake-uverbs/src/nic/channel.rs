@@ -82,11 +82,7 @@ impl EventState {
     /// Sends one event if the queue is armed and has a new completion.
     fn tell(&mut self) {
         const SOLICITED: u32 = 1 << 24;
-        let last = if self.last_armed & SOLICITED != 0 {
-            self.solicited
-        } else {
-            self.written
-        };
+        let last = if self.last_armed & SOLICITED != 0 { self.solicited } else { self.written };
         // 24-bit serial numbers: a newer one is less than half the range ahead.
         let ahead = last.wrapping_sub(self.last_armed) & 0xff_ffff;
         if !self.is_armed || ahead == 0 || ahead >= 1 << 23 {
@@ -108,12 +104,7 @@ impl EventState {
             let mut event = [0; 8];
             // SAFETY: the program's end, possibly closed, and an 8-byte buffer.
             let got = unsafe {
-                libc::recv(
-                    self.read,
-                    event.as_mut_ptr().cast(),
-                    event.len(),
-                    libc::MSG_DONTWAIT,
-                )
+                libc::recv(self.read, event.as_mut_ptr().cast(), event.len(), libc::MSG_DONTWAIT)
             };
             match got {
                 8 if u64::from_ne_bytes(event) == self.name => unread += 1,
@@ -153,17 +144,10 @@ impl World {
             )
         };
         let [read, write] = ends;
-        let descriptor = u32::try_from(read)
-            .ok()
-            .filter(|_| created == 0)
-            .ok_or(libc::EMFILE)?;
+        let descriptor = u32::try_from(read).ok().filter(|_| created == 0).ok_or(libc::EMFILE)?;
         // The kernel reused the descriptor number, so the old channel was closed.
         self.channels.retain(|channel| channel.read != read);
-        self.channels.push(Channel {
-            context,
-            read,
-            write,
-        });
+        self.channels.push(Channel { context, read, write });
         let mut answer = Answer::new();
         answer.u32(0, descriptor);
         Ok(answer)
@@ -180,13 +164,8 @@ impl World {
         if channel < 0 {
             return Ok(None);
         }
-        let mut known = self
-            .channels
-            .iter()
-            .filter(|known| known.context == context && known.read == channel);
-        known
-            .next()
-            .map(|channel| Some(EventState::new(channel, name, record)))
-            .ok_or(libc::EINVAL)
+        let mut known =
+            self.channels.iter().filter(|known| known.context == context && known.read == channel);
+        known.next().map(|channel| Some(EventState::new(channel, name, record))).ok_or(libc::EINVAL)
     }
 }

@@ -56,18 +56,12 @@ impl Completion {
             Some((syndrome, vendor)) => put(54, &[vendor, syndrome]),
             None => {
                 put(22, &self.from.1.to_be_bytes());
-                put(
-                    24,
-                    &(u32::from(self.flags) << 24 | self.from.0).to_be_bytes(),
-                );
+                put(24, &(u32::from(self.flags) << 24 | self.from.0).to_be_bytes());
                 put(36, &self.immediate);
                 put(44, &self.bytes.to_be_bytes());
             }
         }
-        put(
-            56,
-            &(u32::from(self.opcode) << 24 | self.number).to_be_bytes(),
-        );
+        put(56, &(u32::from(self.opcode) << 24 | self.number).to_be_bytes());
         put(60, &self.counter.to_be_bytes());
         put(63, &[self.kind << 4 | owner]);
         cqe
@@ -134,10 +128,8 @@ impl CompletionQueue {
         unsafe { memory::completion(self.buffer + place, &completion.cqe(owner)) };
         self.written = self.written.wrapping_add(1);
         if let Some(event_state) = &mut self.event_state {
-            event_state.written(
-                self.written,
-                completion.is_solicited || completion.error.is_some(),
-            );
+            event_state
+                .written(self.written, completion.is_solicited || completion.error.is_some());
         }
     }
 }
@@ -189,23 +181,13 @@ impl World {
         request: Request,
     ) -> Result<Answer, c_int> {
         let handle = request.u32(8);
-        let known = self
-            .queues
-            .get(&handle)
-            .is_some_and(|queue| queue.context == context);
+        let known = self.queues.get(&handle).is_some_and(|queue| queue.context == context);
         if self.pairs.values().any(|pair| pair.completes_in(handle)) {
             return Err(libc::EBUSY);
         }
-        let gone = known
-            .then(|| self.queues.remove(&handle))
-            .flatten()
-            .ok_or(libc::EINVAL)?;
+        let gone = known.then(|| self.queues.remove(&handle)).flatten().ok_or(libc::EINVAL)?;
         let mut answer = Answer::new();
-        answer.u32(
-            0,
-            gone.event_state
-                .map_or(0, |event_state| event_state.events_read()),
-        ); // comp_events_reported
+        answer.u32(0, gone.event_state.map_or(0, |event_state| event_state.events_read())); // comp_events_reported
         Ok(answer)
     }
 

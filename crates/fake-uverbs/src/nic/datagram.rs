@@ -104,11 +104,7 @@ impl World {
         };
         let (number, port) = (own.number, own.now.port);
         // A Q_Key with the highest bit set stands for the sender's own (specification, 10.2.5).
-        let key = if to.key >> 31 != 0 {
-            own.now.qkey
-        } else {
-            to.key
-        };
+        let key = if to.key >> 31 != 0 { own.now.qkey } else { to.key };
         let bytes: usize = local.iter().map(|segment| segment.bytes).sum();
         if bytes > MTU {
             return Outcome::Failed(syndrome::LOCAL_LENGTH);
@@ -125,18 +121,11 @@ impl World {
                 && peer.now.qkey == key
         };
         let is_delivered = to.is_own(port) && !switches().is_down(port);
-        let mut found = self
-            .pairs
-            .iter()
-            .filter(|(_, peer)| is_delivered && is_peer(peer));
+        let mut found = self.pairs.iter().filter(|(_, peer)| is_delivered && is_peer(peer));
         let peer = found.next().map(|(peer, _)| *peer);
         // RoCE datagrams always have one.
         let has_route = port == ETHERNET || to.has_route;
-        let before = if has_route {
-            to.header(port, bytes)
-        } else {
-            [0; ROUTE_BYTES]
-        };
+        let before = if has_route { to.header(port, bytes) } else { [0; ROUTE_BYTES] };
         let whole = [&before[..], &payload].concat();
         let level = if port == ETHERNET { 0 } else { to.level };
         let message = Message {
@@ -147,11 +136,7 @@ impl World {
                 kind::RECEIVED_SEND
             },
             bytes: whole.len(),
-            immediate: if control.has_immediate() {
-                control.immediate
-            } else {
-                [0; 4]
-            },
+            immediate: if control.has_immediate() { control.immediate } else { [0; 4] },
             is_solicited: control.is_solicited(),
             flags: u8::from(has_route) << 4 | level,
         };

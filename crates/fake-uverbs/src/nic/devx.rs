@@ -49,14 +49,8 @@ impl World {
             domain: created.domain,
             send_queue: handle(created.send_queue),
             receive_queue: handle(created.receive_queue),
-            sends: Segment {
-                address: sends,
-                bytes: blocks as usize * BLOCK,
-            },
-            receives: Segment {
-                address: receives,
-                bytes: entries as usize * stride as usize,
-            },
+            sends: Segment { address: sends, bytes: blocks as usize * BLOCK },
+            receives: Segment { address: receives, bytes: entries as usize * stride as usize },
             stride: stride as usize,
             record: created.record,
             has_send_record: created.has_send_record,
@@ -122,13 +116,8 @@ fn destination(address_path: &pair::AddressPath, port: u8) -> Destination {
     bytes[..16].copy_from_slice(&address_path.gid);
     bytes[20..22].copy_from_slice(&u16::try_from(address_path.lid).unwrap_or(0).to_ne_bytes());
     bytes[24..28].copy_from_slice(
-        &[
-            address_path.gid_index,
-            address_path.hop_limit,
-            address_path.class,
-            address_path.level,
-        ]
-        .map(byte),
+        &[address_path.gid_index, address_path.hop_limit, address_path.class, address_path.level]
+            .map(byte),
     );
     bytes[30] = (address_path.is_global != 0 || address_path.gid != [0; 16]).into();
     bytes[31] = port;

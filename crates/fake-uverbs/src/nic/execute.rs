@@ -35,20 +35,14 @@ impl World {
     /// Reads all doorbells. On a register shared by several queue pairs one doorbell may overwrite another, so all pairs of the register
     /// are polled.
     pub fn read_doorbells(&mut self) {
-        let Self {
-            contexts,
-            pairs,
-            queues,
-            ..
-        } = self;
+        let Self { contexts, pairs, queues, .. } = self;
         for context in contexts {
             let Some(registers) = &context.registers else {
                 continue;
             };
             if let Some(named) = registers.take_completion_queue() {
-                for (handle, queue) in queues
-                    .iter_mut()
-                    .filter(|(_, queue)| queue.context == context.fd)
+                for (handle, queue) in
+                    queues.iter_mut().filter(|(_, queue)| queue.context == context.fd)
                 {
                     if let Some(event_state) = &mut queue.event_state {
                         event_state.ring(*handle == named);
@@ -164,9 +158,8 @@ impl World {
                     .pairs
                     .get_mut(&handle)
                     .map(|pair| *pair.waits_since.get_or_insert_with(Instant::now));
-                let is_over = longest
-                    .zip(since)
-                    .is_some_and(|(longest, since)| since.elapsed() >= longest);
+                let is_over =
+                    longest.zip(since).is_some_and(|(longest, since)| since.elapsed() >= longest);
                 if !is_over {
                     return false;
                 }
@@ -189,11 +182,7 @@ impl World {
             return;
         };
         let completion = Completion {
-            kind: if ended.is_ok() {
-                kind::REQUEST
-            } else {
-                kind::REQUEST_ERROR
-            },
+            kind: if ended.is_ok() { kind::REQUEST } else { kind::REQUEST_ERROR },
             user_index: pair.user_index,
             number: pair.number,
             opcode: control.opcode,

@@ -27,19 +27,13 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 /// Each segment is mapped for the duration of the call.
 pub unsafe fn gather(from: &[Segment]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(from.iter().map(|segment| segment.bytes).sum())
-        .ok()?;
+    bytes.try_reserve_exact(from.iter().map(|segment| segment.bytes).sum()).ok()?;
     for segment in from {
         let filled = bytes.len();
         bytes.resize(filled + segment.bytes, 0);
         // SAFETY: the caller's guarantee, and the capacity reserved above.
         unsafe {
-            copy(
-                segment.address as *const u8,
-                bytes.as_mut_ptr().add(filled),
-                segment.bytes,
-            )
+            copy(segment.address as *const u8, bytes.as_mut_ptr().add(filled), segment.bytes)
         };
     }
     Some(bytes)
@@ -82,9 +76,8 @@ pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
 pub unsafe fn change(address: usize, changed: impl Fn(u64) -> u64) -> u64 {
     // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
-    let (Ok(old) | Err(old)) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-        Some(changed(old))
-    });
+    let (Ok(old) | Err(old)) =
+        word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(changed(old)));
     old
 }
 
@@ -121,13 +114,7 @@ pub unsafe fn ring(ring: Segment, from: usize, into: &mut [u8]) {
         let at = (from + filled) % ring.bytes;
         let bytes = (ring.bytes - at).min(into.len() - filled);
         // SAFETY: the caller's guarantee; within the ring and the buffer.
-        unsafe {
-            copy(
-                (ring.address + at) as *const u8,
-                into.as_mut_ptr().add(filled),
-                bytes,
-            )
-        };
+        unsafe { copy((ring.address + at) as *const u8, into.as_mut_ptr().add(filled), bytes) };
         filled += bytes;
     }
 }

@@ -111,11 +111,7 @@ impl World {
         let domain = request.u32(16);
         self.check_domain(context, domain)?;
         let (send_queue, receive_queue) = (request.u32(20), request.u32(24));
-        let known = |handle| {
-            self.queues
-                .get(&handle)
-                .is_some_and(|queue| queue.context == context)
-        };
+        let known = |handle| self.queues.get(&handle).is_some_and(|queue| queue.context == context);
         if !known(send_queue) || !known(receive_queue) {
             return Err(libc::EINVAL);
         }
@@ -175,8 +171,7 @@ impl World {
     /// A queue pair of this context.
     pub fn pair_of(&mut self, context: c_int, handle: u32) -> Result<&mut Pair, c_int> {
         let pair = self.pairs.get_mut(&handle);
-        pair.filter(|pair| pair.context == context)
-            .ok_or(libc::EINVAL)
+        pair.filter(|pair| pair.context == context).ok_or(libc::EINVAL)
     }
 }
 
@@ -208,21 +203,13 @@ impl Layout {
         {
             return Err(libc::EINVAL);
         }
-        let receives = Segment {
-            address: buffer,
-            bytes: receives << shift,
-        };
+        let receives = Segment { address: buffer, bytes: receives << shift };
         let sends = Segment {
             address: buffer.checked_add(receives.bytes).ok_or(libc::EFAULT)?,
             bytes: blocks * BLOCK,
         };
         sends.address.checked_add(sends.bytes).ok_or(libc::EFAULT)?;
-        Ok(Self {
-            sends,
-            receives,
-            stride: 1 << shift,
-            record,
-        })
+        Ok(Self { sends, receives, stride: 1 << shift, record })
     }
 }
 

@@ -48,11 +48,7 @@ fn claim() -> &'static Option<Claim> {
             if let Ok(listener) = UnixListener::bind(&path) {
                 listener.set_nonblocking(true).ok()?;
                 let listener = Mutex::new(Some(listener));
-                return Some(Claim {
-                    lid,
-                    directory,
-                    listener,
-                });
+                return Some(Claim { lid, directory, listener });
             }
         }
         crate::log("FAKE_UVERBS_PEERS: no LID is free");
@@ -105,10 +101,7 @@ impl Peers {
     /// None if the NICs of other processes are not reached.
     pub fn open() -> Option<Self> {
         let claim = claim().as_ref()?;
-        let mut listener = claim
-            .listener
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listener = claim.listener.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Self {
             lid: claim.lid,
             directory: claim.directory.clone(),
@@ -170,12 +163,7 @@ impl Peers {
 impl Connection {
     fn new(stream: UnixStream) -> Option<Self> {
         stream.set_nonblocking(true).ok()?;
-        Some(Self {
-            stream,
-            received: Vec::new(),
-            unsent: Vec::new(),
-            is_open: true,
-        })
+        Some(Self { stream, received: Vec::new(), unsent: Vec::new(), is_open: true })
     }
 
     fn send(&mut self, frame: &[u8]) -> bool {

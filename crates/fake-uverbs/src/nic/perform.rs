@@ -43,18 +43,12 @@ impl World {
         let Some(pair) = self.pairs.get(&handle) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
-        let inline = wqe
-            .data
-            .iter()
-            .any(|data_segment| matches!(data_segment, DataSegment::Inline(_)));
+        let inline =
+            wqe.data.iter().any(|data_segment| matches!(data_segment, DataSegment::Inline(_)));
         if control.takes() && (inline || pair.now.max_rd_atomic == 0) {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         }
-        let rights = if control.takes() {
-            right::LOCAL_WRITE
-        } else {
-            0
-        };
+        let rights = if control.takes() { right::LOCAL_WRITE } else { 0 };
         let Some(local) = self.local(pair.domain, &wqe.data, rights) else {
             return Outcome::Failed(syndrome::LOCAL_PROTECTION);
         };
@@ -66,13 +60,8 @@ impl World {
             return self.datagram(handle, control, to, &local);
         }
         let longest = pair.now.answer_timeout();
-        let requester = Requester {
-            origin: Origin {
-                number: pair.number,
-                lid: peers::lid(),
-            },
-            now: pair.now,
-        };
+        let requester =
+            Requester { origin: Origin { number: pair.number, lid: peers::lid() }, now: pair.now };
         let Some(peer) = self.peer_end(handle) else {
             let remote = self.perform_remotely(handle, control, wqe, &local);
             let no_answer = Outcome::Waits(longest, syndrome::TRANSPORT_RETRY);
@@ -88,15 +77,12 @@ impl World {
     /// The local data: inline data and SGEs; none if an lkey does not allow access.
     pub fn local(&self, domain: u32, data: &[DataSegment], rights: u32) -> Option<Vec<Segment>> {
         let segment = |data_segment: &DataSegment| match data_segment {
-            DataSegment::Inline(bytes) => Some(Segment {
-                address: bytes.as_ptr().expose_provenance(),
-                bytes: bytes.len(),
-            }),
-            DataSegment::Named {
-                key,
-                address,
-                bytes,
-            } => self.segment(domain, *key, *address, *bytes, rights),
+            DataSegment::Inline(bytes) => {
+                Some(Segment { address: bytes.as_ptr().expose_provenance(), bytes: bytes.len() })
+            }
+            DataSegment::Named { key, address, bytes } => {
+                self.segment(domain, *key, *address, *bytes, rights)
+            }
         };
         data.iter().map(segment).collect()
     }
@@ -116,10 +102,7 @@ impl World {
                 && peer.now.is_reached
         };
         let goes_out = own.is_reached && !switches().is_down(own.port);
-        let mut peer = self
-            .pairs
-            .iter()
-            .filter(|(_, peer)| goes_out && is_peer(peer));
+        let mut peer = self.pairs.iter().filter(|(_, peer)| goes_out && is_peer(peer));
         peer.next().map(|(peer, _)| *peer)
     }
 
@@ -135,11 +118,8 @@ impl World {
         let Some(payload) = (unsafe { memory::gather(local) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
-        let kind = if control.has_immediate() {
-            kind::RECEIVED_SEND_IMM
-        } else {
-            kind::RECEIVED_SEND
-        };
+        let kind =
+            if control.has_immediate() { kind::RECEIVED_SEND_IMM } else { kind::RECEIVED_SEND };
         let bytes = payload.len();
         self.arrive(from, peer, control, kind, Some(&payload), bytes)
     }
@@ -158,11 +138,7 @@ impl World {
             payload: payload.unwrap_or_default(),
             kind,
             bytes,
-            immediate: if control.has_immediate() {
-                control.immediate
-            } else {
-                [0; 4]
-            },
+            immediate: if control.has_immediate() { control.immediate } else { [0; 4] },
             is_solicited: control.is_solicited(),
             flags: 0,
         };
@@ -191,11 +167,7 @@ impl World {
         let Some(end) = self.pairs.get(&peer) else {
             return Outcome::Failed(syndrome::REMOTE_OPERATION);
         };
-        let rights = if control.takes() {
-            right::REMOTE_READ
-        } else {
-            right::REMOTE_WRITE
-        };
+        let rights = if control.takes() { right::REMOTE_READ } else { right::REMOTE_WRITE };
         if end.now.access & rights == 0 || (control.takes() && end.now.max_dest_rd_atomic == 0) {
             return self.reject(peer, syndrome::REMOTE_INVALID_REQUEST);
         }
@@ -208,20 +180,9 @@ impl World {
             None => return self.reject(peer, syndrome::REMOTE_ACCESS),
         };
         if control.has_immediate() && end.receives_left() == 0 {
-            return self.arrive(
-                requester,
-                peer,
-                control,
-                kind::RECEIVED_WRITE_IMM,
-                None,
-                bytes,
-            );
+            return self.arrive(requester, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
         }
-        let (from, to) = if control.takes() {
-            (&remote[..], local)
-        } else {
-            (local, &remote[..])
-        };
+        let (from, to) = if control.takes() { (&remote[..], local) } else { (local, &remote[..]) };
         // SAFETY: registered memory, or the request's inline data.
         let Some(moved) = (unsafe { memory::gather(from) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
@@ -229,14 +190,7 @@ impl World {
         // SAFETY: registered memory whose access rights allow the write.
         unsafe { memory::scatter(&moved, to) };
         if control.has_immediate() {
-            return self.arrive(
-                requester,
-                peer,
-                control,
-                kind::RECEIVED_WRITE_IMM,
-                None,
-                bytes,
-            );
+            return self.arrive(requester, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
         }
         Outcome::Done(bytes)
     }
@@ -280,11 +234,7 @@ impl World {
 
     /// The remote end rejects the request and fails (specification, 9.9.3.1, class C); without acknowledgements it drops the request.
     fn reject(&mut self, peer: u32, syndrome: u8) -> Outcome {
-        if self
-            .pairs
-            .get(&peer)
-            .is_some_and(|peer| peer.kind == RELIABLE)
-        {
+        if self.pairs.get(&peer).is_some_and(|peer| peer.kind == RELIABLE) {
             self.break_pair(peer);
         }
         Outcome::Failed(syndrome)

@@ -64,13 +64,8 @@ impl World {
     /// `DEREG_MR`: invalidates the key.
     pub fn deregister(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let handle = request.u32(0);
-        let known = self
-            .regions
-            .get(&handle)
-            .is_some_and(|region| region.context == context);
-        known
-            .then(|| self.regions.remove(&handle))
-            .ok_or(libc::EINVAL)?;
+        let known = self.regions.get(&handle).is_some_and(|region| region.context == context);
+        known.then(|| self.regions.remove(&handle)).ok_or(libc::EINVAL)?;
         Ok(Answer::new())
     }
 
@@ -84,10 +79,7 @@ impl World {
         rights: u32,
     ) -> Option<Segment> {
         let handle = key.wrapping_sub(FIRST_KEY) >> 8;
-        let region = self
-            .regions
-            .get(&handle)
-            .filter(|_| key & 0xff == FIRST_KEY & 0xff)?;
+        let region = self.regions.get(&handle).filter(|_| key & 0xff == FIRST_KEY & 0xff)?;
         let offset = address.checked_sub(region.named)?;
         let end = offset.checked_add(bytes as u64)?;
         let allowed =
@@ -102,14 +94,8 @@ fn is_memory(start: u64, length: u64) -> bool {
     let last = start.wrapping_add(length.saturating_sub(1));
     [start, last].into_iter().all(|address| {
         let mut byte = 0_u8;
-        let to = libc::iovec {
-            iov_base: (&raw mut byte).cast(),
-            iov_len: 1,
-        };
-        let from = libc::iovec {
-            iov_base: address as *mut libc::c_void,
-            iov_len: 1,
-        };
+        let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
         // SAFETY: a 1-byte buffer; an unreadable source is an error of the call.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
         // If the call itself is not permitted, assume that the memory is valid.

@@ -25,27 +25,18 @@ impl Register {
     /// From libmlx5's index of static registers: four per page, of which the first two are used.
     pub fn of_device(index: u32) -> Self {
         let index = index as usize;
-        Self {
-            page: index / 4 * UAR,
-            which: index % 4,
-        }
+        Self { page: index / 4 * UAR, which: index % 4 }
     }
 
     /// The first register of a dynamically allocated page, by its number in commands.
     pub fn of_page(number: u32) -> Self {
-        Self {
-            page: number as usize * UAR,
-            which: 0,
-        }
+        Self { page: number as usize * UAR, which: 0 }
     }
 
     /// From the index of a thread domain's register: two per page.
     pub fn of_thread_domain(index: u32) -> Self {
         let index = index as usize;
-        Self {
-            page: node::STATIC_PAGES * node::page_bytes() + index / 2 * UAR,
-            which: index % 2,
-        }
+        Self { page: node::STATIC_PAGES * node::page_bytes() + index / 2 * UAR, which: index % 2 }
     }
 }
 
@@ -87,9 +78,7 @@ impl Registers {
             )
         };
         let start = usize::try_from(start).ok().filter(|start| *start != 0);
-        let start = start
-            .and_then(|start| NonNull::new(start as *mut u8))
-            .ok_or(libc::ENOMEM)?;
+        let start = start.and_then(|start| NonNull::new(start as *mut u8)).ok_or(libc::ENOMEM)?;
         Ok(Self { start, length })
     }
 
@@ -114,15 +103,8 @@ impl Registers {
             let Some(doorbell) = self.take_word(page + FIRST + buffer * BUFFER) else {
                 continue;
             };
-            let register = Register {
-                page,
-                which: buffer / 2,
-            };
-            handle(Doorbell {
-                register,
-                number: number_in(doorbell),
-                end: None,
-            });
+            let register = Register { page, which: buffer / 2 };
+            handle(Doorbell { register, number: number_in(doorbell), end: None });
         }
         if let Some(doorbell) = self.take_word(page + RECORDLESS) {
             // The WQE's index, and its length in units of 16 bytes.

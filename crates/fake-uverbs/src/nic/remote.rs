@@ -216,15 +216,9 @@ impl World {
         let peer = found.next().map(|(peer, _)| *peer);
         let requester = Requester {
             origin: Origin { number: from, lid },
-            now: Attributes {
-                rnr_retries,
-                ..Attributes::default()
-            },
+            now: Attributes { rnr_retries, ..Attributes::default() },
         };
-        let local = [Segment {
-            address: data.as_mut_ptr().expose_provenance(),
-            bytes: data.len(),
-        }];
+        let local = [Segment { address: data.as_mut_ptr().expose_provenance(), bytes: data.len() }];
         let at = Peer { address, key };
         let outcome = peer.map(|peer| match control.is_send() {
             true => self.send(&requester, peer, &control, &local),

@@ -82,12 +82,7 @@ fn limited(wait: Duration) -> Duration {
 
 impl Attributes {
     pub fn receives(&self) -> bool {
-        [
-            stage::READY_TO_RECEIVE,
-            stage::READY_TO_SEND,
-            stage::DRAINED,
-        ]
-        .contains(&self.state)
+        [stage::READY_TO_RECEIVE, stage::READY_TO_SEND, stage::DRAINED].contains(&self.state)
     }
 
     /// How long a request waits for an answer; unlimited if the timeout is 0. One try takes 4.096 us * 2^`timeout` (InfiniBand
@@ -179,13 +174,7 @@ impl World {
         for (field, capacity) in pair.capacities.iter().enumerate() {
             answer.u32(64 + 4 * field, *capacity);
         }
-        let words = [
-            now.qkey,
-            now.receive_psn,
-            now.send_psn,
-            now.destination,
-            now.access,
-        ];
+        let words = [now.qkey, now.receive_psn, now.send_psn, now.destination, now.access];
         for (field, word) in words.iter().enumerate() {
             answer.u32(84 + 4 * field, *word);
         }

@@ -148,13 +148,8 @@ impl World {
         request: Request,
     ) -> Result<Answer, c_int> {
         let handle = request.u32(0);
-        let known = self
-            .addresses
-            .get(&handle)
-            .is_some_and(|address| address.0 == context);
-        known
-            .then(|| self.addresses.remove(&handle))
-            .ok_or(libc::EINVAL)?;
+        let known = self.addresses.get(&handle).is_some_and(|address| address.0 == context);
+        known.then(|| self.addresses.remove(&handle)).ok_or(libc::EINVAL)?;
         Ok(Answer::new())
     }
 }

@@ -36,11 +36,7 @@ pub enum DataSegment {
     /// Data in the WQE.
     Inline(Vec<u8>),
     /// An SGE (`struct mlx5_wqe_data_seg`).
-    Named {
-        key: u32,
-        address: u64,
-        bytes: usize,
-    },
+    Named { key: u32, address: u64, bytes: usize },
 }
 
 /// Remote memory (`struct mlx5_wqe_raddr_seg`).
@@ -63,22 +59,7 @@ pub struct Wqe {
 impl Control {
     /// Decodes the first 16 bytes.
     pub fn read(bytes: &[u8; 16]) -> Self {
-        let [
-            modifier,
-            high,
-            low,
-            opcode,
-            a,
-            b,
-            c,
-            segments,
-            ..,
-            flags,
-            d,
-            e,
-            f,
-            g,
-        ] = *bytes;
+        let [modifier, high, low, opcode, a, b, c, segments, .., flags, d, e, f, g] = *bytes;
         Self {
             opcode,
             modifier,
@@ -153,12 +134,7 @@ impl Control {
         if !is_known || !is_here {
             return None;
         }
-        let mut wqe = Wqe {
-            to: None,
-            peer: None,
-            operands: (0, 0),
-            data: Vec::new(),
-        };
+        let mut wqe = Wqe { to: None, peer: None, operands: (0, 0), data: Vec::new() };
         let mut rest = bytes.get(16..)?;
         if self.opcode == opcode::NOP {
             return Some(wqe);
@@ -170,10 +146,7 @@ impl Control {
         }
         if is_peer {
             let (segment, after) = rest.split_first_chunk::<16>()?;
-            wqe.peer = Some(Peer {
-                address: u64_at(segment, 0),
-                key: u32_at(segment, 8),
-            });
+            wqe.peer = Some(Peer { address: u64_at(segment, 0), key: u32_at(segment, 8) });
             rest = after;
         }
         if self.is_atomic() {
@@ -212,30 +185,18 @@ fn named(segment: &[u8; 16]) -> DataSegment {
         0 => 1 << 31,
         bytes => bytes as usize,
     };
-    DataSegment::Named {
-        key: u32_at(segment, 4),
-        address: u64_at(segment, 8),
-        bytes,
-    }
+    DataSegment::Named { key: u32_at(segment, 4), address: u64_at(segment, 8), bytes }
 }
 
 /// The SGEs of a receive: all, or up to the one with lkey 0x100 (`MLX5_INVALID_LKEY`).
 pub fn receive(bytes: &[u8]) -> Vec<DataSegment> {
     const END: u32 = 0x100;
     let segments = bytes.as_chunks::<16>().0.iter();
-    segments
-        .take_while(|segment| u32_at(segment, 4) != END)
-        .map(named)
-        .collect()
+    segments.take_while(|segment| u32_at(segment, 4) != END).map(named).collect()
 }
 
 fn u32_at(segment: &[u8; 16], at: usize) -> u32 {
-    u32::from_be_bytes([
-        segment[at],
-        segment[at + 1],
-        segment[at + 2],
-        segment[at + 3],
-    ])
+    u32::from_be_bytes([segment[at], segment[at + 1], segment[at + 2], segment[at + 3]])
 }
 
 fn u64_at(segment: &[u8; 16], at: usize) -> u64 {

@@ -36,13 +36,7 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
         }
     }
     let output = reset_and_connect
-        .args([
-            "--exact",
-            name,
-            "--include-ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .envs(environment)
         .envs(variables.iter().copied())

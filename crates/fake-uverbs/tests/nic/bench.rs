@@ -99,19 +99,10 @@ impl Device {
         };
         // SAFETY: a live domain and live queues.
         let qp = unsafe { ib::ibv_create_qp(pd, &mut attributes) };
-        assert!(
-            !qp.is_null(),
-            "ibv_create_qp: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
         // SAFETY: a live queue pair; its number does not change.
         let number = unsafe { (*qp).qp_num };
-        Pair {
-            qp,
-            number,
-            sent,
-            received,
-        }
+        Pair { qp, number, sent, received }
     }
 }
 
@@ -139,11 +130,8 @@ impl Pair {
 
     /// The attributes for RTR.
     pub fn ready_to_receive(number: u32, link: Link) -> (ib::ibv_qp_attr, mask) {
-        let mut address = ib::ibv_ah_attr {
-            port_num: link.port,
-            dlid: link.lid,
-            ..Default::default()
-        };
+        let mut address =
+            ib::ibv_ah_attr { port_num: link.port, dlid: link.lid, ..Default::default() };
         if link.port == 2 {
             address.is_global = 1;
             address.grh.sgid_index = 1;
@@ -200,19 +188,13 @@ impl Pair {
 
     /// To RESET: empties both queues.
     pub fn reset(&self) {
-        let mut change = ib::ibv_qp_attr {
-            qp_state: IBV_QPS_RESET,
-            ..Default::default()
-        };
+        let mut change = ib::ibv_qp_attr { qp_state: IBV_QPS_RESET, ..Default::default() };
         assert_eq!(self.modify(&mut change, mask::IBV_QP_STATE), 0, "to RESET");
     }
 
     pub fn query(&self) -> ib::ibv_qp_attr {
         let mut attributes = ib::ibv_qp_attr::default();
-        let mut made = ib::ibv_qp_init_attr {
-            send_cq: null_mut(),
-            ..Default::default()
-        };
+        let mut made = ib::ibv_qp_init_attr { send_cq: null_mut(), ..Default::default() };
         // SAFETY: a live queue pair and output buffers.
         let result = unsafe { ib::ibv_query_qp(self.qp, &mut attributes, 1, &mut made) };
         assert_eq!(result, 0, "ibv_query_qp");

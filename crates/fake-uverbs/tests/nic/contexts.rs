@@ -87,9 +87,8 @@ fn child_process() {
         let pair = device.pair();
         pair.connect(pair.number, Link::default());
         let memory = device.memory(64, ALL);
-        let output = std::process::Command::new("/bin/sh")
-            .args(["-c", "exec 3>&-; echo well"])
-            .output();
+        let output =
+            std::process::Command::new("/bin/sh").args(["-c", "exec 3>&-; echo well"]).output();
         assert_eq!(output.expect("a shell").stdout, b"well\n");
         memory.write(0, &[9; 8]);
         pair.run(Work::write(1, &[memory.sge(0, 8)], &memory, 32));

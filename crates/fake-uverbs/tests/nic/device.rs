@@ -36,11 +36,7 @@ impl Device {
         let context = Self::try_open().expect("ibv_open_device");
         // SAFETY: an open context.
         let pd = unsafe { ib::ibv_alloc_pd(context) };
-        assert!(
-            !pd.is_null(),
-            "ibv_alloc_pd: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!pd.is_null(), "ibv_alloc_pd: {}", std::io::Error::last_os_error());
         Self { context, pd }
     }
 
@@ -49,10 +45,7 @@ impl Device {
         let mut count: c_int = 0;
         // SAFETY: room for a number.
         let list = unsafe { ib::ibv_get_device_list(&mut count) };
-        assert!(
-            !list.is_null() && count == 1,
-            "{count} devices; the fake has one"
-        );
+        assert!(!list.is_null() && count == 1, "{count} devices; the fake has one");
         // SAFETY: the list has one device, opened before the list is freed.
         let context = unsafe { ib::ibv_open_device(*list) };
         // SAFETY: the list from above.
@@ -64,11 +57,7 @@ impl Device {
     pub fn queue(&self, entries: i32) -> Queue {
         // SAFETY: an open context; no channel.
         let cq = unsafe { ib::ibv_create_cq(self.context, entries - 1, null_mut(), null_mut(), 0) };
-        assert!(
-            !cq.is_null(),
-            "ibv_create_cq: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!cq.is_null(), "ibv_create_cq: {}", std::io::Error::last_os_error());
         Queue(cq)
     }
 
@@ -78,19 +67,10 @@ impl Device {
         let start: *mut u8 = Box::leak(words.into_boxed_slice()).as_mut_ptr().cast();
         // SAFETY: a live domain; the memory is never freed.
         let region = unsafe { ib::ibv_reg_mr(self.pd, start.cast(), length, access) };
-        assert!(
-            !region.is_null(),
-            "ibv_reg_mr: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!region.is_null(), "ibv_reg_mr: {}", std::io::Error::last_os_error());
         // SAFETY: a live region.
         let key = unsafe { (*region).rkey };
-        Memory {
-            start,
-            length,
-            region,
-            key,
-        }
+        Memory { start, length, region, key }
     }
 }
 

@@ -25,11 +25,7 @@ fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Me
     let (local, peer) = memories(&device);
     a.receive(70, &[local.sge(0, 8)]);
     let failing = work(&device, &local, &peer);
-    a.post(&[
-        failing,
-        Work::send(71, &[local.sge(0, 8)]),
-        Work::send(72, &[]).with(0),
-    ]);
+    a.post(&[failing, Work::send(71, &[local.sge(0, 8)]), Work::send(72, &[]).with(0)]);
     let first = a.sent.failure();
     assert_eq!(first, (1, expected));
     for id in [71, 72] {
@@ -61,10 +57,7 @@ pub fn assert_recovers(a: &Pair, b: &Pair, local: &Memory, peer: &Memory) {
 
 /// The change to ERR.
 pub fn to_error() -> ib::ibv_qp_attr {
-    ib::ibv_qp_attr {
-        qp_state: ibv_qp_state::IBV_QPS_ERR,
-        ..Default::default()
-    }
+    ib::ibv_qp_attr { qp_state: ibv_qp_state::IBV_QPS_ERR, ..Default::default() }
 }
 
 fn usual() -> (Link, Link) {
@@ -82,9 +75,7 @@ fn local_protection() {
             Work::write(1, &[sge], peer, 0)
         });
         // One byte past the end.
-        fails(usual(), EXPECTED, |_, local, peer| {
-            Work::write(1, &[local.sge(249, 8)], peer, 0)
-        });
+        fails(usual(), EXPECTED, |_, local, peer| Work::write(1, &[local.sge(249, 8)], peer, 0));
         // Without local write, as a read requires.
         fails(usual(), EXPECTED, |device, _, peer| {
             Work::read(1, &[device.memory(64, 0).sge(0, 8)], peer, 0)
@@ -111,11 +102,9 @@ fn local_operation() {
     inside("errors::local_operation", &[NIC], || {
         let (mut one, two) = usual();
         one.reads = 0;
-        fails(
-            (one, two),
-            status::IBV_WC_LOC_QP_OP_ERR,
-            |_, local, peer| Work::read(1, &[local.sge(0, 8)], peer, 0),
-        );
+        fails((one, two), status::IBV_WC_LOC_QP_OP_ERR, |_, local, peer| {
+            Work::read(1, &[local.sge(0, 8)], peer, 0)
+        });
     });
 }
 
@@ -125,30 +114,15 @@ fn remote_access() {
     inside("errors::remote_access", &[NIC], || {
         const EXPECTED: u32 = status::IBV_WC_REM_ACCESS_ERR;
         fails(usual(), EXPECTED, |_, local, peer| {
-            let wrong = Memory {
-                key: peer.key ^ 1,
-                ..*peer
-            };
+            let wrong = Memory { key: peer.key ^ 1, ..*peer };
             Work::write(1, &[local.sge(0, 8)], &wrong, 0)
         });
-        fails(usual(), EXPECTED, |_, local, peer| {
-            Work::write(1, &[local.sge(0, 8)], peer, 249)
+        fails(usual(), EXPECTED, |_, local, peer| Work::write(1, &[local.sge(0, 8)], peer, 249));
+        fails(usual(), EXPECTED, |device, local, _| {
+            Work::write(1, &[local.sge(0, 8)], &device.memory(64, LOCAL_WRITE | REMOTE_READ), 0)
         });
         fails(usual(), EXPECTED, |device, local, _| {
-            Work::write(
-                1,
-                &[local.sge(0, 8)],
-                &device.memory(64, LOCAL_WRITE | REMOTE_READ),
-                0,
-            )
-        });
-        fails(usual(), EXPECTED, |device, local, _| {
-            Work::read(
-                1,
-                &[local.sge(0, 8)],
-                &device.memory(64, LOCAL_WRITE | REMOTE_WRITE),
-                0,
-            )
+            Work::read(1, &[local.sge(0, 8)], &device.memory(64, LOCAL_WRITE | REMOTE_WRITE), 0)
         });
         fails(usual(), EXPECTED, |device, local, _| {
             let peer = device.memory(64, LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ);
@@ -186,23 +160,15 @@ fn remote_invalid_request() {
             two.access &= !rights;
             (one, two)
         };
-        fails(without(2), EXPECTED, |_, local, peer| {
-            Work::write(1, &[local.sge(0, 8)], peer, 0)
-        });
-        fails(without(4), EXPECTED, |_, local, peer| {
-            Work::read(1, &[local.sge(0, 8)], peer, 0)
-        });
+        fails(without(2), EXPECTED, |_, local, peer| Work::write(1, &[local.sge(0, 8)], peer, 0));
+        fails(without(4), EXPECTED, |_, local, peer| Work::read(1, &[local.sge(0, 8)], peer, 0));
         fails(without(8), EXPECTED, |_, local, peer| {
             Work::fetch_add(1, local.sge(0, 8), peer, 0, 1)
         });
-        fails(usual(), EXPECTED, |_, local, peer| {
-            Work::fetch_add(1, local.sge(0, 8), peer, 4, 1)
-        });
+        fails(usual(), EXPECTED, |_, local, peer| Work::fetch_add(1, local.sge(0, 8), peer, 4, 1));
         let (one, mut two) = usual();
         two.reads = 0;
-        fails((one, two), EXPECTED, |_, local, peer| {
-            Work::read(1, &[local.sge(0, 8)], peer, 0)
-        });
+        fails((one, two), EXPECTED, |_, local, peer| Work::read(1, &[local.sge(0, 8)], peer, 0));
     });
 }
 
@@ -214,14 +180,10 @@ fn transport_retry() {
         const EXPECTED: u32 = status::IBV_WC_RETRY_EXC_ERR;
         let (mut one, two) = usual();
         one.send_psn += 1;
-        fails((one, two), EXPECTED, |_, local, peer| {
-            Work::write(1, &[local.sge(0, 8)], peer, 0)
-        });
+        fails((one, two), EXPECTED, |_, local, peer| Work::write(1, &[local.sge(0, 8)], peer, 0));
         one = two;
         one.lid = 0x0124;
-        fails((one, two), EXPECTED, |_, local, peer| {
-            Work::write(1, &[local.sge(0, 8)], peer, 0)
-        });
+        fails((one, two), EXPECTED, |_, local, peer| Work::write(1, &[local.sge(0, 8)], peer, 0));
 
         let device = Device::open();
         let (a, b, c) = (device.pair(), device.pair(), device.pair());
@@ -236,14 +198,8 @@ fn transport_retry() {
         // A queue pair in ERR, whose memory is still valid.
         let (device, a, b) = connected();
         let (local, peer) = memories(&device);
-        assert_eq!(
-            b.modify(&mut to_error(), ib::ibv_qp_attr_mask::IBV_QP_STATE),
-            0
-        );
-        assert_eq!(
-            a.fail(Work::write(1, &[local.sge(0, 8)], &peer, 0)),
-            EXPECTED
-        );
+        assert_eq!(b.modify(&mut to_error(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
+        assert_eq!(a.fail(Work::write(1, &[local.sge(0, 8)], &peer, 0)), EXPECTED);
         a.reset();
         // A destroyed queue pair.
         let d = device.pair();
@@ -265,9 +221,7 @@ fn receiver_not_ready() {
         for retries in [0, 2] {
             one.rnr_retries = retries;
             let expected = status::IBV_WC_RNR_RETRY_EXC_ERR;
-            fails((one, two), expected, |_, local, _| {
-                Work::send(1, &[local.sge(0, 8)])
-            });
+            fails((one, two), expected, |_, local, _| Work::send(1, &[local.sge(0, 8)]));
             fails((one, two), expected, |_, local, peer| {
                 Work::write(1, &[local.sge(0, 8)], peer, 0).immediate(1)
             });
@@ -281,12 +235,7 @@ fn receiver_not_ready() {
 fn failing_receives() {
     inside("errors::failing_receives", &[NIC], || {
         let cases = [
-            (
-                7,
-                0,
-                status::IBV_WC_LOC_LEN_ERR,
-                status::IBV_WC_REM_INV_REQ_ERR,
-            ),
+            (7, 0, status::IBV_WC_LOC_LEN_ERR, status::IBV_WC_REM_INV_REQ_ERR),
             (8, 1, status::IBV_WC_LOC_PROT_ERR, status::IBV_WC_REM_OP_ERR),
         ];
         for (length, wrong, at_receiver, at_sender) in cases {

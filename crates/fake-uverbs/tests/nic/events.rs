@@ -87,11 +87,7 @@ fn events() {
             arm(pair.received, false);
             assert_eq!(event(channel, LONG), Some(pair.received.0));
             assert_eq!(
-                [
-                    pair.sent.success(),
-                    pair.received.success(),
-                    pair.received.success()
-                ],
+                [pair.sent.success(), pair.received.success(), pair.received.success()],
                 [round; 3]
             );
         }
@@ -118,15 +114,8 @@ fn solicited_events() {
         // Errors count as solicited.
         arm(pair.received, true);
         pair.receive(3, &[]);
-        let nothing = ib::ibv_sge {
-            addr: 0,
-            length: 8,
-            lkey: 1,
-        };
-        assert_eq!(
-            pair.fail(Work::send(4, &[nothing])),
-            ib::ibv_wc_status::IBV_WC_LOC_PROT_ERR
-        );
+        let nothing = ib::ibv_sge { addr: 0, length: 8, lkey: 1 };
+        assert_eq!(pair.fail(Work::send(4, &[nothing])), ib::ibv_wc_status::IBV_WC_LOC_PROT_ERR);
         assert_eq!(event(channel, 10_000), Some(pair.received.0));
     });
 }

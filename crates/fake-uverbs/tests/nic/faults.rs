@@ -29,10 +29,7 @@ fn failing_request() {
             Work::write(3, &[memory.sge(0, 8)], &memory, 48),
         ]);
         let wc = b.sent.wait();
-        assert_eq!(
-            (wc.wr_id(), wc.error()),
-            (2, Some((status::IBV_WC_REM_ABORT_ERR, 0x77)))
-        );
+        assert_eq!((wc.wr_id(), wc.error()), (2, Some((status::IBV_WC_REM_ABORT_ERR, 0x77))));
         assert_eq!(b.sent.failure(), (3, status::IBV_WC_WR_FLUSH_ERR));
         assert_eq!(b.state(), ibv_qp_state::IBV_QPS_ERR);
         assert_eq!(memory.read(48, 8), [0; 8], "it did nothing");
@@ -66,41 +63,26 @@ fn dropped_completions() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn port_down() {
-    inside(
-        "faults::port_down",
-        &[NIC, ("FAKE_UVERBS_PORT_DOWN", "2")],
-        || {
-            let device = Device::open();
-            for (port, state) in [
-                (1, ib::ibv_port_state::IBV_PORT_ACTIVE),
-                (2, ib::ibv_port_state::IBV_PORT_DOWN),
-            ] {
-                let mut attributes = ib::ibv_port_attr::default();
-                assert_eq!(
-                    // SAFETY: an open context and an output buffer.
-                    unsafe { ib::ibv_query_port(device.context, port, &mut attributes) },
-                    0
-                );
-                assert_eq!(attributes.state, state);
-                let pair = device.pair();
-                pair.connect(
-                    pair.number,
-                    Link {
-                        port,
-                        ..Link::default()
-                    },
-                );
-                pair.receive(1, &[]);
-                pair.post(&[Work::send(2, &[])]);
-                let expected = if port == 1 {
-                    None
-                } else {
-                    Some(status::IBV_WC_RETRY_EXC_ERR)
-                };
-                assert_eq!(pair.sent.wait().error().map(|error| error.0), expected);
-            }
-        },
-    );
+    inside("faults::port_down", &[NIC, ("FAKE_UVERBS_PORT_DOWN", "2")], || {
+        let device = Device::open();
+        for (port, state) in
+            [(1, ib::ibv_port_state::IBV_PORT_ACTIVE), (2, ib::ibv_port_state::IBV_PORT_DOWN)]
+        {
+            let mut attributes = ib::ibv_port_attr::default();
+            assert_eq!(
+                // SAFETY: an open context and an output buffer.
+                unsafe { ib::ibv_query_port(device.context, port, &mut attributes) },
+                0
+            );
+            assert_eq!(attributes.state, state);
+            let pair = device.pair();
+            pair.connect(pair.number, Link { port, ..Link::default() });
+            pair.receive(1, &[]);
+            pair.post(&[Work::send(2, &[])]);
+            let expected = if port == 1 { None } else { Some(status::IBV_WC_RETRY_EXC_ERR) };
+            assert_eq!(pair.sent.wait().error().map(|error| error.0), expected);
+        }
+    });
 }
 
 /// Only the pages of thread domains are denied.
@@ -111,9 +93,7 @@ fn thread_domain_pages_denied() {
     inside("faults::thread_domain_pages_denied", &variables, || {
         let device = Device::open();
         assert_eq!(
-            thread_domain::make(device)
-                .expect_err("refused")
-                .raw_os_error(),
+            thread_domain::make(device).expect_err("refused").raw_os_error(),
             Some(1),
             "EPERM"
         );
@@ -127,11 +107,7 @@ fn thread_domain_pages_denied() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn all_pages_denied() {
-    inside(
-        "faults::all_pages_denied",
-        &[NIC, ("FAKE_UVERBS_DENY", "all")],
-        || {
-            assert!(Device::try_open().is_none());
-        },
-    );
+    inside("faults::all_pages_denied", &[NIC, ("FAKE_UVERBS_DENY", "all")], || {
+        assert!(Device::try_open().is_none());
+    });
 }

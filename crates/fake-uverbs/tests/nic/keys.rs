@@ -45,10 +45,7 @@ fn invalid_access_flags() {
             // SAFETY: a live domain and live memory.
             let region = unsafe { ib::ibv_reg_mr(device.pd, byte.as_mut_ptr().cast(), 8, rights) };
             assert!(region.is_null());
-            assert_eq!(
-                std::io::Error::last_os_error().raw_os_error(),
-                Some(INVALID)
-            );
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(INVALID));
         }
     });
 }
@@ -78,17 +75,11 @@ fn state_changes() {
             | mask::IBV_QP_PORT
             | mask::IBV_QP_PKEY_INDEX
             | mask::IBV_QP_ACCESS_FLAGS;
-        for bit in (1..32)
-            .map(|bit| 1 << bit)
-            .filter(|bit| to_first.0 & bit != 0)
-        {
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_first.0 & bit != 0) {
             refused(&mut first, mask(to_first.0 & !bit));
         }
         pair.initialize(link);
-        for bit in (1..32)
-            .map(|bit| 1 << bit)
-            .filter(|bit| to_receive.0 & bit != 0)
-        {
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
             refused(&mut receive, mask(to_receive.0 & !bit));
         }
         refused(&mut receive, to_receive | mask::IBV_QP_TIMEOUT);
@@ -98,10 +89,7 @@ fn state_changes() {
         foreign.ah_attr.grh.sgid_index = 3; // not set
         refused(&mut foreign, to_receive);
         assert_eq!(pair.modify(&mut receive, to_receive), 0);
-        for bit in (1..32)
-            .map(|bit| 1 << bit)
-            .filter(|bit| to_send.0 & bit != 0)
-        {
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_send.0 & bit != 0) {
             refused(&mut send, mask(to_send.0 & !bit));
         }
         assert_eq!(pair.modify(&mut send, to_send), 0);
@@ -109,11 +97,7 @@ fn state_changes() {
         let attributes = pair.query();
         assert_eq!(attributes.qp_state, ibv_qp_state::IBV_QPS_RTS);
         assert_eq!(
-            (
-                attributes.dest_qp_num,
-                attributes.qp_access_flags,
-                attributes.port_num
-            ),
+            (attributes.dest_qp_num, attributes.qp_access_flags, attributes.port_num),
             (pair.number, ALL as u32, 1)
         );
         assert_eq!(
@@ -130,11 +114,7 @@ fn state_changes() {
             (12, 2, 7, 12)
         );
         assert_eq!(
-            (
-                attributes.max_rd_atomic,
-                attributes.max_dest_rd_atomic,
-                attributes.ah_attr.dlid
-            ),
+            (attributes.max_rd_atomic, attributes.max_dest_rd_atomic, attributes.ah_attr.dlid),
             (16, 16, 0x0123)
         );
     });
@@ -147,10 +127,7 @@ fn roce_requires_gid() {
     inside("keys::roce_requires_gid", &[NIC], || {
         let device = Device::open();
         let pair = device.pair();
-        let link = Link {
-            port: 2,
-            ..Link::default()
-        };
+        let link = Link { port: 2, ..Link::default() };
         pair.initialize(link);
         let (mut change, named) = Pair::ready_to_receive(pair.number, link);
         change.ah_attr.is_global = 0;

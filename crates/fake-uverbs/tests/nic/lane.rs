@@ -60,12 +60,7 @@ impl Lane {
         let memory = device.memory(BYTES, ALL);
         let model: Vec<u8> = (0..BYTES).map(|_| random.byte()).collect();
         memory.write(0, &model);
-        Self {
-            ends,
-            memory,
-            model,
-            next: 0,
-        }
+        Self { ends, memory, model, next: 0 }
     }
 
     fn places(&self, random: &mut Random, most: usize) -> Vec<Place> {
@@ -78,10 +73,7 @@ impl Lane {
     }
 
     fn sges(&self, places: &[Place]) -> Vec<ib::ibv_sge> {
-        places
-            .iter()
-            .map(|(at, length)| self.memory.sge(*at, *length))
-            .collect()
+        places.iter().map(|(at, length)| self.memory.sge(*at, *length)).collect()
     }
 
     fn put(&mut self, bytes: &[u8], places: &[Place]) {
@@ -127,24 +119,14 @@ impl Lane {
         // Inline data is copied when the list is posted, before any request executes.
         let inline = kind < 4 && random.one_in(3);
         let from = if inline { before } else { &self.model[..] };
-        let payload: Vec<u8> = places
-            .iter()
-            .flat_map(|(at, length)| from[*at..at + length].to_vec())
-            .collect();
+        let payload: Vec<u8> =
+            places.iter().flat_map(|(at, length)| from[*at..at + length].to_vec()).collect();
         let sges = self.sges(&places);
         let immediate = random.word();
         let (work, opcode, moved) = match kind {
             0 => (Work::send(id, &sges), done::IBV_WC_SEND, None),
-            1 => (
-                Work::send(id, &sges).immediate(immediate),
-                done::IBV_WC_SEND,
-                None,
-            ),
-            2 => (
-                Work::write(id, &sges, &self.memory, peer),
-                done::IBV_WC_RDMA_WRITE,
-                None,
-            ),
+            1 => (Work::send(id, &sges).immediate(immediate), done::IBV_WC_SEND, None),
+            2 => (Work::write(id, &sges, &self.memory, peer), done::IBV_WC_RDMA_WRITE, None),
             3 => {
                 let work = Work::write(id, &sges, &self.memory, peer).immediate(immediate);
                 (work, done::IBV_WC_RDMA_WRITE, None)
@@ -166,11 +148,7 @@ impl Lane {
                     let compared = if random.one_in(2) { old } else { random.bits() };
                     let swap = random.bits();
                     let work = Work::compare_swap(id, sge, &self.memory, peer, (compared, swap));
-                    (
-                        work,
-                        done::IBV_WC_COMP_SWAP,
-                        if compared == old { swap } else { old },
-                    )
+                    (work, done::IBV_WC_COMP_SWAP, if compared == old { swap } else { old })
                 };
                 self.put(&new.to_ne_bytes(), &[(peer, 8)]);
                 self.put(&old.to_ne_bytes(), &places);
@@ -231,11 +209,7 @@ impl Lane {
         batch.receives.push((id, self.sges(&places)));
         batch.received.push(Expected {
             id,
-            opcode: if kind == 3 {
-                done::IBV_WC_RECV_RDMA_WITH_IMM
-            } else {
-                done::IBV_WC_RECV
-            },
+            opcode: if kind == 3 { done::IBV_WC_RECV_RDMA_WITH_IMM } else { done::IBV_WC_RECV },
             bytes: Some(payload.len()),
             immediate: (kind != 0).then_some(immediate),
         });
@@ -245,10 +219,7 @@ impl Lane {
     pub fn check(&self) {
         let found = self.memory.read(0, BYTES);
         if let Some(at) = (0..BYTES).find(|at| found[*at] != self.model[*at]) {
-            panic!(
-                "byte {at:#x} is {:#x}, not {:#x}",
-                found[at], self.model[at]
-            );
+            panic!("byte {at:#x} is {:#x}, not {:#x}", found[at], self.model[at]);
         }
     }
 }
@@ -272,11 +243,7 @@ impl Batch {
 
     /// Takes all completions; no more may come.
     pub fn wait(&self) {
-        let takes = [
-            done::IBV_WC_RDMA_READ,
-            done::IBV_WC_FETCH_ADD,
-            done::IBV_WC_COMP_SWAP,
-        ];
+        let takes = [done::IBV_WC_RDMA_READ, done::IBV_WC_FETCH_ADD, done::IBV_WC_COMP_SWAP];
         for expected in &self.sent {
             let wc = self.ends.0.sent.wait();
             let mut found = Expected::of(&wc, takes.contains(&wc.opcode()));

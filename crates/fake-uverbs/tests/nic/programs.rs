@@ -15,10 +15,7 @@ fn run(seed: u64, requests: u64) {
     let mut random = Random(seed);
     let device = Device::open();
     let two = |a: Pair, b: Pair, port: u8| {
-        let link = Link {
-            port,
-            ..Link::default()
-        };
+        let link = Link { port, ..Link::default() };
         a.connect(b.number, link);
         b.connect(a.number, link);
         vec![(a, b), (b, a)]
@@ -33,10 +30,7 @@ fn run(seed: u64, requests: u64) {
         Lane::new(&device, two(own(), own(), 2), &mut random),
     ];
     while lanes.iter().any(|lane| lane.next < requests) {
-        let batches: Vec<Batch> = lanes
-            .iter_mut()
-            .map(|lane| lane.batch(&mut random))
-            .collect();
+        let batches: Vec<Batch> = lanes.iter_mut().map(|lane| lane.batch(&mut random)).collect();
         for batch in &batches {
             batch.post();
         }
@@ -62,15 +56,11 @@ fn blue_flame() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn plain_doorbells() {
-    inside(
-        "programs::plain_doorbells",
-        &[NIC, ("MLX5_SHUT_UP_BF", "1")],
-        || {
-            for seed in 4..6 {
-                run(seed, 2_000);
-            }
-        },
-    );
+    inside("programs::plain_doorbells", &[NIC, ("MLX5_SHUT_UP_BF", "1")], || {
+        for seed in 4..6 {
+            run(seed, 2_000);
+        }
+    });
 }
 
 /// Long enough for the 16-bit counters to wrap around.

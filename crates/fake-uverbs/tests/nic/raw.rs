@@ -23,20 +23,14 @@ struct Raw {
 
 impl Raw {
     fn new(pair: Pair) -> Self {
-        Self {
-            pair,
-            queues: mlx5dv::queue_pair(pair.qp),
-            posted: 0,
-        }
+        Self { pair, queues: mlx5dv::queue_pair(pair.qp), posted: 0 }
     }
 
     /// A signalled control segment for `segments` segments.
     fn control(&self, opcode: u8, segments: u8) -> Vec<u8> {
         let [_, a, b, c] = self.pair.number.to_be_bytes();
         let [high, low] = self.posted.to_be_bytes();
-        vec![
-            0, high, low, opcode, a, b, c, segments, 0, 0, 0, 8, 0, 0, 0, 0,
-        ]
+        vec![0, high, low, opcode, a, b, c, segments, 0, 0, 0, 8, 0, 0, 0, 0]
     }
 
     /// Writes a WQE and counts its WQEBBs.
@@ -190,20 +184,16 @@ fn invalid_wqes() {
             raw.put(&entry);
             // A valid doorbell for an invalid WQE.
             raw.ring(
-                *Raw { posted: 0, ..raw }
-                    .control(0x08, 3)
-                    .first_chunk()
-                    .expect("eight bytes"),
+                *Raw { posted: 0, ..raw }.control(0x08, 3).first_chunk().expect("eight bytes"),
             );
             let found = raw.pair.sent.wait().error().map(|error| error.0);
             assert_eq!(found, Some(status::IBV_WC_LOC_QP_OP_ERR), "{what}");
             raw.reset_and_connect();
         }
         // The length of an atomic operation, which the provider always sets to 8. Length 0 means 2^31.
-        for (length, expected) in [
-            (4, status::IBV_WC_LOC_LEN_ERR),
-            (0, status::IBV_WC_LOC_PROT_ERR),
-        ] {
+        for (length, expected) in
+            [(4, status::IBV_WC_LOC_LEN_ERR), (0, status::IBV_WC_LOC_PROT_ERR)]
+        {
             let mut entry = raw.control(0x12, 4);
             entry.extend(peer(&memory, 0));
             entry.extend([0; 16]);
@@ -253,10 +243,8 @@ fn cqes() {
     inside("raw::cqes", &[NIC], || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
-        let (sent, received) = (
-            mlx5dv::completion_queue(a.sent.0),
-            mlx5dv::completion_queue(b.received.0),
-        );
+        let (sent, received) =
+            (mlx5dv::completion_queue(a.sent.0), mlx5dv::completion_queue(b.received.0));
         assert_eq!((sent.cqe_cnt, sent.cqe_size), (128, 64));
         let mut raw = Raw::new(a);
         let indices = [user_index(a.number), user_index(b.number)];
@@ -271,10 +259,7 @@ fn cqes() {
             let found = cqe_at(&sent, round);
             assert_eq!(found[32..36], indices[0].to_be_bytes());
             assert_eq!(found[56..60], (0x0b00_0000 | a.number).to_be_bytes());
-            assert_eq!(
-                (&found[60..62], found[63]),
-                (&counter.to_be_bytes()[..], owner)
-            );
+            assert_eq!((&found[60..62], found[63]), (&counter.to_be_bytes()[..], owner));
             let wc = b.received.wait();
             assert_eq!((wc.wr_id(), wc.error()), (u64::from(round), None));
             let found = cqe_at(&received, round);
@@ -320,19 +305,13 @@ macro_rules! export {
 }
 
 fn user_index(number: u32) -> u32 {
-    let function = export!(
-        b"fake_uverbs_user_index\0",
-        unsafe extern "C" fn(u32) -> u32
-    );
+    let function = export!(b"fake_uverbs_user_index\0", unsafe extern "C" fn(u32) -> u32);
     // SAFETY: no arguments in memory.
     unsafe { function(number) }
 }
 
 fn strays() -> u64 {
-    let function = export!(
-        b"fake_uverbs_stray_doorbells\0",
-        unsafe extern "C" fn() -> u64
-    );
+    let function = export!(b"fake_uverbs_stray_doorbells\0", unsafe extern "C" fn() -> u64);
     // SAFETY: no arguments.
     unsafe { function() }
 }

@@ -22,10 +22,7 @@ fn flush_by_error_state() {
         // Waits for a receive without limit.
         a.post(&[Work::send(1, &[local.sge(0, 8)])]);
         a.receive(2, &[local.sge(0, 8)]);
-        assert_eq!(
-            a.modify(&mut to_error(), ib::ibv_qp_attr_mask::IBV_QP_STATE),
-            0
-        );
+        assert_eq!(a.modify(&mut to_error(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
         assert_eq!(a.sent.failure(), (1, status::IBV_WC_WR_FLUSH_ERR));
         assert_eq!(a.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
         assert_recovers(&a, &b, &local, &peer);
@@ -41,10 +38,7 @@ fn reset_discards_work() {
         let (local, peer) = memories(&device);
         for round in 0..300_u64 {
             local.write(0, &[1; 8]);
-            a.post(&[
-                Work::send(round, &[local.sge(0, 8)]),
-                Work::send(round, &[]),
-            ]);
+            a.post(&[Work::send(round, &[local.sge(0, 8)]), Work::send(round, &[])]);
             a.receive(round, &[local.sge(8, 8)]);
             for (pair, other) in [(&a, &b), (&b, &a)] {
                 pair.reset();
@@ -53,10 +47,7 @@ fn reset_discards_work() {
             b.receive(1000 + round, &[peer.sge(0, 8)]);
             a.run(Work::write(2000 + round, &[local.sge(0, 8)], &peer, 64).immediate(3));
             let wc = b.received.wait();
-            assert_eq!(
-                (wc.wr_id(), wc.error(), wc.imm_data()),
-                (1000 + round, None, Some(3))
-            );
+            assert_eq!((wc.wr_id(), wc.error(), wc.imm_data()), (1000 + round, None, Some(3)));
         }
         assert!(a.received.poll().is_none() && a.sent.poll().is_none());
     });
@@ -76,10 +67,7 @@ fn stale_doorbell_in_reset() {
         let queues = mlx5dv::queue_pair(a.qp);
         // SAFETY: the second word of the live pair's record, and its register; nothing is being posted.
         let (record, register) = unsafe {
-            (
-                AtomicU32::from_ptr(queues.dbrec.add(1)),
-                AtomicU64::from_ptr(queues.bf.reg.cast()),
-            )
+            (AtomicU32::from_ptr(queues.dbrec.add(1)), AtomicU64::from_ptr(queues.bf.reg.cast()))
         };
         record.store(5_u32.to_be(), Ordering::Release);
         register.store(u64::from(a.number << 8 | 3).to_be(), Ordering::Release);

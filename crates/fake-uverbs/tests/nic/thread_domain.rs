@@ -50,14 +50,8 @@ pub fn make(device: Device) -> Result<*mut ib::ibv_pd, Error> {
     // SAFETY: the member's type in `struct verbs_context`.
     let alloc: AllocParentDomain =
         unsafe { function(device, offset_of!(ib::verbs_context, alloc_parent_domain)) };
-    let mut attributes = ParentDomain {
-        pd: device.pd,
-        td,
-        comp_mask: 0,
-        alloc: 0,
-        free: 0,
-        pd_context: 0,
-    };
+    let mut attributes =
+        ParentDomain { pd: device.pd, td, comp_mask: 0, alloc: 0, free: 0, pd_context: 0 };
     // SAFETY: an open context, a live protection domain and a live thread domain.
     let pd = unsafe { alloc(device.context, &mut attributes) };
     if pd.is_null() {
@@ -76,23 +70,15 @@ fn own_register_page() {
     inside("thread_domain::own_register_page", &[NIC], || {
         let device = Device::open();
         let shared: Vec<Pair> = (0..20).map(|_| device.pair()).collect();
-        let own: Vec<Pair> = (0..5)
-            .map(|_| device.pair_in(make(device).expect("a thread domain")))
-            .collect();
+        let own: Vec<Pair> =
+            (0..5).map(|_| device.pair_in(make(device).expect("a thread domain"))).collect();
         for pair in &own {
             assert!(shared.iter().all(|other| page(other) != page(pair)));
         }
-        let registers: Vec<_> = own
-            .iter()
-            .map(|pair| mlx5dv::queue_pair(pair.qp).bf)
-            .collect();
+        let registers: Vec<_> = own.iter().map(|pair| mlx5dv::queue_pair(pair.qp).bf).collect();
         for (number, register) in registers.iter().enumerate() {
             assert_eq!(register.size, 256, "BlueFlame");
-            assert!(
-                registers[..number]
-                    .iter()
-                    .all(|other| other.reg != register.reg)
-            );
+            assert!(registers[..number].iter().all(|other| other.reg != register.reg));
         }
         let memory = device.memory(256, ALL);
         memory.write(0, &[7; 8]);

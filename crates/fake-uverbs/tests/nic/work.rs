@@ -50,17 +50,11 @@ impl Work {
 
     pub fn write(id: u64, sges: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
         let peer = (peer.address(offset), peer.key);
-        Self {
-            peer,
-            ..Self::new(id, wr::IBV_WR_RDMA_WRITE, sges)
-        }
+        Self { peer, ..Self::new(id, wr::IBV_WR_RDMA_WRITE, sges) }
     }
 
     pub fn read(id: u64, sges: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
-        Self {
-            opcode: wr::IBV_WR_RDMA_READ,
-            ..Self::write(id, sges, peer, offset)
-        }
+        Self { opcode: wr::IBV_WR_RDMA_READ, ..Self::write(id, sges, peer, offset) }
     }
 
     pub fn fetch_add(id: u64, sge: ib::ibv_sge, peer: &Memory, offset: usize, add: u64) -> Self {
@@ -96,19 +90,11 @@ impl Work {
             wr::IBV_WR_SEND => wr::IBV_WR_SEND_WITH_IMM,
             _ => wr::IBV_WR_RDMA_WRITE_WITH_IMM,
         };
-        Self {
-            opcode,
-            immediate,
-            ..self
-        }
+        Self { opcode, immediate, ..self }
     }
 
     fn is_atomic(&self) -> bool {
-        [
-            wr::IBV_WR_ATOMIC_FETCH_AND_ADD,
-            wr::IBV_WR_ATOMIC_CMP_AND_SWP,
-        ]
-        .contains(&self.opcode)
+        [wr::IBV_WR_ATOMIC_FETCH_AND_ADD, wr::IBV_WR_ATOMIC_CMP_AND_SWP].contains(&self.opcode)
     }
 
     fn of_verbs(&mut self) -> ib::ibv_send_wr {
@@ -122,11 +108,7 @@ impl Work {
         };
         work.__bindgen_anon_1.imm_data = self.immediate;
         if let Some((ah, remote_qpn, remote_qkey)) = self.to {
-            work.wr.ud = ib::ibv_send_wr_datagram {
-                ah,
-                remote_qpn,
-                remote_qkey,
-            };
+            work.wr.ud = ib::ibv_send_wr_datagram { ah, remote_qpn, remote_qkey };
         } else if self.is_atomic() {
             work.wr.atomic = ib::ibv_send_wr_atomic {
                 remote_addr: self.peer.0,
@@ -135,10 +117,7 @@ impl Work {
                 rkey: self.peer.1,
             };
         } else {
-            work.wr.rdma = ib::ibv_send_wr_rdma {
-                remote_addr: self.peer.0,
-                rkey: self.peer.1,
-            };
+            work.wr.rdma = ib::ibv_send_wr_rdma { remote_addr: self.peer.0, rkey: self.peer.1 };
         }
         work
     }

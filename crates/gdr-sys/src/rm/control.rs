@@ -180,27 +180,14 @@ pub struct StaticBar1 {
 impl ExportInfo {
     /// Query for this file.
     pub const fn of(fd: i32) -> Self {
-        Self {
-            fd,
-            device: 0,
-            gpu_instance: 0,
-            objects: 0,
-            metadata: [0; 64],
-            padding: [0; 2],
-        }
+        Self { fd, device: 0, gpu_instance: 0, objects: 0, metadata: [0; 64], padding: [0; 2] }
     }
 }
 
 impl ExportInfoBefore545 {
     /// Query for this file.
     pub const fn of(fd: i32) -> Self {
-        Self {
-            fd,
-            device: 0,
-            objects: 0,
-            metadata: [0; 64],
-            padding: [0; 2],
-        }
+        Self { fd, device: 0, objects: 0, metadata: [0; 64], padding: [0; 2] }
     }
 }
 

@@ -15,10 +15,7 @@ fn exports_17_functions() {
 #[ignore = "needs nm and readelf"]
 fn soname_and_dependencies() {
     let text = check_dynamic_section(&shipped(), "libgdrapi.so.2");
-    assert!(
-        !text.contains("Version definition section"),
-        "gdrcopy's symbols have no versions"
-    );
+    assert!(!text.contains("Version definition section"), "gdrcopy's symbols have no versions");
 }
 
 #[test]

@@ -16,10 +16,7 @@ fn lifecycle() {
 #[test]
 #[ignore = "needs a C compiler"]
 fn rejections() {
-    succeed(
-        "invalid_arguments",
-        &simulated_run("invalid_arguments", &[], &[]),
-    );
+    succeed("invalid_arguments", &simulated_run("invalid_arguments", &[], &[]));
 }
 
 #[test]
@@ -33,10 +30,7 @@ fn forked_children() {
 #[ignore = "needs a C compiler"]
 fn fork_during_calls() {
     let logging = [("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")];
-    succeed(
-        "fork_threads",
-        &simulated_run("fork_threads", &["200"], &logging),
-    );
+    succeed("fork_threads", &simulated_run("fork_threads", &["200"], &logging));
 }
 
 #[test]
@@ -62,20 +56,13 @@ fn manual_eight_threads_10_000_rounds() {
 #[ignore = "needs a C compiler"]
 fn log_messages() {
     let silent = simulated_run("invalid_arguments", &[], &[]);
-    assert!(
-        silent.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&silent.stderr)
-    );
+    assert!(silent.stderr.is_empty(), "{}", String::from_utf8_lossy(&silent.stderr));
     let level_alone = simulated_run("invalid_arguments", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
     assert!(level_alone.stderr.is_empty());
 
     let errors = simulated_run("invalid_arguments", &[], &[("GDRCOPY_ENABLE_LOGGING", "")]);
     let errors = String::from_utf8(errors.stderr).unwrap();
-    assert!(
-        errors.lines().all(|line| line.starts_with("ERR:  ")),
-        "{errors}"
-    );
+    assert!(errors.lines().all(|line| line.starts_with("ERR:  ")), "{errors}");
     let wanted = "ERR:  gdr_close: 0x0 is not an open gdr_t (errno 22)";
     assert!(errors.lines().any(|line| line == wanted), "{errors}");
 
@@ -85,11 +72,7 @@ fn log_messages() {
         &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "2")],
     );
     let all = String::from_utf8(all.stderr).unwrap();
-    assert!(
-        all.lines()
-            .any(|line| line.starts_with("INFO: using backend")),
-        "{all}"
-    );
+    assert!(all.lines().any(|line| line.starts_with("INFO: using backend")), "{all}");
     assert!(!all.contains("DBG:  "), "{all}");
     let debug = simulated_run(
         "invalid_arguments",
@@ -98,9 +81,7 @@ fn log_messages() {
     );
     let debug = String::from_utf8(debug.stderr).unwrap();
     assert!(
-        debug
-            .lines()
-            .any(|line| line.starts_with("DBG:  pinned 65536 bytes at 0x")),
+        debug.lines().any(|line| line.starts_with("DBG:  pinned 65536 bytes at 0x")),
         "{debug}"
     );
     let none = simulated_run(
@@ -156,9 +137,7 @@ fn open_does_not_load_libcuda() {
     let program = compile("quiet", here, &[path(&library)]);
     let run = |variables: &[(&str, &str)]| {
         let mut command = Command::new(&program);
-        command
-            .env("LD_LIBRARY_PATH", here)
-            .env_remove("GDR_BACKEND");
+        command.env("LD_LIBRARY_PATH", here).env_remove("GDR_BACKEND");
         command.envs(variables.iter().copied()).output().unwrap()
     };
     for backend in ["gdrdrv", "dmabuf", "rm", "sim"] {
@@ -169,16 +148,10 @@ fn open_does_not_load_libcuda() {
     succeed("dmabuf forced", &run(&[("GDRCOPY_USE_DMABUF_MMAP", "1")]));
 
     let opened = run(&[("GDR_BACKEND", "sim")]);
-    assert_eq!(
-        String::from_utf8_lossy(&opened.stdout),
-        "open 0\nopen 0\nopen 0\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&opened.stdout), "open 0\nopen 0\nopen 0\n");
     let refused = run(&[("GDR_BACKEND", "nonsense")]);
     let refused = String::from_utf8_lossy(&refused.stdout).into_owned();
-    assert!(
-        refused.lines().all(|line| line == "refused 22"),
-        "{refused}"
-    );
+    assert!(refused.lines().all(|line| line == "refused 22"), "{refused}");
 }
 
 /// The example of the package copies, over stand-ins for CUDA's functions.
@@ -186,16 +159,9 @@ fn open_does_not_load_libcuda() {
 #[ignore = "needs a C compiler"]
 fn packaged_example_copies() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (example, stubs) = (
-        package.join("examples/copy.c"),
-        package.join("../gdsync-capi/tests/stubs"),
-    );
-    let output = simulated_run_of(
-        "cuda_stand_in",
-        &["-I", path(&stubs), path(&example)],
-        &[],
-        &[],
-    );
+    let (example, stubs) =
+        (package.join("examples/copy.c"), package.join("../gdsync-capi/tests/stubs"));
+    let output = simulated_run_of("cuda_stand_in", &["-I", path(&stubs), path(&example)], &[], &[]);
     succeed("copy.c", &output);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),

@@ -22,15 +22,7 @@ pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
     let program = into.join(name);
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler
-        .args([
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pthread",
-        ])
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .arg(header())
         .arg("-o")
         .arg(&program)

@@ -7,14 +7,8 @@ use crate::{Outcome, print_line};
 /// Kinds of memory that all backends map.
 pub const ALLOCATIONS: [Allocation; 4] = [
     Allocation::Malloc,
-    Allocation::Create {
-        exportable: false,
-        rdma: true,
-    },
-    Allocation::Create {
-        exportable: true,
-        rdma: true,
-    },
+    Allocation::Create { exportable: false, rdma: true },
+    Allocation::Create { exportable: true, rdma: true },
     Allocation::Pool { exportable: true },
 ];
 
@@ -30,8 +24,6 @@ pub fn become_nobody() -> Outcome {
         return Err(std::io::Error::last_os_error().into());
     }
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let lines = status
-        .lines()
-        .filter(|line| line.starts_with("Uid") || line.starts_with("CapEff"));
+    let lines = status.lines().filter(|line| line.starts_with("Uid") || line.starts_with("CapEff"));
     print_line(&lines.collect::<Vec<_>>().join(", "))
 }

@@ -34,32 +34,15 @@ fn main() -> Outcome {
         become_nobody()?;
     }
     for found in Gdr::explain() {
-        print_line(&format!(
-            "{:8} {:?}: {}",
-            found.backend.name(),
-            found.outcome,
-            found.why
-        ))?;
+        print_line(&format!("{:8} {:?}: {}", found.backend.name(), found.outcome, found.why))?;
     }
     let gdr = Gdr::open()?;
-    let gpu = if gdr.backend() == BackendKind::Sim {
-        Gpu::sim()
-    } else {
-        Gpu::open(0)?
-    };
-    let world = World {
-        stream: gpu.stream()?,
-        gdr,
-        gpu,
-    };
+    let gpu = if gdr.backend() == BackendKind::Sim { Gpu::sim() } else { Gpu::open(0)? };
+    let world = World { stream: gpu.stream()?, gdr, gpu };
     if words.iter().any(|word| word == "hold") {
         return hold(&world);
     }
-    print_line(&format!(
-        "backend {}, {}",
-        world.gdr.backend(),
-        world.gpu.device().name
-    ))?;
+    print_line(&format!("backend {}, {}", world.gdr.backend(), world.gpu.device().name))?;
     let chosen = |name: &str| words.iter().any(|word| word == name);
     let any = PARTS.iter().any(|(name, _)| chosen(name));
     let mut wrong = 0;
@@ -71,10 +54,7 @@ fn main() -> Outcome {
             Ok(()) => print_line(&format!("{name}: passed, {took:.2?}"))?,
             Err(error) => {
                 wrong += 1;
-                print_line(&format!(
-                    "{name}: FAILED, {took:.2?}: {}",
-                    sentence(&*error)
-                ))?;
+                print_line(&format!("{name}: FAILED, {took:.2?}: {}", sentence(&*error)))?;
             }
         }
     }
@@ -102,12 +82,7 @@ fn busy(world: &World) -> Outcome {
     for memory in &memories {
         let memory = memory.as_ref().map_err(|error| sentence(error))?;
         let start = Instant::now();
-        drop(
-            world
-                .gdr
-                .pin(memory, 0..65536, PinFlags::default())?
-                .map(MapRequest::Default)?,
-        );
+        drop(world.gdr.pin(memory, 0..65536, PinFlags::default())?.map(MapRequest::Default)?);
         took.push(start.elapsed());
     }
     if world.stream.is_idle()? {
@@ -122,11 +97,7 @@ fn busy(world: &World) -> Outcome {
         "  pinned while a kernel waited: {took:.2?}; its reply: {}",
         reply.load_u32(0)?
     ))?;
-    if reply.load_u32(0)? == 1 {
-        Ok(())
-    } else {
-        Err("the kernel timed out".into())
-    }
+    if reply.load_u32(0)? == 1 { Ok(()) } else { Err("the kernel timed out".into()) }
 }
 
 /// Measures the crossover and checks that CPU and copy engine copy the same bytes.
@@ -135,14 +106,10 @@ fn crossover(world: &World) -> Outcome {
     let crossover = Crossover::measure(&world.gdr, &world.gpu)?;
     print_line(&format!("  {crossover:?} in {:.2?}", start.elapsed()))?;
     let memory = world.gpu.allocate(Allocation::Malloc, 1 << 20)?;
-    let mut mapping = world
-        .gdr
-        .pin(&memory, 1000..1 << 20, PinFlags::default())?
-        .map(MapRequest::Default)?;
-    for (write, read, wanted) in [
-        (0, usize::MAX, Copied::ByEngine),
-        (usize::MAX, 0, Copied::ByCpu),
-    ] {
+    let mut mapping =
+        world.gdr.pin(&memory, 1000..1 << 20, PinFlags::default())?.map(MapRequest::Default)?;
+    for (write, read, wanted) in [(0, usize::MAX, Copied::ByEngine), (usize::MAX, 0, Copied::ByCpu)]
+    {
         let mut bytes = vec![0; 500_000];
         Pattern::new(write as u64).fill(&mut bytes, 0);
         let forced = Crossover { write, read };
@@ -182,10 +149,7 @@ fn killed(world: &World) -> Outcome {
         return Err("the process that is killed could not map the memory".into());
     }
     let after = used_memory(world)?;
-    print_line(&format!(
-        "  {line}; memory before {}, during {}, after {}",
-        before, during, after
-    ))?;
+    print_line(&format!("  {line}; memory before {}, during {}, after {}", before, during, after))?;
     if during < before + (1 << 30) || after > before + (64 << 20) {
         return Err("the memory of the killed process was not freed".into());
     }
@@ -205,10 +169,7 @@ fn hold(world: &World) -> Outcome {
     for kind in ALLOCATIONS {
         let memory = world.gpu.allocate(kind, 512 << 20)?;
         held.push(
-            world
-                .gdr
-                .pin(&memory, 0..512 << 20, PinFlags::default())?
-                .map(MapRequest::Default)?,
+            world.gdr.pin(&memory, 0..512 << 20, PinFlags::default())?.map(MapRequest::Default)?,
         );
     }
     print_line(&format!("holding {} mappings of 512 MiB", held.len()))?;

@@ -29,19 +29,10 @@ fn bar1(world: &World) -> Option<u64> {
     if world.gpu.is_sim() {
         return None;
     }
-    let output = std::process::Command::new("nvidia-smi")
-        .args(["-q", "-d", "MEMORY"])
-        .output()
-        .ok()?;
+    let output =
+        std::process::Command::new("nvidia-smi").args(["-q", "-d", "MEMORY"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let bar1 = text.split("BAR1 Memory Usage").nth(1)?;
-    let used = bar1
-        .lines()
-        .find(|line| line.trim_start().starts_with("Used"))?;
-    used.split(':')
-        .nth(1)?
-        .trim()
-        .trim_end_matches(" MiB")
-        .parse()
-        .ok()
+    let used = bar1.lines().find(|line| line.trim_start().starts_with("Used"))?;
+    used.split(':').nth(1)?.trim().trim_end_matches(" MiB").parse().ok()
 }

@@ -122,10 +122,8 @@ fn arguments() -> Result<Arguments, String> {
             "--sim" => chosen.is_sim = true,
             "--minutes" => {
                 let text = value()?;
-                let minutes = text
-                    .parse()
-                    .ok()
-                    .filter(|minutes: &f64| *minutes > 0.0 && *minutes < 1e6);
+                let minutes =
+                    text.parse().ok().filter(|minutes: &f64| *minutes > 0.0 && *minutes < 1e6);
                 chosen.minutes = minutes.ok_or(invalid(&text))?;
             }
             "--seed" => {
@@ -135,9 +133,8 @@ fn arguments() -> Result<Arguments, String> {
             "--only" | "--without" => {
                 let text = value()?;
                 let named: Vec<&str> = text.split(',').collect();
-                if let Some(unknown) = named
-                    .iter()
-                    .find(|name| KINDS.iter().all(|(kind, ..)| kind != *name))
+                if let Some(unknown) =
+                    named.iter().find(|name| KINDS.iter().all(|(kind, ..)| kind != *name))
                 {
                     return Err(invalid(unknown));
                 }
@@ -154,10 +151,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     if arguments.is_nobody {
         become_nobody()?;
     }
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `none` lives through the call. Children that fault by design leave no core dumps.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
     let (gdr, gpu) = if arguments.is_sim {
@@ -190,9 +184,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let before = footprint(&world)?;
     phase(&world, kinds, !seed, whole.saturating_sub(first));
     let after = footprint(&world)?;
-    print_line(&format!(
-        "after {first:.0?}: {before:?}\nat the end: {after:?}"
-    ))?;
+    print_line(&format!("after {first:.0?}: {before:?}\nat the end: {after:?}"))?;
     for leak in leaks(&before, &after) {
         world.watch.wrong(&format!("leak: {leak}"));
     }
@@ -206,14 +198,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     }
     world.watch.table("final");
     let wrong = world.watch.wrongs();
-    print_line(&format!(
-        "{wrong} wrong{}",
-        if arguments.is_sim {
-            " (SIMULATION)"
-        } else {
-            ""
-        }
-    ))?;
+    print_line(&format!("{wrong} wrong{}", if arguments.is_sim { " (SIMULATION)" } else { "" }))?;
     Ok(wrong == 0)
 }
 
@@ -264,24 +249,9 @@ fn leaks(before: &Footprint, after: &Footprint) -> Vec<String> {
         }
     };
     limit("open files", before.files as u64, after.files as u64, 16);
-    limit(
-        "mappings",
-        before.mappings as u64,
-        after.mappings as u64,
-        400,
-    );
-    limit(
-        "bytes of GPU memory",
-        before.memory,
-        after.memory,
-        256 << 20,
-    );
-    limit(
-        "MiB of BAR1",
-        before.bar1.unwrap_or(0),
-        after.bar1.unwrap_or(0),
-        256,
-    );
+    limit("mappings", before.mappings as u64, after.mappings as u64, 400);
+    limit("bytes of GPU memory", before.memory, after.memory, 256 << 20);
+    limit("MiB of BAR1", before.bar1.unwrap_or(0), after.bar1.unwrap_or(0), 256);
     leaks
 }
 

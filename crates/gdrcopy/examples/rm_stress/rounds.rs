@@ -32,10 +32,7 @@ pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     let mut bytes = vec![0; length];
     let crossover = match random.below(4) {
         0 => Crossover { write: 0, read: 0 },
-        _ => Crossover {
-            write: usize::MAX,
-            read: usize::MAX,
-        },
+        _ => Crossover { write: usize::MAX, read: usize::MAX },
     };
     worker.step("write");
     by_cpu.fill(&mut bytes, 0);
@@ -71,12 +68,10 @@ pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
 pub fn same(pattern: Pattern, bytes: &[u8], kind: Allocation, what: &str) -> Outcome {
     match pattern.first_difference(bytes, 0) {
         None => Ok(()),
-        Some(at) => Err(format!(
-            "{kind}, {} bytes: byte {at} is {:#x}: {what}",
-            bytes.len(),
-            bytes[at]
-        )
-        .into()),
+        Some(at) => {
+            Err(format!("{kind}, {} bytes: byte {at} is {:#x}: {what}", bytes.len(), bytes[at])
+                .into())
+        }
     }
 }
 
@@ -101,9 +96,7 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
         i32::from(unsafe { mapping.as_ptr().read_volatile() })
     })?;
     worker.step("child's drop");
-    child(world, "drop", Ended::Code(0), || {
-        drops(&mapping, &pin, linger)
-    })?;
+    child(world, "drop", Ended::Code(0), || drops(&mapping, &pin, linger))?;
     // A simulated GPU's memory is the child's too, and its locks may be locked.
     if world.gdr.backend() == BackendKind::Rm {
         worker.step("child's pin");
@@ -112,12 +105,7 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     worker.step("parent after its children");
     let mut seen = vec![0; bytes];
     mapping.read(0, &mut seen)?;
-    same(
-        pattern,
-        &seen,
-        kind,
-        "the parent's mapping after its children",
-    )?;
+    same(pattern, &seen, kind, "the parent's mapping after its children")?;
     pin.info()?;
     drop(mapping);
     let mut mapping = pin.map(MapRequest::Default)?;
@@ -125,12 +113,7 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     pattern.fill(&mut expected, 0);
     mapping.write(0, &expected)?;
     stream.read(&memory, 0, &mut seen)?;
-    same(
-        pattern,
-        &seen,
-        kind,
-        "the GPU reads the parent's second mapping",
-    )?;
+    same(pattern, &seen, kind, "the GPU reads the parent's second mapping")?;
     world.watch.count("fork: rounds, parent unharmed");
     Ok(())
 }
@@ -148,9 +131,7 @@ fn child(world: &World, what: &str, expected: Ended, work: impl FnOnce() -> i32)
         }
         Ended::Signal(libc::SIGBUS) if expected == Ended::Signal(libc::SIGSEGV) => Ok(()),
         ended if ended == expected => {
-            world
-                .watch
-                .count(&format!("fork: child's {what} as documented"));
+            world.watch.count(&format!("fork: child's {what} as documented"));
             Ok(())
         }
         ended => Err(format!("child's {what}: ended with {ended:?}, expected {expected:?}").into()),
@@ -159,14 +140,9 @@ fn child(world: &World, what: &str, expected: Ended, work: impl FnOnce() -> i32)
 
 /// 1-based index of the first call that did not fail with [`Error::Forked`], or 0.
 fn refused_calls(pin: &Pin) -> i32 {
-    let answers = [
-        pin.info().map(drop),
-        pin.map(MapRequest::Default).map(drop),
-        pin.revoked().map(drop),
-    ];
-    let allowed = answers
-        .iter()
-        .position(|answer| !matches!(answer, Err(Error::Forked)));
+    let answers =
+        [pin.info().map(drop), pin.map(MapRequest::Default).map(drop), pin.revoked().map(drop)];
+    let allowed = answers.iter().position(|answer| !matches!(answer, Err(Error::Forked)));
     allowed.map_or(0, |call| call as i32 + 1)
 }
 
@@ -205,42 +181,27 @@ pub fn witnesses(
     let stream = gpu.stream()?;
     let mut witnesses = Vec::new();
     for round in 0..24 {
-        let (kind, bytes) = (
-            crate::ALLOCATIONS[round % 4],
-            [64 << 10, 1 << 20, 2 << 20, 8 << 20][random.below(4)],
-        );
+        let (kind, bytes) =
+            (crate::ALLOCATIONS[round % 4], [64 << 10, 1 << 20, 2 << 20, 8 << 20][random.below(4)]);
         let memory = gpu.allocate(kind, bytes)?;
         let pattern = random.pattern();
         stream.fill_pattern(&memory, 0, bytes, pattern, 0)?;
         stream.synchronize()?;
-        let mapping = gdr
-            .pin(&memory, 0..bytes, PinFlags::default())?
-            .map(MapRequest::Default)?;
-        witnesses.push(Witness {
-            memory,
-            mapping,
-            pattern,
-        });
+        let mapping = gdr.pin(&memory, 0..bytes, PinFlags::default())?.map(MapRequest::Default)?;
+        witnesses.push(Witness { memory, mapping, pattern });
     }
     Ok(witnesses)
 }
 
 /// Checks every byte of the witnesses by GPU, and 64 KiB of each by CPU.
 pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
-    for Witness {
-        memory,
-        mapping,
-        pattern,
-    } in &world.witnesses
-    {
+    for Witness { memory, mapping, pattern } in &world.witnesses {
         worker.step("check by the GPU");
         let mismatches = stream.check_pattern(memory, 0, memory.len(), *pattern, 0)?;
         if mismatches.words != 0 {
-            return Err(format!(
-                "a witness of {} bytes was changed: {mismatches:?}",
-                memory.len()
-            )
-            .into());
+            return Err(
+                format!("a witness of {} bytes was changed: {mismatches:?}", memory.len()).into()
+            );
         }
         worker.step("check by the CPU");
         let at = random.below(memory.len() / 65536) * 65536;
@@ -258,11 +219,7 @@ pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Str
 /// Keeps the copy engines and the memory of the GPU busy.
 pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     worker.step("copies of the GPU");
-    let bytes = if world.gpu.is_sim() {
-        1 << 20
-    } else {
-        256 << 20
-    };
+    let bytes = if world.gpu.is_sim() { 1 << 20 } else { 256 << 20 };
     let memory = world.gpu.allocate(Allocation::Malloc, bytes)?;
     let pattern = random.pattern();
     stream.fill_pattern(&memory, 0, bytes / 2, pattern, 0)?;
@@ -275,9 +232,7 @@ pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stre
     if mismatches.words != 0 {
         return Err(format!("copied by the GPU alone: {mismatches:?}").into());
     }
-    world
-        .watch
-        .count("engine: copies of the GPU alone, all bytes right");
+    world.watch.count("engine: copies of the GPU alone, all bytes right");
     Ok(())
 }
 

@@ -64,9 +64,7 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
         (Some(mapping), _) => {
             worker.step("stale mapping of a shared block");
             mapping.read(0, &mut [0; 4096])?;
-            world
-                .watch
-                .count("reuse: stale mapping of a shared block read");
+            world.watch.count("reuse: stale mapping of a shared block read");
         }
         (None, _) => map_stale(world, worker, &stale, kind, first, own)?,
     }
@@ -89,9 +87,7 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
         // The order of the two ends is the caller's.
         drop(stale);
         use_new(world, random, stream, memory, Pattern::new(address.get()))?;
-        world
-            .watch
-            .count("reuse: new pin of the same address is the new memory");
+        world.watch.count("reuse: new pin of the same address is the new memory");
     }
     Ok(())
 }
@@ -129,16 +125,9 @@ fn map_stale(
     let mut seen = vec![0; mapping.len()];
     mapping.read(0, &mut seen)?;
     if own {
-        same(
-            first,
-            &seen,
-            kind,
-            "a stale pin, mapped, shows what was pinned",
-        )?;
+        same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
     }
-    world
-        .watch
-        .count("reuse: map of a stale pin shows what was pinned");
+    world.watch.count("reuse: map of a stale pin shows what was pinned");
     Ok(())
 }
 
@@ -158,20 +147,10 @@ fn use_new(
     let mut mapping = pin.map(MapRequest::Default)?;
     let mut seen = vec![0; bytes];
     mapping.read(0, &mut seen)?;
-    same(
-        pattern,
-        &seen,
-        kind,
-        "a new pin at a reused address shows the new memory",
-    )?;
+    same(pattern, &seen, kind, "a new pin at a reused address shows the new memory")?;
     let next = random.pattern();
     next.fill(&mut seen, 0);
     mapping.write(0, &seen)?;
     stream.read(memory, 0, &mut seen)?;
-    same(
-        next,
-        &seen,
-        kind,
-        "the GPU reads what was written through the new pin",
-    )
+    same(next, &seen, kind, "the GPU reads what was written through the new pin")
 }

@@ -52,10 +52,7 @@ impl Watch {
         });
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.push(Arc::clone(&state));
-        Worker {
-            state,
-            started: self.started,
-        }
+        Worker { state, started: self.started }
     }
 
     pub fn count(&self, what: &str) {
@@ -75,10 +72,7 @@ impl Watch {
 
     pub fn wrong(&self, what: &str) {
         self.wrongs.fetch_add(1, Ordering::Relaxed);
-        let _ = print_line(&format!(
-            "WRONG after {:.1?}: {what}",
-            self.started.elapsed()
-        ));
+        let _ = print_line(&format!("WRONG after {:.1?}: {what}", self.started.elapsed()));
     }
 
     pub fn wrongs(&self) -> usize {
@@ -86,14 +80,8 @@ impl Watch {
     }
 
     pub fn table(&self, title: &str) {
-        let counts = self
-            .counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let lines = counts
-            .iter()
-            .map(|(what, number)| format!("\n  {number:>10}  {what}"));
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lines = counts.iter().map(|(what, number)| format!("\n  {number:>10}  {what}"));
         let lines: String = lines.collect();
         let (elapsed, wrongs) = (self.started.elapsed(), self.wrongs());
         let _ = print_line(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
@@ -142,21 +130,13 @@ impl Watch {
 impl Worker {
     /// Records the next step as progress.
     pub fn step(&self, name: &'static str) {
-        *self
-            .state
-            .step
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = name;
+        *self.state.step.lock().unwrap_or_else(PoisonError::into_inner) = name;
         let now = self.started.elapsed().as_millis() as u64;
         self.state.progress.store(now, Ordering::Relaxed);
     }
 
     pub fn step_name(&self) -> &'static str {
-        *self
-            .state
-            .step
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.state.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn name(&self) -> &str {

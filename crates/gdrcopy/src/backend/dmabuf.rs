@@ -30,10 +30,7 @@ pub(crate) fn open() -> Result<Found, Error> {
         other => other,
     })?;
     check_release(&release)?;
-    Ok(Found {
-        backend: Arc::new(DmaBuf),
-        why: format!("driver {release} maps dma-buf files"),
-    })
+    Ok(Found { backend: Arc::new(DmaBuf), why: format!("driver {release} maps dma-buf files") })
 }
 
 fn check_release(release: &str) -> Result<(), Error> {
@@ -81,16 +78,9 @@ impl Backend for DmaBuf {
         let cuda = |operation| move |source| Error::Cuda { operation, source };
         let described = describe(address)?.ok_or(Error::Address { address })?;
         if described.kind != MemoryKind::Device {
-            return Err(Error::Memory {
-                address,
-                why: "it is not memory of a GPU".to_owned(),
-            });
+            return Err(Error::Memory { address, why: "it is not memory of a GPU".to_owned() });
         }
-        let mapping = if flags.force_pcie {
-            DmaBufMapping::Pcie
-        } else {
-            DmaBufMapping::Default
-        };
+        let mapping = if flags.force_pcie { DmaBufMapping::Pcie } else { DmaBufMapping::Default };
         let file = pointer::dmabuf(pages.start, pages.length as usize, mapping)
             .map_err(cuda("export the memory as a dma-buf"))?;
         let live = described.base.get() + described.size;
@@ -132,10 +122,9 @@ fn describe(address: DevicePtr) -> Result<Option<Pointer>, Error> {
     match pointer::describe(address) {
         Ok(found) => Ok(Some(found)),
         Err(error) if pointer::is_unknown(&error) => Ok(None),
-        Err(source) => Err(Error::Cuda {
-            operation: "describe the memory at this address",
-            source,
-        }),
+        Err(source) => {
+            Err(Error::Cuda { operation: "describe the memory at this address", source })
+        }
     }
 }
 

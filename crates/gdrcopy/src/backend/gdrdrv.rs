@@ -48,31 +48,20 @@ impl std::fmt::Display for Version {
 /// Checks that the module is loaded and compatible.
 pub(crate) fn open() -> Result<Found, Error> {
     // std sets O_CLOEXEC.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(NODE)
-        .map_err(unopened)?;
+    let file = OpenOptions::new().read(true).write(true).open(NODE).map_err(unopened)?;
     let mut argument = sys::Version::default();
     // SAFETY: `VERSION` takes a `Version`.
     unsafe { sys::ioctl(file.as_fd(), sys::VERSION, &mut argument) }.map_err(|error| {
         super::unavailable(
             BackendKind::Gdrdrv,
-            format!(
-                "{NODE} does not answer like gdrdrv 2: {}",
-                gpu::sentence(&error)
-            ),
+            format!("{NODE} does not answer like gdrdrv 2: {}", gpu::sentence(&error)),
             Kind::Unsupported,
         )
     })?;
-    let version = check_version(
-        Version::of(argument.driver),
-        Version::of(argument.minimum_library),
-    )?;
+    let version =
+        check_version(Version::of(argument.driver), Version::of(argument.minimum_library))?;
     Ok(Found {
-        backend: Arc::new(Gdrdrv {
-            module: Arc::new(Module { file, version }),
-        }),
+        backend: Arc::new(Gdrdrv { module: Arc::new(Module { file, version }) }),
         why: format!("gdrdrv {version} answers"),
     })
 }
@@ -80,20 +69,12 @@ pub(crate) fn open() -> Result<Found, Error> {
 fn check_version(version: Version, minimum_library: Version) -> Result<Version, Error> {
     if version < OLDEST {
         let why = format!("gdrdrv {version} is too old: update the module to {OLDEST} or newer");
-        return Err(super::unavailable(
-            BackendKind::Gdrdrv,
-            why,
-            Kind::Unsupported,
-        ));
+        return Err(super::unavailable(BackendKind::Gdrdrv, why, Kind::Unsupported));
     }
     if minimum_library > LIBRARY {
         let why =
             format!("gdrdrv {version} needs library version {minimum_library}, this is {LIBRARY}");
-        return Err(super::unavailable(
-            BackendKind::Gdrdrv,
-            why,
-            Kind::Unsupported,
-        ));
+        return Err(super::unavailable(BackendKind::Gdrdrv, why, Kind::Unsupported));
     }
     Ok(version)
 }
@@ -121,10 +102,7 @@ fn unopened(error: io::Error) -> Error {
             ),
             Kind::Denied,
         ),
-        _ => Error::System {
-            operation: format!("open {NODE}"),
-            source: error,
-        },
+        _ => Error::System { operation: format!("open {NODE}"), source: error },
     }
 }
 
@@ -144,10 +122,7 @@ impl Module {
     fn call<T: Argument>(&self, mut argument: T, operation: &str) -> Result<T, Error> {
         // SAFETY: an `Argument` matches its request number.
         unsafe { sys::ioctl(self.file.as_fd(), T::NUMBER, &mut argument) }.map_err(|source| {
-            Error::System {
-                operation: format!("{operation} (gdrdrv {})", self.version),
-                source,
-            }
+            Error::System { operation: format!("{operation} (gdrdrv {})", self.version), source }
         })?;
         Ok(argument)
     }
@@ -201,10 +176,7 @@ impl Backend for Gdrdrv {
             return 0;
         }
         // A module that does not know the attribute does not have the property.
-        let question = sys::Attribute {
-            attribute: number,
-            value: 0,
-        };
+        let question = sys::Attribute { attribute: number, value: 0 };
         let answer = self.module.call(question, "read an attribute");
         answer.map_or(0, |answer| i32::try_from(answer.value).unwrap_or(i32::MAX))
     }
@@ -228,21 +200,13 @@ impl Backend for Gdrdrv {
             let pin = sys::PinBufferV2 {
                 address: start,
                 size,
-                flags: if flags.force_pcie {
-                    sys::PIN_FORCE_PCIE
-                } else {
-                    0
-                },
+                flags: if flags.force_pcie { sys::PIN_FORCE_PCIE } else { 0 },
                 ..Default::default()
             };
             self.module.call(pin, operation)?.handle
         } else {
             super::reject_force_pcie(flags, BackendKind::Gdrdrv)?;
-            let pin = sys::PinBuffer {
-                address: start,
-                size,
-                ..Default::default()
-            };
+            let pin = sys::PinBuffer { address: start, size, ..Default::default() };
             self.module.call(pin, operation)?.handle
         };
         Ok(Box::new(ModulePin {
@@ -274,10 +238,7 @@ impl ModulePin {
     fn state(&self) -> Result<State, Error> {
         let (handle, operation) = (self.handle, "read the pin's state");
         if self.module.version >= TYPED_INFORMATION {
-            let question = sys::InformationV2 {
-                handle,
-                ..Default::default()
-            };
+            let question = sys::InformationV2 { handle, ..Default::default() };
             match self.module.call(question, operation) {
                 // A module of this version without the request: fall back to the older one.
                 Err(Error::System { source, .. })
@@ -285,10 +246,7 @@ impl ModulePin {
                 answer => return answer.map(typed),
             }
         }
-        let question = sys::Information {
-            handle,
-            ..Default::default()
-        };
+        let question = sys::Information { handle, ..Default::default() };
         self.module.call(question, operation).map(untyped)
     }
 
@@ -337,24 +295,14 @@ impl ModulePin {
 
 fn typed(answer: sys::InformationV2) -> State {
     State {
-        pages: pinned(
-            answer.va,
-            answer.mapped_size,
-            answer.page_size,
-            (answer.cycles, answer.khz),
-        ),
+        pages: pinned(answer.va, answer.mapped_size, answer.page_size, (answer.cycles, answer.khz)),
         mapping_type: MappingType::of(answer.mapping_type),
     }
 }
 
 fn untyped(answer: sys::Information) -> State {
     State {
-        pages: pinned(
-            answer.va,
-            answer.mapped_size,
-            answer.page_size,
-            (answer.cycles, answer.khz),
-        ),
+        pages: pinned(answer.va, answer.mapped_size, answer.page_size, (answer.cycles, answer.khz)),
         mapping_type: match (answer.mapped, answer.write_combining) {
             (0, _) => MappingType::None,
             (_, 0) => MappingType::Caching,
@@ -364,12 +312,7 @@ fn untyped(answer: sys::Information) -> State {
 }
 
 fn pinned(va: u64, length: u64, page: u32, cycles: (u64, u32)) -> PinnedPages {
-    PinnedPages {
-        start: DevicePtr::new(va),
-        length,
-        page,
-        cycles,
-    }
+    PinnedPages { start: DevicePtr::new(va), length, page, cycles }
 }
 
 /// Page size of the CPU in bytes.
@@ -407,10 +350,7 @@ impl Pinned for ModulePin {
     }
 
     fn revoked(&self) -> Result<bool, Error> {
-        let question = sys::CallbackFlag {
-            handle: self.handle,
-            ..Default::default()
-        };
+        let question = sys::CallbackFlag { handle: self.handle, ..Default::default() };
         let answer = self.module.call(question, "check if the pin was revoked")?;
         Ok(answer.flag != 0)
     }
@@ -436,23 +376,12 @@ mod tests {
             check_version(Version::of(0x2_0006), Version::of(0x2_0000)).unwrap(),
             Version(2, 6)
         );
-        assert_eq!(
-            check_version(Version(2, 0), Version(2, 0)).unwrap(),
-            Version(2, 0)
-        );
-        assert_eq!(
-            check_version(Version(3, 1), Version(2, 6)).unwrap(),
-            Version(3, 1)
-        );
-        let old = check_version(Version(1, 3), Version(1, 0))
-            .unwrap_err()
-            .to_string();
+        assert_eq!(check_version(Version(2, 0), Version(2, 0)).unwrap(), Version(2, 0));
+        assert_eq!(check_version(Version(3, 1), Version(2, 6)).unwrap(), Version(3, 1));
+        let old = check_version(Version(1, 3), Version(1, 0)).unwrap_err().to_string();
         assert!(old.contains("gdrdrv 1.3 is too old"), "{old}");
         let new = check_version(Version(3, 0), Version(2, 7)).unwrap_err();
-        assert!(
-            new.to_string().contains("needs library version 2.7"),
-            "{new}"
-        );
+        assert!(new.to_string().contains("needs library version 2.7"), "{new}");
         assert_eq!(new.kind(), Kind::Unsupported);
     }
 
@@ -468,12 +397,7 @@ mod tests {
     #[test]
     fn old_information_has_mapping_type() {
         let of = |mapped, write_combining| {
-            untyped(sys::Information {
-                mapped,
-                write_combining,
-                ..Default::default()
-            })
-            .mapping_type
+            untyped(sys::Information { mapped, write_combining, ..Default::default() }).mapping_type
         };
         assert_eq!(of(0, 0), MappingType::None);
         assert_eq!(of(1, 1), MappingType::WriteCombining);

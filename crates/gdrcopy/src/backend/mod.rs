@@ -77,12 +77,7 @@ pub(crate) struct PinnedPages {
 impl PinnedPages {
     /// Pages of `page` bytes, without pinning time.
     pub(crate) fn of(pages: &Pages, page: u64) -> Self {
-        Self {
-            start: pages.start,
-            length: pages.length,
-            page: page as u32,
-            cycles: (0, 0),
-        }
+        Self { start: pages.start, length: pages.length, page: page as u32, cycles: (0, 0) }
     }
 }
 
@@ -157,19 +152,12 @@ pub(crate) fn next_handle() -> u64 {
 }
 
 pub(crate) fn unavailable(backend: BackendKind, why: impl Into<String>, kind: Kind) -> Error {
-    Error::Refused {
-        backend,
-        why: why.into(),
-        kind,
-    }
+    Error::Refused { backend, why: why.into(), kind }
 }
 
 pub(crate) fn reject_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {
     if flags.force_pcie {
-        return Err(Error::Flag {
-            what: "PinFlags::force_pcie",
-            backend,
-        });
+        return Err(Error::Flag { what: "PinFlags::force_pcie", backend });
     }
     Ok(())
 }

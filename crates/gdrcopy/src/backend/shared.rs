@@ -29,11 +29,7 @@ impl Backend for Shared {
         let pages = pages::around(address, length as u64, host_page());
         let pages = pages.ok_or(Error::Address { address })?;
         let handle = super::next_handle();
-        Ok(Box::new(SharedPin {
-            handle,
-            pages,
-            length,
-        }))
+        Ok(Box::new(SharedPin { handle, pages, length }))
     }
 }
 

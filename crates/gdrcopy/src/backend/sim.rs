@@ -16,10 +16,7 @@ use crate::pin::PinFlags;
 
 /// Always available.
 pub(crate) fn open() -> Result<Found, Error> {
-    Ok(Found {
-        backend: Arc::new(Sim),
-        why: "simulated GPUs; only used when named".to_owned(),
-    })
+    Ok(Found { backend: Arc::new(Sim), why: "simulated GPUs; only used when named".to_owned() })
 }
 
 #[derive(Debug)]
@@ -42,18 +39,9 @@ impl Backend for Sim {
         let located = sim::locate(address).ok_or(Error::Address { address })?;
         let offset = (address.get() - located.base.get()) as usize;
         if located.size - offset < length {
-            return Err(Error::Range {
-                offset,
-                length,
-                available: located.size,
-            });
+            return Err(Error::Range { offset, length, available: located.size });
         }
-        Ok(Box::new(SimPin {
-            handle: super::next_handle(),
-            pages,
-            length,
-            located,
-        }))
+        Ok(Box::new(SimPin { handle: super::next_handle(), pages, length, located }))
     }
 }
 
@@ -77,19 +65,12 @@ impl Pinned for SimPin {
 
     /// Reported as requested, and by default as write-combined like on a real GPU, though it is cached.
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
-        let failed = |source| Error::System {
-            operation: "map a simulated GPU's memory".to_owned(),
-            source,
-        };
+        let failed =
+            |source| Error::System { operation: "map a simulated GPU's memory".to_owned(), source };
         let start = self.located.offset - self.pages.lead;
         let sign = "mmap of simulated memory returned no address";
-        let vma = super::map_file(
-            self.located.file.as_fd(),
-            start,
-            self.pages.length,
-            failed,
-            sign,
-        )?;
+        let vma =
+            super::map_file(self.located.file.as_fd(), start, self.pages.length, failed, sign)?;
         let mapping_type = match request {
             MapRequest::Default | MapRequest::WriteCombining => MappingType::WriteCombining,
             MapRequest::Cached => MappingType::Caching,

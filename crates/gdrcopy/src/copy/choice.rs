@@ -54,10 +54,7 @@ pub(super) struct Choice {
 /// Kernels for write-combining mappings, and the threads and CPU time that a copy may use.
 pub(super) fn from_environment() -> Result<(Choice, Budget), Error> {
     let budget = budget(|name| env::var_os(name).filter(|value| !value.is_empty()))?;
-    Ok((
-        named()?.or_else(tune::known).unwrap_or_else(unmeasured),
-        budget,
-    ))
+    Ok((named()?.or_else(tune::known).unwrap_or_else(unmeasured), budget))
 }
 
 /// Kernel named by `GDR_COPY_KERNEL`.
@@ -70,14 +67,9 @@ pub(super) fn unmeasured() -> Choice {
     let (writes, reads) = arch::preferred();
     let first = |names: &[&str]| {
         let mut found = names.iter().filter_map(|name| kernel(name));
-        found
-            .find(|kernel| kernel.supported())
-            .unwrap_or(plainest())
+        found.find(|kernel| kernel.supported()).unwrap_or(plainest())
     };
-    Choice {
-        write: first(writes),
-        read: first(reads),
-    }
+    Choice { write: first(writes), read: first(reads) }
 }
 
 /// Kernel that is correct on every CPU and every mapping.
@@ -92,18 +84,12 @@ fn parse(value: Option<&OsStr>) -> Result<Option<Choice>, Error> {
     };
     let Some(kernel) = value.to_str().and_then(kernel) else {
         let known: Vec<_> = arch::KERNELS.iter().map(Kernel::name).collect();
-        return Err(Error::UnknownKernel {
-            value: value.to_owned(),
-            known: known.join(", "),
-        });
+        return Err(Error::UnknownKernel { value: value.to_owned(), known: known.join(", ") });
     };
     if !kernel.supported() {
         return Err(Error::KernelUnsupported { name: kernel.name });
     }
-    Ok(Some(Choice {
-        write: kernel,
-        read: kernel,
-    }))
+    Ok(Some(Choice { write: kernel, read: kernel }))
 }
 
 /// Budget from variables; shells export empty ones, which `variable` leaves out.
@@ -121,17 +107,12 @@ fn budget(variable: impl Fn(&str) -> Option<OsString>) -> Result<Budget, Error> 
             .fold(MOST_THREADS, |most, threads| most.min(threads as usize)),
     };
     let spin = variable("GDR_COPY_SPIN_US").map(|value| {
-        number(&value)
-            .filter(|time| *time <= LONGEST_SPIN_US)
-            .ok_or(Error::Spin { value })
+        number(&value).filter(|time| *time <= LONGEST_SPIN_US).ok_or(Error::Spin { value })
     });
     Ok(Budget {
         threads,
         // 0 asks for what is the default.
-        spin: spin
-            .transpose()?
-            .filter(|time| *time != 0)
-            .map(|time| time * 1000),
+        spin: spin.transpose()?.filter(|time| *time != 0).map(|time| time * 1000),
     })
 }
 
@@ -147,24 +128,15 @@ mod tests {
     fn parses_kernel_name() {
         assert!(parse(None).expect("no name").is_none());
         assert!(parse(Some(OsStr::new(""))).expect("no name").is_none());
-        let choice = parse(Some(OsStr::new("portable")))
-            .expect("a name")
-            .expect("a choice");
-        assert_eq!(
-            (choice.write.name(), choice.read.name()),
-            ("portable", "portable")
-        );
+        let choice = parse(Some(OsStr::new("portable"))).expect("a name").expect("a choice");
+        assert_eq!((choice.write.name(), choice.read.name()), ("portable", "portable"));
     }
 
     #[test]
     fn unknown_name_lists_valid_names() {
-        let error = parse(Some(OsStr::new("Portable")))
-            .expect_err("names are lower case")
-            .to_string();
-        assert!(
-            error.contains("\"Portable\"") && error.contains("one of portable"),
-            "{error}"
-        );
+        let error =
+            parse(Some(OsStr::new("Portable"))).expect_err("names are lower case").to_string();
+        assert!(error.contains("\"Portable\"") && error.contains("one of portable"), "{error}");
     }
 
     #[test]
@@ -188,18 +160,9 @@ mod tests {
         assert_eq!(threads(&[("GDR_COPY_THREADS", "1")]), 1);
         assert_eq!(threads(&[("OMP_NUM_THREADS", "4")]), 4);
         assert_eq!(threads(&[("OMP_NUM_THREADS", " 6 ,3")]), 6);
-        assert_eq!(
-            threads(&[("OMP_NUM_THREADS", "8"), ("OMP_THREAD_LIMIT", "2")]),
-            2
-        );
-        assert_eq!(
-            threads(&[("OMP_NUM_THREADS", "many"), ("OMP_THREAD_LIMIT", "0")]),
-            16
-        );
-        assert_eq!(
-            threads(&[("GDR_COPY_THREADS", "16"), ("OMP_NUM_THREADS", "2")]),
-            16
-        );
+        assert_eq!(threads(&[("OMP_NUM_THREADS", "8"), ("OMP_THREAD_LIMIT", "2")]), 2);
+        assert_eq!(threads(&[("OMP_NUM_THREADS", "many"), ("OMP_THREAD_LIMIT", "0")]), 16);
+        assert_eq!(threads(&[("GDR_COPY_THREADS", "16"), ("OMP_NUM_THREADS", "2")]), 16);
         for wrong in ["0", "17", "-1", "two", "1.5"] {
             assert!(of(&[("GDR_COPY_THREADS", wrong)]).is_err(), "{wrong}");
         }

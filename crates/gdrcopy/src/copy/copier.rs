@@ -70,9 +70,7 @@ impl Copier {
         Ok(match caching {
             Caching::WriteCombining => Self::of(write, read).within(budget),
             Caching::Uncached => {
-                let Kernel {
-                    name, write, read, ..
-                } = *choice::plainest();
+                let Kernel { name, write, read, .. } = *choice::plainest();
                 Self::alone(caching, name, write, read)
             }
             Caching::Cached => Self::alone(caching, "memcpy", memory::copy, memory::copy),
@@ -86,9 +84,7 @@ impl Copier {
     /// This CPU does not support one of them.
     pub fn with_kernels(write: &'static Kernel, read: &'static Kernel) -> Result<Copier, Error> {
         match [write, read].into_iter().find(|kernel| !kernel.supported()) {
-            Some(kernel) => Err(Error::KernelUnsupported {
-                name: kernel.name(),
-            }),
+            Some(kernel) => Err(Error::KernelUnsupported { name: kernel.name() }),
             None => Ok(Self::of(write, read)),
         }
     }
@@ -97,19 +93,13 @@ impl Copier {
     /// `local_cpulist`), within the process's affinity.
     #[must_use]
     pub fn near(self, cpus: &Cpus) -> Copier {
-        Copier {
-            place: Place::near(cpus),
-            ..self
-        }
+        Copier { place: Place::near(cpus), ..self }
     }
 
     /// Limits threads per copy, the caller included. 1 uses the caller only.
     #[must_use]
     pub fn with_threads(self, most: usize) -> Copier {
-        self.within(Budget {
-            threads: most.clamp(1, MOST_THREADS),
-            ..self.budget
-        })
+        self.within(Budget { threads: most.clamp(1, MOST_THREADS), ..self.budget })
     }
 
     fn within(self, budget: Budget) -> Copier {
@@ -220,11 +210,7 @@ impl Copier {
     }
 
     fn of(write: &'static Kernel, read: &'static Kernel) -> Copier {
-        let way = |name, kernel| Way {
-            kernel,
-            name,
-            shared_from: usize::MAX,
-        };
+        let way = |name, kernel| Way { kernel, name, shared_from: usize::MAX };
         let copier = Copier {
             write: way(write.name, write.write),
             read: way(read.name, read.read),
@@ -237,11 +223,7 @@ impl Copier {
 
     /// Without helper threads.
     fn alone(caching: Caching, name: &'static str, write: Move, read: Move) -> Copier {
-        let way = |kernel| Way {
-            kernel,
-            name,
-            shared_from: usize::MAX,
-        };
+        let way = |kernel| Way { kernel, name, shared_from: usize::MAX };
         Copier {
             write: way(write),
             read: way(read),
@@ -266,13 +248,7 @@ impl Copier {
             Direction::Write => &self.write,
             Direction::Read | Direction::OrderedRead => &self.read,
         };
-        let job = Job {
-            kernel: way.kernel,
-            destination,
-            source,
-            len,
-            direction,
-        };
+        let job = Job { kernel: way.kernel, destination, source, len, direction };
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { self.place.copy(&job, self.budget) }
     }
@@ -287,15 +263,8 @@ impl Copier {
 /// ```
 pub fn split(address: usize, len: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     let skew = address % LINE;
-    let size = (skew + len)
-        .div_ceil(parts.max(1))
-        .next_multiple_of(LINE)
-        .max(LINE);
-    let count = if len == 0 {
-        0
-    } else {
-        (skew + len).div_ceil(size)
-    };
+    let size = (skew + len).div_ceil(parts.max(1)).next_multiple_of(LINE).max(LINE);
+    let count = if len == 0 { 0 } else { (skew + len).div_ceil(size) };
     (0..count).map(move |part| {
         let start = (part * size).saturating_sub(skew);
         start..((part + 1) * size - skew).min(len)

@@ -31,11 +31,7 @@ pub fn plan(address: usize, len: usize, unit: usize) -> Vec<Access> {
     walk(address, len, |step| {
         let width = step.width.min(unit);
         let end = step.offset + step.width * step.count;
-        accesses.extend(
-            (step.offset..end)
-                .step_by(width)
-                .map(|offset| Access { offset, width }),
-        );
+        accesses.extend((step.offset..end).step_by(width).map(|offset| Access { offset, width }));
     });
     accesses
 }
@@ -55,16 +51,8 @@ pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
     let mut rest = len;
     let mut step = |wanted: bool, width: usize, rest: &mut usize| {
         if wanted {
-            take(Step {
-                offset,
-                width,
-                count: if width == LINE { *rest / LINE } else { 1 },
-            });
-            let taken = if width == LINE {
-                *rest & !(LINE - 1)
-            } else {
-                width
-            };
+            take(Step { offset, width, count: if width == LINE { *rest / LINE } else { 1 } });
+            let taken = if width == LINE { *rest & !(LINE - 1) } else { width };
             offset += taken;
             *rest -= taken;
         }

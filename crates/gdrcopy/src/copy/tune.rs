@@ -88,11 +88,7 @@ static MEASURED: SetOnce<Choice> = SetOnce::new();
 
 impl Tuning {
     fn of(choice: Choice, origin: Origin) -> Tuning {
-        Tuning {
-            write: choice.write.name,
-            read: choice.read.name,
-            origin,
-        }
+        Tuning { write: choice.write.name, read: choice.read.name, origin }
     }
 }
 
@@ -147,11 +143,7 @@ fn fastest(
         }
     }
     let time_of = |name| {
-        candidates
-            .iter()
-            .zip(&times)
-            .find(|(kernel, _)| kernel.name == name)
-            .map(|(_, time)| *time)
+        candidates.iter().zip(&times).find(|(kernel, _)| kernel.name == name).map(|(_, time)| *time)
     };
     let best = candidates.iter().zip(&times).min_by_key(|(_, time)| **time);
     match (best, time_of(favoured.name)) {
@@ -172,11 +164,7 @@ mod tests {
         // SAFETY: ordinary memory of the given length.
         let Choice { write, read } = unsafe { measure(memory.as_mut_ptr(), memory.len()) };
         assert!(write.supported() && read.supported() && !write.named_only && !read.named_only);
-        assert!(
-            started.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            started.elapsed()
-        );
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
 
     #[test]
@@ -189,11 +177,7 @@ mod tests {
         };
         let far = Instant::now() + Duration::from_secs(60);
         let taken = fastest(&names, slow, far, |kernel| {
-            wait(Duration::from_micros(if kernel.name == slow.name {
-                90
-            } else {
-                30
-            }));
+            wait(Duration::from_micros(if kernel.name == slow.name { 90 } else { 30 }));
         });
         assert_eq!(taken.name, quick.name);
         let past = Instant::now();

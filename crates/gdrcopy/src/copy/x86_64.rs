@@ -100,10 +100,7 @@ pub(super) fn fence_all() {
 fn vendor() -> [u8; 12] {
     let leaf = __cpuid_count(0, 0);
     let mut vendor = [0; 12];
-    for (bytes, part) in vendor
-        .chunks_exact_mut(4)
-        .zip([leaf.ebx, leaf.edx, leaf.ecx])
-    {
+    for (bytes, part) in vendor.chunks_exact_mut(4).zip([leaf.ebx, leaf.edx, leaf.ecx]) {
         bytes.copy_from_slice(&part.to_le_bytes());
     }
     vendor

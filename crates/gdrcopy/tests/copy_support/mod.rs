@@ -19,31 +19,16 @@ impl Guarded {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                (pages + 2) * page,
-                libc::PROT_NONE,
-                flags,
-                -1,
-                0,
-            )
+            libc::mmap(ptr::null_mut(), (pages + 2) * page, libc::PROT_NONE, flags, -1, 0)
         };
         assert_ne!(base, libc::MAP_FAILED);
         let base = base.cast::<u8>();
         // SAFETY: within the mapping created above.
         let opened = unsafe {
-            libc::mprotect(
-                base.add(page).cast(),
-                pages * page,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
+            libc::mprotect(base.add(page).cast(), pages * page, libc::PROT_READ | libc::PROT_WRITE)
         };
         assert_eq!(opened, 0);
-        Guarded {
-            base,
-            page,
-            len: pages * page,
-        }
+        Guarded { base, page, len: pages * page }
     }
 
     pub fn start(&self) -> *mut u8 {
@@ -65,9 +50,8 @@ impl Guarded {
     /// seeds.
     pub fn fill(&mut self, seed: u8) {
         // Repeats a prime number of bytes, which is fast even without optimisation.
-        let pattern: Vec<u8> = (0..1021_u32)
-            .map(|index| (index * 7 + index / 256) as u8 ^ seed)
-            .collect();
+        let pattern: Vec<u8> =
+            (0..1021_u32).map(|index| (index * 7 + index / 256) as u8 ^ seed).collect();
         for chunk in self.bytes().chunks_mut(pattern.len()) {
             chunk.copy_from_slice(&pattern[..chunk.len()]);
         }

@@ -63,10 +63,8 @@ impl StandIns {
                 _zeros: Default::default(),
             }))
         };
-        let completions = [
-            queue(options.request.send_completions),
-            queue(options.request.receive_completions),
-        ];
+        let completions =
+            [queue(options.request.send_completions), queue(options.request.receive_completions)];
         let [send_cq, recv_cq] = [&completions[0], &completions[1]].map(|queue| queue.get().cast());
         let object = ibv_qp {
             context,
@@ -83,14 +81,8 @@ impl StandIns {
             },
             ..ibv_qp::default()
         };
-        let pair = Padded {
-            object,
-            _zeros: Default::default(),
-        };
-        Self {
-            pair: Box::new(UnsafeCell::new(pair)),
-            completions,
-        }
+        let pair = Padded { object, _zeros: Default::default() };
+        Self { pair: Box::new(UnsafeCell::new(pair)), completions }
     }
 }
 
@@ -157,26 +149,15 @@ pub(super) unsafe fn create(
     };
     let created = own::create(&firmware, allocator, &options.request);
     let (queues, pair) = created.map_err(CallError::engine("create queues in GPU memory"))?;
-    let Queues {
-        send,
-        receive,
-        send_completions,
-        receive_completions,
-    } = queues;
+    let Queues { send, receive, send_completions, receive_completions } = queues;
     let pair = Arc::new(pair.borrow());
     let stand_ins = StandIns::new(domain, &pair, options);
     let raw = stand_ins.pair.get().cast();
     let [sent, received] = &stand_ins.completions;
     let completions = [sent.get().cast(), received.get().cast()];
-    let backend = Nic {
-        context: context.clone(),
-        pair: Arc::downgrade(&pair),
-    };
+    let backend = Nic { context: context.clone(), pair: Arc::downgrade(&pair) };
     let endpoint = Endpoint::new(0, pair.number());
-    let resource = Resource {
-        _pair: pair,
-        _stand_ins: stand_ins,
-    };
+    let resource = Resource { _pair: pair, _stand_ins: stand_ins };
     Ok(BackendPair {
         queues: QueuePair::new(
             send,

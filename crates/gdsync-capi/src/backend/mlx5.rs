@@ -40,9 +40,7 @@ pub(super) unsafe fn address(
 ) -> Result<AddressVector, CallError> {
     // SAFETY: the caller's promise.
     if unsafe { (*handle.as_ptr()).context } != context.as_raw() {
-        return Err(CallError::OtherDevice {
-            what: "the address handle",
-        });
+        return Err(CallError::OtherDevice { what: "the address handle" });
     }
     // SAFETY: the handle is live and belongs to this device, as checked above.
     let vector = unsafe { context.address_vector(handle) };
@@ -78,26 +76,16 @@ pub(super) unsafe fn create(
         queue.map_err(CallError::verbs("create a completion queue"))
     };
     let request = &options.request;
-    let (sent, received) = (
-        queue(request.send_completions)?,
-        queue(request.receive_completions)?,
-    );
+    let (sent, received) = (queue(request.send_completions)?, queue(request.receive_completions)?);
     // Without a thread domain, queue pairs share registers with others, which is only slower.
     let domain = domain.of_one_thread().unwrap_or_else(|_| domain.clone());
     let pair = domain.direct_queue_pair(options.verbs, &sent, &received);
     // SAFETY: the caller's promise.
-    let pair = unsafe {
-        pair.map_err(CallError::verbs("create a queue pair"))?
-            .borrow()
-    };
+    let pair = unsafe { pair.map_err(CallError::verbs("create a queue pair"))?.borrow() };
     let queues = [&sent, &received];
     let wrapped = wrap(allocator, &pair, queues, request);
-    let Queues {
-        send,
-        receive,
-        send_completions,
-        receive_completions,
-    } = wrapped.map_err(CallError::engine("take over the NIC's queues"))?;
+    let Queues { send, receive, send_completions, receive_completions } =
+        wrapped.map_err(CallError::engine("take over the NIC's queues"))?;
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
     Ok(BackendPair {
         queues: QueuePair::new(
@@ -107,9 +95,7 @@ pub(super) unsafe fn create(
             Endpoint::new(0, pair.number()),
             Box::new(StopGuard(pair)),
         ),
-        backend: Box::new(Nic {
-            context: context.clone(),
-        }),
+        backend: Box::new(Nic { context: context.clone() }),
         raw,
         completions,
     })

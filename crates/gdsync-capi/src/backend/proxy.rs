@@ -35,9 +35,7 @@ impl Backend for Proxy {
     unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
         // SAFETY: the caller's promise.
         if unsafe { (*handle.as_ptr()).context } != self.context.as_raw() {
-            return Err(CallError::OtherDevice {
-                what: "the address handle",
-            });
+            return Err(CallError::OtherDevice { what: "the address handle" });
         }
         // SAFETY: the program keeps the handle until the send has completed, as gdsync/core.h requires.
         let handle = unsafe { BorrowedHandle::new(handle) };
@@ -60,10 +58,7 @@ pub(super) unsafe fn create(
         let queue = context.completions(entries);
         queue.map_err(CallError::verbs("create a completion queue"))
     };
-    let (sent, received) = (
-        queue(options.verbs.send_depth)?,
-        queue(options.verbs.receive_depth)?,
-    );
+    let (sent, received) = (queue(options.verbs.send_depth)?, queue(options.verbs.receive_depth)?);
     let verbs_options = QueuePairOptions {
         // The proxy sends inline data from registered memory.
         inline_bytes: 0,
@@ -71,10 +66,7 @@ pub(super) unsafe fn create(
     };
     let pair = domain.queue_pair(verbs_options, &sent, &received);
     // SAFETY: the caller's promise.
-    let pair = unsafe {
-        pair.map_err(CallError::verbs("create a queue pair"))?
-            .borrow()
-    };
+    let pair = unsafe { pair.map_err(CallError::verbs("create a queue pair"))?.borrow() };
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
     let borrowed_queues = BorrowedQueues {
         pair,
@@ -87,11 +79,7 @@ pub(super) unsafe fn create(
     let (queues, pair) = adopted.map_err(CallError::engine("create the GPU's queues"))?;
     Ok(BackendPair {
         queues,
-        backend: Box::new(Proxy {
-            pair,
-            context: context.clone(),
-            _agent: agent,
-        }),
+        backend: Box::new(Proxy { pair, context: context.clone(), _agent: agent }),
         raw,
         completions,
     })

@@ -43,13 +43,11 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// in a thread; until that ends, `ibv_dealloc_pd` fails with `EBUSY`.
 fn release(gone: Vec<Retired>) {
     let (done, is_done) = mpsc::channel();
-    let thread = thread::Builder::new()
-        .name("gds_destroy_qp".to_owned())
-        .spawn(move || {
-            drop(gone);
-            // Ignored: the receiver is gone after the timeout.
-            let _ = done.send(());
-        });
+    let thread = thread::Builder::new().name("gds_destroy_qp".to_owned()).spawn(move || {
+        drop(gone);
+        // Ignored: the receiver is gone after the timeout.
+        let _ = done.send(());
+    });
     // If the thread did not start, dropping the closure has freed the memory.
     if thread.is_ok() && is_done.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
         let text = format_args!("the GPU is busy: the queues are freed when its work ends");
@@ -82,18 +80,12 @@ impl Pair {
         let Queues { engine, waits, .. } = &queues;
         let places = (
             engine.send.parts().clone(),
-            [
-                engine.send_completions.parts().clone(),
-                engine.receive_completions.parts().clone(),
-            ],
+            [engine.send_completions.parts().clone(), engine.receive_completions.parts().clone()],
         );
         let waits: Vec<&PendingWait> = waits.iter().flatten().collect();
         let is_posted =
             |pending: &&&PendingWait| pending.is_exposed || pending.state == RequestState::Posted;
-        let posted = waits
-            .iter()
-            .filter(is_posted)
-            .map(|pending| pending.wait.clone());
+        let posted = waits.iter().filter(is_posted).map(|pending| pending.wait.clone());
         let open: Vec<Wait> = posted.filter(is_open).collect();
         let may_be_rung = queues.may_be_rung();
         // After this the backend writes no CQEs.
@@ -103,11 +95,7 @@ impl Pair {
             let _ = Watched::completion(wait).release();
         }
         let count = open.len();
-        retired().push(Retired {
-            _places: places,
-            may_be_rung,
-            waits: open,
-        });
+        retired().push(Retired { _places: places, may_be_rung, waits: open });
         release_retired();
         if count > 0 {
             log::write(

@@ -11,9 +11,7 @@ impl Pair {
     pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), CallError> {
         self.with_queues(|queues| {
             if queues.receives.len() >= self.limits.receives as usize {
-                return Err(CallError::Full {
-                    full: self.limits.receives,
-                });
+                return Err(CallError::Full { full: self.limits.receives });
             }
             let posted = queues.engine.receive.post(segments);
             let number = posted.map_err(CallError::engine("write the receive"))?;
@@ -30,9 +28,7 @@ impl Pair {
                 Side::Received => &mut queues.engine.receive_completions,
             };
             let index = queue.consumer();
-            let polled = queue
-                .poll()
-                .map_err(CallError::engine("poll the completion queue"))?;
+            let polled = queue.poll().map_err(CallError::engine("poll the completion queue"))?;
             let Some(completion) = polled else {
                 return Ok(None);
             };
@@ -57,10 +53,7 @@ impl Queues {
     /// Removes a completed receive and returns its id.
     fn received(&mut self, number: u64) -> u64 {
         let mut wr_id = 0;
-        while let Some(receive) = self
-            .receives
-            .pop_front_if(|receive| receive.number <= number)
-        {
+        while let Some(receive) = self.receives.pop_front_if(|receive| receive.number <= number) {
             wr_id = receive.wr_id;
         }
         wr_id

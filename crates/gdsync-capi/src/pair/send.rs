@@ -25,9 +25,7 @@ impl Pair {
                     .send
                     .prepare(entry)
                     .map_err(CallError::engine("write the request")),
-                false => Err(CallError::Full {
-                    full: self.limits.sends,
-                }),
+                false => Err(CallError::Full { full: self.limits.sends }),
             };
             match prepared {
                 Ok(prepared) => prepared_list.push(prepared),
@@ -118,11 +116,7 @@ impl Queues {
         while let Some(send) = self.sends.pop_front_if(|send| send.number <= number) {
             wr_id = send.wr_id;
         }
-        while self
-            .requests
-            .pop_front_if(|request| request.last.number() <= number)
-            .is_some()
-        {}
+        while self.requests.pop_front_if(|request| request.last.number() <= number).is_some() {}
         wr_id
     }
 
@@ -134,9 +128,7 @@ impl Queues {
 }
 
 fn find(queues: &Queues, number: u64) -> Result<usize, CallError> {
-    let found = queues
-        .requests
-        .binary_search_by_key(&number, |request| request.last.number());
+    let found = queues.requests.binary_search_by_key(&number, |request| request.last.number());
     found.map_err(|_| CallError::Spent { why: "completed" })
 }
 

@@ -14,9 +14,7 @@ impl Pair {
                 Side::Sent => &mut queues.engine.send_completions,
                 Side::Received => &mut queues.engine.receive_completions,
             };
-            let wait = queue
-                .take_wait()
-                .map_err(CallError::engine("take a wait"))?;
+            let wait = queue.take_wait().map_err(CallError::engine("take a wait"))?;
             let index = wait.index();
             queues.waits[side.index()].push_back(PendingWait {
                 wait,

@@ -32,13 +32,7 @@ fn device_header_waits() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("device");
     let arguments = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"];
-    compile(
-        "c++",
-        &arguments,
-        &[package.join("tests/c/device.cc")],
-        &program,
-        &[],
-    );
+    compile("c++", &arguments, &[package.join("tests/c/device.cc")], &program, &[]);
     succeed("device", &Command::new(&program).output().unwrap());
 }
 
@@ -53,18 +47,9 @@ fn works_without_cuda_except_streams() {
     let program = here.join("without");
     let libraries = [here.join("libgdsync.so.2").display().to_string()];
     let arguments = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"];
-    compile(
-        "cc",
-        &arguments,
-        &[package.join("tests/c/without.c")],
-        &program,
-        &libraries,
-    );
+    compile("cc", &arguments, &[package.join("tests/c/without.c")], &program, &libraries);
     let run = |paths: &std::ffi::OsStr| {
-        Command::new(&program)
-            .env("LD_LIBRARY_PATH", paths)
-            .output()
-            .unwrap()
+        Command::new(&program).env("LD_LIBRARY_PATH", paths).output().unwrap()
     };
     if Path::new("/dev/nvidiactl").exists() {
         // The machine has a driver.
@@ -72,16 +57,10 @@ fn works_without_cuda_except_streams() {
     }
     let alone = run(here.as_os_str());
     succeed("without", &alone);
-    assert_eq!(
-        String::from_utf8_lossy(&alone.stdout),
-        format!("{}\n", libc::ENODEV)
-    );
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), format!("{}\n", libc::ENODEV));
     // It loads CUDA, finds no current context and creates none.
     let both = std::env::join_paths([here, &simulated_cuda()]).unwrap();
     let with = run(&both);
     succeed("with", &with);
-    assert_eq!(
-        String::from_utf8_lossy(&with.stdout),
-        format!("{}\n", libc::EINVAL)
-    );
+    assert_eq!(String::from_utf8_lossy(&with.stdout), format!("{}\n", libc::EINVAL));
 }

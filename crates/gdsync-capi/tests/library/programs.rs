@@ -26,14 +26,7 @@ fn stream_executes_lists_in_order() {
     for machine in [hopper(), flushing()] {
         check("order", &machine, &[]);
     }
-    check(
-        "order",
-        &flushing(),
-        &[
-            ("GDS_DISABLE_REMOTE_FLUSH", "1"),
-            ("GDS_DISABLE_WRITE64", "1"),
-        ],
-    );
+    check("order", &flushing(), &[("GDS_DISABLE_REMOTE_FLUSH", "1"), ("GDS_DISABLE_WRITE64", "1")]);
 }
 
 /// The v1 operations, which a module parameter enables and which imply no barriers.
@@ -43,10 +36,7 @@ fn supports_drivers_before_cuda_11_7() {
     let program = compiled("order");
     let enabled =
         json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
-    succeed(
-        "order",
-        &run_on(Driver::Old, &program.path, &[], &enabled, &[]),
-    );
+    succeed("order", &run_on(Driver::Old, &program.path, &[], &enabled, &[]));
     let off = run_on(
         Driver::Old,
         &program.path,
@@ -105,9 +95,7 @@ fn logs_in_libgdsync_format() {
     let plain = String::from_utf8(plain.stderr).unwrap();
     let is_known = |line: &str| {
         line.starts_with('[')
-            && ["GDS ERR  ", "GDS WARN ", "GDS INFO "]
-                .iter()
-                .any(|kind| line.contains(kind))
+            && ["GDS ERR  ", "GDS WARN ", "GDS INFO "].iter().any(|kind| line.contains(kind))
     };
     assert!(plain.lines().all(is_known), "{plain}");
     let null = "GDS ERR   gds_query_param() value is NULL (errno 22)";
@@ -115,10 +103,7 @@ fn logs_in_libgdsync_format() {
     let second = "descriptor 1: invalid request: not prepared by gds_prepare_send or gds_prepare_wait_cq, or modified since (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(second)), "{plain}");
     // Only the rejected batch is logged.
-    assert!(
-        plain.contains("0: write32 0x1000 value 0x00000001"),
-        "{plain}"
-    );
+    assert!(plain.contains("0: write32 0x1000 value 0x00000001"), "{plain}");
     assert!(!plain.contains("GDS DBG"), "{plain}");
 
     let debug = run(
@@ -128,18 +113,10 @@ fn logs_in_libgdsync_format() {
         &[("GDS_ENABLE_DEBUG", "1"), ("GDS_ENABLE_DUMP_MEMOPS", "0")],
     );
     let debug = String::from_utf8(debug.stderr).unwrap();
-    assert!(
-        debug.contains("GDS DBG   gds_alloc_mapped_memory() 100 bytes: d_ptr=0x"),
-        "{debug}"
-    );
+    assert!(debug.contains("GDS DBG   gds_alloc_mapped_memory() 100 bytes: d_ptr=0x"), "{debug}");
 
     let program = compiled("order");
-    let dumped = run(
-        &program.path,
-        &[],
-        &flushing(),
-        &[("GDS_ENABLE_DUMP_MEMOPS", "1")],
-    );
+    let dumped = run(&program.path, &[], &flushing(), &[("GDS_ENABLE_DUMP_MEMOPS", "1")]);
     let dumped = String::from_utf8(dumped.stderr).unwrap();
     // The list of twelve descriptors: 10, plus 16 + 1 words of the two memory writes, plus 3 barriers; only flushes differ.
     assert!(
@@ -147,20 +124,13 @@ fn logs_in_libgdsync_format() {
         "{}",
         head(&dumped)
     );
-    assert!(
-        dumped.contains("Geq 0xfffffff0 flush true"),
-        "{}",
-        head(&dumped)
-    );
+    assert!(dumped.contains("Geq 0xfffffff0 flush true"), "{}", head(&dumped));
     assert!(dumped.contains("barrier"), "{}", head(&dumped));
     let unflushed = run(
         &program.path,
         &[],
         &flushing(),
-        &[
-            ("GDS_ENABLE_DUMP_MEMOPS", "1"),
-            ("GDS_DISABLE_REMOTE_FLUSH", "1"),
-        ],
+        &[("GDS_ENABLE_DUMP_MEMOPS", "1"), ("GDS_DISABLE_REMOTE_FLUSH", "1")],
     );
     let unflushed = String::from_utf8(unflushed.stderr).unwrap();
     assert!(
@@ -174,21 +144,13 @@ fn logs_in_libgdsync_format() {
 #[ignore = "needs a C compiler, libibverbs-dev"]
 fn rejects_unsupported_nor_waits() {
     let program = compiled("order");
-    let off = run(
-        &program.path,
-        &[],
-        &hopper(),
-        &[("GDS_DISABLE_WAIT_NOR", "1")],
-    );
+    let off = run(&program.path, &[], &hopper(), &[("GDS_DISABLE_WAIT_NOR", "1")]);
     let old = json!({"gpu": {"memory": 1 << 30}, "gpus": [{}]});
     let lacking = run(&program.path, &[], &old, &[]);
     for output in [off, lacking] {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success());
-        assert!(
-            text.contains("descriptor 10: this GPU's streams do not wait by NOR"),
-            "{text}"
-        );
+        assert!(text.contains("descriptor 10: this GPU's streams do not wait by NOR"), "{text}");
     }
 }
 
@@ -215,11 +177,7 @@ fn converts_cuda_errors_to_errno() {
         ("cuCtxGetDevice", 201, libc::EINVAL),
         ("cuInit", 100, libc::ENODEV),
     ] {
-        assert_eq!(
-            answer(function, function, code),
-            format!("{expected}\n"),
-            "{function} {code}"
-        );
+        assert_eq!(answer(function, function, code), format!("{expected}\n"), "{function} {code}");
     }
     // CUDA's pinned memory cannot be registered again (libgdsync's issue 25), and need not be.
     assert_eq!(answer("pinned", "cuMemHostRegister_v2", 1), "0\n");
@@ -237,31 +195,12 @@ pub fn compiled(name: &str) -> Program {
 /// Compiles a program of tests/c.
 pub fn compiled_with(name: &str, libraries: impl FnOnce(&Path) -> Vec<String>) -> Program {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/c")
-        .join(name)
-        .with_extension("c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("c");
     let path = directory.path().join(name);
-    let arguments = [
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pthread",
-    ];
-    compile(
-        "cc",
-        &arguments,
-        &[source],
-        &path,
-        &libraries(&simulated_cuda()),
-    );
-    Program {
-        path,
-        _directory: directory,
-    }
+    let arguments = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    compile("cc", &arguments, &[source], &path, &libraries(&simulated_cuda()));
+    Program { path, _directory: directory }
 }
 
 /// Compiles a program of tests/c with the system's libibverbs.
@@ -280,9 +219,7 @@ pub fn mlx5_libraries(cuda: &Path) -> Vec<String> {
 pub fn run_on_mlx5(program: &Program, machine: &Value, variables: &[(&str, &str)]) -> Output {
     let sysfs = tempfile::tempdir().expect("a directory");
     let nic = uverbs::nic(sysfs.path()).expect("a NIC");
-    let nic = nic
-        .iter()
-        .map(|(name, value)| (*name, value.to_str().expect("text")));
+    let nic = nic.iter().map(|(name, value)| (*name, value.to_str().expect("text")));
     let always = [
         ("GDS_HCA", "mlx5"),
         ("REMOTE_NIC", "mlx5_0"),
@@ -297,10 +234,7 @@ fn check(name: &str, machine: &Value, variables: &[(&str, &str)]) {
     let program = compiled(name);
     let output = run(&program.path, &[], machine, variables);
     succeed(name, &output);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!("{name}: ok\n")
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: ok\n"));
 }
 
 fn head(text: &str) -> String {

@@ -91,10 +91,7 @@ fn mlx5_backend_behaves_the_same() {
         for machine in machines {
             let output = run_on_mlx5(&program, &without_verbs(machine), &variables);
             succeed(name, &output);
-            assert_eq!(
-                String::from_utf8_lossy(&output.stdout),
-                format!("{name}: ok\n")
-            );
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: ok\n"));
         }
     }
 }
@@ -146,21 +143,11 @@ fn parts_lie_where_the_flags_say() {
     locations(&machine, "27", &[PROXY]);
     // Without DEVX, and without a dma-buf: a warning, and host memory.
     for (machine, variables, why) in [
-        (
-            without_verbs(machine.clone()),
-            &[][..],
-            "queues in GPU memory need DEVX commands",
-        ),
-        (
-            without_verbs(self::machine()),
-            &[DEVX],
-            "the NIC cannot use queues in this GPU memory",
-        ),
+        (without_verbs(machine.clone()), &[][..], "queues in GPU memory need DEVX commands"),
+        (without_verbs(self::machine()), &[DEVX], "the NIC cannot use queues in this GPU memory"),
     ] {
         let log = locations(&machine, "0", variables);
-        let warning = log
-            .lines()
-            .find(|line| line.contains("GDS WARN") && line.contains(why));
+        let warning = log.lines().find(|line| line.contains("GDS WARN") && line.contains(why));
         let warning = warning.unwrap_or_else(|| panic!("{log}"));
         assert!(
             warning.ends_with("; completion queues and doorbell records are in host memory"),
@@ -183,30 +170,20 @@ fn queues_in_gpu_memory_behave_the_same() {
     ];
     for (name, machines) in cases {
         let program = compiled_for_mlx5(name);
-        for (machine, flags) in machines
-            .iter()
-            .flat_map(|machine| ["6", "27"].map(|flags| (machine, flags)))
+        for (machine, flags) in
+            machines.iter().flat_map(|machine| ["6", "27"].map(|flags| (machine, flags)))
         {
-            let variables: Vec<_> = [DEVX, ("QP_FLAGS", flags)]
-                .into_iter()
-                .chain(timeout(name))
-                .collect();
+            let variables: Vec<_> =
+                [DEVX, ("QP_FLAGS", flags)].into_iter().chain(timeout(name)).collect();
             let machine = without_verbs(exporting(machine.clone()));
             let output = run_on_mlx5(&program, &machine, &variables);
             succeed(name, &output);
-            assert_eq!(
-                String::from_utf8_lossy(&output.stdout),
-                format!("{name}: ok\n")
-            );
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: ok\n"));
         }
     }
     for name in ["pairs", "failures", "datagrams"] {
-        let output = run(
-            &compiled(name).path,
-            &[],
-            &exporting(machine()),
-            &[PROXY, ("QP_FLAGS", "27")],
-        );
+        let output =
+            run(&compiled(name).path, &[], &exporting(machine()), &[PROXY, ("QP_FLAGS", "27")]);
         succeed(name, &output);
     }
 }
@@ -218,9 +195,8 @@ fn programs_for_releases_compile_and_run() {
     let program = compiled_with("release", |cuda| {
         [vec![compatible()], simulated_libraries_and_verbs(cuda)].concat()
     });
-    let on_mlx5 = compiled_with("release", |cuda| {
-        [vec![compatible()], mlx5_libraries(cuda)].concat()
-    });
+    let on_mlx5 =
+        compiled_with("release", |cuda| [vec![compatible()], mlx5_libraries(cuda)].concat());
     for flags in ["0", "4", "26"] {
         let machine = exporting(machine());
         let flags = ("QP_FLAGS", flags);
@@ -234,16 +210,8 @@ fn programs_for_releases_compile_and_run() {
     }
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gdsync.h");
     let flag = compatible();
-    let arguments = [
-        "-x",
-        "c++",
-        "-std=c++17",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fsyntax-only",
-        &flag,
-    ];
+    let arguments =
+        ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", &flag];
     compile("c++", &arguments, &[header], &program.path, &[]);
 }
 
@@ -256,8 +224,5 @@ fn check(name: &str, machine: &Value) {
     let variables: Vec<_> = [PROXY].into_iter().chain(timeout(name)).collect();
     let output = run(&program.path, &[], machine, &variables);
     succeed(name, &output);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!("{name}: ok\n")
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: ok\n"));
 }

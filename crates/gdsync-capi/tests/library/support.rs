@@ -55,10 +55,7 @@ pub fn compile(
         .args(libraries)
         .args(flags())
         .output();
-    succeed(
-        compiler,
-        &output.unwrap_or_else(|error| panic!("{compiler}: {error}")),
-    );
+    succeed(compiler, &output.unwrap_or_else(|error| panic!("{compiler}: {error}")));
 }
 
 /// Linker flags for `libgdsync_sim.so` and the simulated CUDA.
@@ -75,10 +72,7 @@ pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
 pub fn simulated_libraries_and_verbs(cuda: &Path) -> Vec<String> {
     let verbs = verbs::build().expect("the simulated libibverbs");
     let mut libraries = simulated_libraries(cuda);
-    libraries.extend([
-        format!("-L{}", verbs.display()),
-        "-l:libibverbs.so.1".to_owned(),
-    ]);
+    libraries.extend([format!("-L{}", verbs.display()), "-l:libibverbs.so.1".to_owned()]);
     libraries
 }
 

@@ -22,22 +22,11 @@ fn manual_programs_of_libgdsync_pass() {
         json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]});
     // With and without memory writes, an option of libgdsync's configure.
     for has_write_memory in [true, false] {
-        let sanity = build(
-            &upstream,
-            "gds_sanity.cpp",
-            "c++",
-            has_write_memory,
-            directory.path(),
-        );
+        let sanity = build(&upstream, "gds_sanity.cpp", "c++", has_write_memory, directory.path());
         // Each round lasts a second with the slow clock: the program waits 1 ms to check that nothing happens.
-        for options in [
-            vec![],
-            vec!["-f"],
-            vec!["-g"],
-            vec!["-m"],
-            vec!["-N"],
-            vec!["-g", "-m", "-N", "-f"],
-        ] {
+        for options in
+            [vec![], vec!["-f"], vec!["-g"], vec!["-m"], vec!["-N"], vec!["-g", "-m", "-N", "-f"]]
+        {
             let arguments = [&["-n", "3"], options.as_slice()].concat();
             let output = run(&sanity, &arguments, &machine, &[]);
             succeed(&format!("gds_sanity {arguments:?}"), &output);
@@ -75,10 +64,8 @@ fn build(
     let stubs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs");
     let program = into.join(format!("{source}-{has_write_memory}"));
     let mut objects = Vec::new();
-    let define = format!(
-        "-DHAVE_DECL_CU_STREAM_MEM_OP_WRITE_MEMORY={}",
-        u32::from(has_write_memory)
-    );
+    let define =
+        format!("-DHAVE_DECL_CU_STREAM_MEM_OP_WRITE_MEMORY={}", u32::from(has_write_memory));
     for (compiler, source) in [
         (compiler, upstream.join("tests").join(source)),
         ("cc", stubs.join("gpu.c")),
@@ -86,21 +73,9 @@ fn build(
     ] {
         let object = into.join(format!("{}.o", objects.len()));
         // Warnings in upstream's code are ignored.
-        compile(
-            compiler,
-            &["-c", "-O2", "-w", &define, &compatible()],
-            &[source],
-            &object,
-            &[],
-        );
+        compile(compiler, &["-c", "-O2", "-w", &define, &compatible()], &[source], &object, &[]);
         objects.push(object);
     }
-    compile(
-        compiler,
-        &[],
-        &objects,
-        &program,
-        &simulated_libraries(&simulated_cuda()),
-    );
+    compile(compiler, &[], &objects, &program, &simulated_libraries(&simulated_cuda()));
     program
 }

@@ -30,9 +30,7 @@ fn membar_removes_barriers() {
 fn wait_checker_logs_each_step() {
     let (log, words) = logged("checker", &[DUMP, ("GDS_ENABLE_WAIT_CHECKER", "1")]);
     let words: Vec<&str> = words.split_whitespace().collect();
-    let [host, gpu] = words[..] else {
-        panic!("{words:?}")
-    };
+    let [host, gpu] = words[..] else { panic!("{words:?}") };
     // Three descriptors, a barrier, and two marks around each wait by NOR.
     assert!(log.contains(" nops=9\n"), "{log}");
     let mut lines = log.lines();
@@ -45,10 +43,7 @@ fn wait_checker_logs_each_step() {
         assert!(lines.any(|found| found.ends_with(&line)), "{line}\n{log}");
     }
     let mut lines = log.lines();
-    for text in [
-        "the stream waits; the word is 0xffffffff",
-        "passed; the word is 0xffffffdf",
-    ] {
+    for text in ["the stream waits; the word is 0xffffffff", "passed; the word is 0xffffffdf"] {
         let line = format!("wait_checker() 1: NOR {host} value 0xffffffdf: {text}");
         assert!(lines.any(|found| found.ends_with(&line)), "{line}\n{log}");
     }

@@ -79,8 +79,7 @@ impl End {
         let peer: Endpoint = word()?.parse()?;
         end.peer.address = u64::from_str_radix(word()?, 16)?;
         end.peer.key = u32::from_str_radix(word()?, 16)?;
-        end.hca
-            .connect(end.pair.endpoint, peer, RetryPolicy::default())?;
+        end.hca.connect(end.pair.endpoint, peer, RetryPolicy::default())?;
         println!("{} to {peer}", end.pair.endpoint);
         Ok(end)
     }
@@ -102,16 +101,11 @@ impl End {
     }
 
     pub fn peer(&self, offset: usize) -> RemoteAddress {
-        RemoteAddress {
-            address: self.peer.address + offset as u64,
-            ..self.peer
-        }
+        RemoteAddress { address: self.peer.address + offset as u64, ..self.peer }
     }
 
     pub fn post(&mut self, offset: usize, bytes: usize) -> Outcome {
-        self.pair
-            .receive
-            .post(&[self.region.segment(offset as u64, bytes as u32)])?;
+        self.pair.receive.post(&[self.region.segment(offset as u64, bytes as u32)])?;
         Ok(())
     }
 
@@ -156,15 +150,9 @@ impl End {
     pub fn expect_received(&mut self, counter: usize, event: Event, bytes: usize) -> Outcome {
         let completion = next(&mut self.pair.receive_completions)?;
         self.pair.receive.complete(&completion)?;
-        let seen = (
-            usize::from(completion.counter),
-            completion.event,
-            completion.bytes as usize,
-        );
+        let seen = (usize::from(completion.counter), completion.event, completion.bytes as usize);
         if seen != (counter, event, bytes) {
-            return Err(
-                format!("received {seen:?}, expected {:?}", (counter, event, bytes)).into(),
-            );
+            return Err(format!("received {seen:?}, expected {:?}", (counter, event, bytes)).into());
         }
         Ok(())
     }
@@ -202,11 +190,7 @@ impl End {
     pub fn compare(&self, what: &str, offset: usize, expected: &[u8]) -> Outcome {
         let mut seen = vec![0; expected.len()];
         self.memory.read(offset, &mut seen)?;
-        match seen
-            .iter()
-            .zip(expected)
-            .position(|(seen, expected)| seen != expected)
-        {
+        match seen.iter().zip(expected).position(|(seen, expected)| seen != expected) {
             None => println!("ok: {what}, {} bytes", expected.len()),
             Some(at) => {
                 return Err(format!("{what}: byte {at} of {} is wrong", expected.len()).into());

@@ -62,10 +62,7 @@ fn request(mut end: End) -> Outcome {
     end.memory.write(0, &pattern(2, BULK))?;
     end.synchronize_with_peer("write")?;
     let all = end.region.segment(0, BULK as u32);
-    end.execute(
-        &Wqe::write(end.peer(BULK), &[all]).immediate(0x0102_0304),
-        9,
-    )?;
+    end.execute(&Wqe::write(end.peer(BULK), &[all]).immediate(0x0102_0304), 9)?;
     end.synchronize_with_peer("read")?;
     end.memory.write(0, &[0; BULK])?;
     end.execute(&Wqe::read(end.peer(0), &[all]), 0x10)?;
@@ -73,23 +70,10 @@ fn request(mut end: End) -> Outcome {
 
     end.synchronize_with_peer("atomic operations")?;
     let (remote, word) = (end.peer(BULK), end.region.segment(0, 8));
-    end.execute(
-        &Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[word]),
-        0x12,
-    )?;
+    end.execute(&Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[word]), 0x12)?;
     end.compare("fetch and add", 0, &41_u64.to_ne_bytes())?;
     let (compare, swap) = (42, 7);
-    end.execute(
-        &Wqe::new(
-            Operation::CompareSwap {
-                remote,
-                compare,
-                swap,
-            },
-            &[word],
-        ),
-        0x11,
-    )?;
+    end.execute(&Wqe::new(Operation::CompareSwap { remote, compare, swap }, &[word]), 0x11)?;
     end.compare("compare and swap", 0, &42_u64.to_ne_bytes())?;
 
     for part in 0..3 {
@@ -160,7 +144,5 @@ fn serve(mut end: End) -> Outcome {
 
 /// Test bytes that depend on position and seed.
 fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|at| (at * 7 + at / 251) as u8 ^ seed)
-        .collect()
+    (0..bytes).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
 }

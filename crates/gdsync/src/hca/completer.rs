@@ -40,11 +40,7 @@ impl Completer {
             return Ok(());
         }
         let n = self.producer;
-        let polled = self
-            .record
-            .load_u32(0)
-            .map(consumer_of)
-            .map_err(|_| NoPlace)?;
+        let polled = self.record.load_u32(0).map(consumer_of).map_err(|_| NoPlace)?;
         // The record has 24 bits.
         if n.wrapping_sub(polled) & 0xff_ffff >= self.depth.entries() {
             return Err(NoPlace);
@@ -58,9 +54,7 @@ impl Completer {
         let slot = self.depth.slot(n) as usize * BLOCK;
         if let Some((first, word)) = bytes.split_last_chunk() {
             let written = self.ring.write(slot, first);
-            let published = self
-                .ring
-                .store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
+            let published = self.ring.store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
             written.and(published).map_err(|_| NoPlace)?;
         }
         Ok(())

@@ -54,11 +54,7 @@ impl Endpoint {
     /// An endpoint of a simulated HCA.
     #[must_use]
     pub const fn new(lid: u16, qpn: u32) -> Self {
-        Self {
-            lid,
-            qpn,
-            path: None,
-        }
+        Self { lid, qpn, path: None }
     }
 }
 
@@ -82,16 +78,11 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, ParseEndpointError> {
         let mut parts = text.split('/');
-        let invalid = |part| ParseEndpointError {
-            text: text.to_owned(),
-            part,
-        };
+        let invalid = |part| ParseEndpointError { text: text.to_owned(), part };
         let mut next = |part| parts.next().ok_or_else(|| invalid(part));
         let hexadecimal = |digits: &str| {
             let valid = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            valid
-                .then(|| u32::from_str_radix(digits, 16).ok())
-                .flatten()
+            valid.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
         };
         let number = |digits: &str| hexadecimal(digits).filter(|number| number >> BITS == 0);
         let lid = hexadecimal(next("LID")?).and_then(|lid| u16::try_from(lid).ok());
@@ -110,10 +101,7 @@ impl FromStr for Endpoint {
             },
         };
         match parts.next() {
-            None => Ok(Self {
-                path: Some(path),
-                ..Self::new(lid, qpn)
-            }),
+            None => Ok(Self { path: Some(path), ..Self::new(lid, qpn) }),
             Some(_) => Err(invalid("end")),
         }
     }
@@ -125,24 +113,13 @@ mod tests {
 
     #[test]
     fn parses_and_displays() {
-        let path = Path {
-            gid: Some("fe80::1".parse().unwrap()),
-            psn: 0xa_bcde,
-            mtu: 4096,
-            reads: 16,
-        };
-        let endpoint = Endpoint {
-            lid: 0x1f,
-            qpn: 0xff_ffff,
-            path: Some(path),
-        };
+        let path =
+            Path { gid: Some("fe80::1".parse().unwrap()), psn: 0xa_bcde, mtu: 4096, reads: 16 };
+        let endpoint = Endpoint { lid: 0x1f, qpn: 0xff_ffff, path: Some(path) };
         for (endpoint, text) in [
             (endpoint, "1f/ffffff/0abcde/4096/16/fe80::1"),
             (
-                Endpoint {
-                    path: Some(Path { gid: None, ..path }),
-                    ..endpoint
-                },
+                Endpoint { path: Some(Path { gid: None, ..path }), ..endpoint },
                 "1f/ffffff/0abcde/4096/16/-",
             ),
             (Endpoint::new(7, 0x11), "7/000011"),
@@ -164,10 +141,7 @@ mod tests {
             ("1/1/1/1/1/-/", "end"),
         ] {
             let text = text.to_owned();
-            assert_eq!(
-                text.parse::<Endpoint>(),
-                Err(ParseEndpointError { text, part })
-            );
+            assert_eq!(text.parse::<Endpoint>(), Err(ParseEndpointError { text, part }));
         }
     }
 }

@@ -29,16 +29,8 @@ struct Inner<M> {
 
 impl<M> Default for Inbox<M> {
     fn default() -> Self {
-        let inner = Inner {
-            messages: VecDeque::new(),
-            awake: false,
-            asleep: false,
-            closed: false,
-        };
-        Self {
-            inner: Mutex::new(inner),
-            changed: Condvar::new(),
-        }
+        let inner = Inner { messages: VecDeque::new(), awake: false, asleep: false, closed: false };
+        Self { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 }
 

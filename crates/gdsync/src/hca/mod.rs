@@ -149,14 +149,7 @@ impl QueuePair {
         endpoint: Endpoint,
         resource: Box<dyn Resource>,
     ) -> Self {
-        Self {
-            send,
-            receive,
-            send_completions,
-            receive_completions,
-            endpoint,
-            _resource: resource,
-        }
+        Self { send, receive, send_completions, receive_completions, endpoint, _resource: resource }
     }
 }
 
@@ -172,10 +165,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     /// Unlimited, every 0.1 ms.
     fn default() -> Self {
-        Self {
-            retries: None,
-            pause: Duration::from_micros(100),
-        }
+        Self { retries: None, pause: Duration::from_micros(100) }
     }
 }
 
@@ -194,19 +184,11 @@ pub struct Access {
 
 impl Access {
     /// All access rights.
-    pub const ALL: Self = Self {
-        local_write: true,
-        remote_write: true,
-        remote_read: true,
-        remote_atomic: true,
-    };
+    pub const ALL: Self =
+        Self { local_write: true, remote_write: true, remote_read: true, remote_atomic: true };
     /// Local reads only.
-    pub const NONE: Self = Self {
-        local_write: false,
-        remote_write: false,
-        remote_read: false,
-        remote_atomic: false,
-    };
+    pub const NONE: Self =
+        Self { local_write: false, remote_write: false, remote_read: false, remote_atomic: false };
 }
 
 /// A memory region. Dropping it invalidates its keys.
@@ -240,20 +222,13 @@ impl MemoryRegion {
     /// An SGE in this region for local WQEs. The HCA rejects one outside the region.
     #[must_use]
     pub fn segment(&self, offset: u64, length: u32) -> DataSegment {
-        DataSegment {
-            length,
-            key: self.lkey,
-            address: self.address.wrapping_add(offset),
-        }
+        DataSegment { length, key: self.lkey, address: self.address.wrapping_add(offset) }
     }
 
     /// A remote address in this region for the remote side's WQEs, unchecked as well.
     #[must_use]
     pub fn remote(&self, offset: u64) -> RemoteAddress {
-        RemoteAddress {
-            address: self.address.wrapping_add(offset),
-            key: self.rkey,
-        }
+        RemoteAddress { address: self.address.wrapping_add(offset), key: self.rkey }
     }
 }
 

@@ -80,12 +80,8 @@ impl Rings {
         let [send_location, receive_location] = request.completions;
         let (sent, send_completer) =
             completions(allocator, request, request.send_completions, send_location)?;
-        let (received, receive_completer) = completions(
-            allocator,
-            request,
-            request.receive_completions,
-            receive_location,
-        )?;
+        let (received, receive_completer) =
+            completions(allocator, request, request.receive_completions, receive_location)?;
         Ok(Self {
             send,
             receive,
@@ -138,12 +134,8 @@ fn completions(
         busy: place(MemoryLocation::Host, depth.entries() as usize * 4)?,
         waiting: request.waiting,
     };
-    let completer = Completer {
-        ring: parts.ring.clone(),
-        record: parts.record.clone(),
-        depth,
-        producer: 0,
-    };
+    let completer =
+        Completer { ring: parts.ring.clone(), record: parts.record.clone(), depth, producer: 0 };
     Ok((CompletionQueue::new(parts)?, completer))
 }
 
@@ -171,12 +163,7 @@ impl SendSide {
     /// differ by their index.
     pub(in crate::hca) fn doorbell(&self) -> Option<u64> {
         let none = self.last.unwrap_or(0);
-        let rung = |at| {
-            self.buffers
-                .load_u64(at)
-                .ok()
-                .filter(|value| *value != none)
-        };
+        let rung = |at| self.buffers.load_u64(at).ok().filter(|value| *value != none);
         match self.last {
             Some(_) => rung(0),
             None => rung(0).or_else(|| rung(FLAME)),

@@ -35,14 +35,8 @@ fn cpu_and_stream_access_same_bytes() {
                 compare: Compare::Geq,
                 flush: false,
             },
-            MemOp::Write32 {
-                at: part.word(0, 4).unwrap(),
-                value: 0x0102_0304,
-            },
-            MemOp::Write64 {
-                at: part.word(16, 8).unwrap(),
-                value: 0x1112_1314_1516_1718,
-            },
+            MemOp::Write32 { at: part.word(0, 4).unwrap(), value: 0x0102_0304 },
+            MemOp::Write64 { at: part.word(16, 8).unwrap(), value: 0x1112_1314_1516_1718 },
         ];
         stream.batch(&batch).unwrap();
         place.store_u32(72, 3).unwrap();
@@ -78,10 +72,7 @@ fn rejects_ranges_outside_a_part() {
 #[test]
 fn gpu_memory_needs_gdrcopy() {
     let allocator = Allocator::new(Gpu::sim(), None);
-    assert!(matches!(
-        allocator.place(MemoryLocation::Gpu, 64),
-        Err(Error::NoMapping)
-    ));
+    assert!(matches!(allocator.place(MemoryLocation::Gpu, 64), Err(Error::NoMapping)));
     assert!(allocator.place(MemoryLocation::Host, 64).is_ok());
 }
 
@@ -100,13 +91,7 @@ fn reuses_unshared_pages() {
     assert_eq!(part.load_u32(0).unwrap(), 7);
     drop(part);
     // A place of another size cannot reuse it.
-    assert_ne!(
-        allocator
-            .place(MemoryLocation::Host, 200)
-            .unwrap()
-            .address(),
-        address
-    );
+    assert_ne!(allocator.place(MemoryLocation::Host, 200).unwrap().address(), address);
     let again = allocator.place(MemoryLocation::Host, 100).unwrap();
     assert_eq!((again.address(), again.load_u32(8).unwrap()), (address, 0));
     assert!(allocator.gdr().is_none());

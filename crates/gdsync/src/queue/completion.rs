@@ -58,24 +58,14 @@ impl CompletionQueue {
         let entries = parts.entries as usize;
         fits("a completion queue", &parts.ring, entries * BLOCK)?;
         fits("a doorbell record", &parts.record, 4)?;
-        fits(
-            "the busy words of a completion queue",
-            &parts.busy,
-            entries * 4,
-        )?;
+        fits("the busy words of a completion queue", &parts.busy, entries * 4)?;
         let initial = u32::from_ne_bytes([0, 0, 0, INITIAL_OWNER]);
         for slot in 0..entries {
             parts.ring.store_u32(slot * BLOCK + WATCHED, initial)?;
             parts.busy.store_u32(slot * 4, 0)?;
         }
         parts.record.store_u32(0, completion_record(0))?;
-        Ok(Self {
-            parts,
-            depth,
-            consumer: 0,
-            waited: 0,
-            seen: vec![initial; entries],
-        })
+        Ok(Self { parts, depth, consumer: 0, waited: 0, seen: vec![initial; entries] })
     }
 
     /// Its memory.
@@ -169,9 +159,7 @@ impl CompletionQueue {
         if self.waited == n {
             self.waited = self.consumer;
         }
-        self.parts
-            .record
-            .store_u32(0, completion_record(self.consumer))?;
+        self.parts.record.store_u32(0, completion_record(self.consumer))?;
         Ok(Some(completion))
     }
 

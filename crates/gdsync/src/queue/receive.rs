@@ -43,11 +43,7 @@ impl ReceiveQueue {
         let depth = Depth::work(parts.entries)?;
         let segments = Depth::work(parts.segments)?;
         let stride = segments.entries() as usize * SEGMENT;
-        fits(
-            "a receive queue",
-            &parts.ring,
-            parts.entries as usize * stride,
-        )?;
+        fits("a receive queue", &parts.ring, parts.entries as usize * stride)?;
         fits("a doorbell record", &parts.record, 4)?;
         parts.record.store_u32(0, queue_record(0))?;
         Ok(Self {
@@ -89,9 +85,7 @@ impl ReceiveQueue {
         self.parts.ring.write(slot * self.stride, entry)?;
         let number = self.completed + u64::from(self.producer.wrapping_sub(self.consumer));
         self.producer = self.producer.wrapping_add(1);
-        self.parts
-            .record
-            .store_u32(0, queue_record(self.producer))?;
+        self.parts.record.store_u32(0, queue_record(self.producer))?;
         Ok(number)
     }
 

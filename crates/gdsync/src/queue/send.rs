@@ -78,14 +78,7 @@ impl SendQueue {
         fits("a doorbell record", &parts.record, 4)?;
         fits("a doorbell register", &parts.register, 8)?;
         parts.record.store_u32(0, queue_record(0))?;
-        Ok(Self {
-            parts,
-            depth,
-            producer: 0,
-            consumer: 0,
-            next: 0,
-            pending: VecDeque::new(),
-        })
+        Ok(Self { parts, depth, producer: 0, consumer: 0, next: 0, pending: VecDeque::new() })
     }
 
     /// Its memory, QPN and transport.
@@ -141,11 +134,7 @@ impl SendQueue {
             let slot = self.depth.slot(u32::from(index) + position as u32);
             self.parts.ring.write(slot as usize * BLOCK, block)?;
         }
-        let entry = Pending {
-            number: self.next,
-            index,
-            blocks: blocks as u16,
-        };
+        let entry = Pending { number: self.next, index, blocks: blocks as u16 };
         self.producer = index.wrapping_add(entry.blocks);
         self.next += 1;
         self.pending.push_back(entry);
@@ -173,10 +162,7 @@ impl SendQueue {
                 self.pending.pop_back();
                 Ok(())
             }
-            _ => Err(Error::NotLast {
-                number,
-                last: self.next.saturating_sub(1),
-            }),
+            _ => Err(Error::NotLast { number, last: self.next.saturating_sub(1) }),
         }
     }
 
@@ -225,15 +211,9 @@ impl Prepared {
     #[must_use]
     pub fn ops(&self) -> [MemOp<Place>; 3] {
         [
-            MemOp::Write32 {
-                at: self.record.clone(),
-                value: queue_record(self.producer),
-            },
+            MemOp::Write32 { at: self.record.clone(), value: queue_record(self.producer) },
             MemOp::Barrier,
-            MemOp::Write64 {
-                at: self.register.clone(),
-                value: self.doorbell,
-            },
+            MemOp::Write64 { at: self.register.clone(), value: self.doorbell },
         ]
     }
 

@@ -60,10 +60,7 @@ fn kinds(operations: &[MemOp]) -> Vec<&'static str> {
     let kind = |operation| {
         let words = format!("{operation:?}");
         let known = ["Write32", "Write64", "Wait32", "Barrier"];
-        known
-            .into_iter()
-            .find(|kind| words.contains(kind))
-            .expect("one of them")
+        known.into_iter().find(|kind| words.contains(kind)).expect("one of them")
     };
     operations.iter().map(kind).collect()
 }
@@ -80,33 +77,17 @@ fn doorbell_writes_record_before_register() {
         let mut queue = send_queue(&bench, 4);
         let prepared = queue.prepare(&long(1, 0x5a)).unwrap();
         assert_eq!(bytes(&bench.ring)[..8], [0, 0, 0, 0x0a, 1, 2, 3, 4]);
-        assert_eq!(
-            bytes(&bench.ring)[16..24],
-            [0x80, 0, 0, 44, 0x5a, 0x5a, 0x5a, 0x5a]
-        );
-        assert_eq!(
-            (bytes(&bench.record), bytes(&bench.register)),
-            (vec![0; 4], vec![0; 8])
-        );
+        assert_eq!(bytes(&bench.ring)[16..24], [0x80, 0, 0, 44, 0x5a, 0x5a, 0x5a, 0x5a]);
+        assert_eq!((bytes(&bench.record), bytes(&bench.register)), (vec![0; 4], vec![0; 8]));
         let [first, barrier, last] = prepared.ops();
-        let MemOp::Write32 { at: place, value } = first else {
-            panic!("{first:?}")
-        };
-        assert_eq!(
-            (place.address(), value.to_ne_bytes()),
-            (bench.record.address(), [0, 0, 0, 1])
-        );
+        let MemOp::Write32 { at: place, value } = first else { panic!("{first:?}") };
+        assert_eq!((place.address(), value.to_ne_bytes()), (bench.record.address(), [0, 0, 0, 1]));
         assert!(matches!(barrier, MemOp::Barrier));
-        let MemOp::Write64 { at: place, value } = last else {
-            panic!("{last:?}")
-        };
+        let MemOp::Write64 { at: place, value } = last else { panic!("{last:?}") };
         assert_eq!(place.address(), bench.register.address());
         assert_eq!(value.to_ne_bytes(), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
         let second = queue.prepare(&long(2, 1)).unwrap();
-        assert_eq!(
-            kinds(&prepared.operations().unwrap()),
-            ["Write32", "Barrier", "Write64"]
-        );
+        assert_eq!(kinds(&prepared.operations().unwrap()), ["Write32", "Barrier", "Write64"]);
         assert!(!prepared.is_rung().unwrap() && !second.is_rung().unwrap());
         // By a stream, and by the CPU.
         let stream = bench.allocator.gpu().stream().unwrap();
@@ -126,16 +107,11 @@ fn doorbell_writes_record_before_register() {
 fn wraps_between_blocks() {
     let bench = bench(MemoryLocation::Host, 4 * 64);
     let mut queue = send_queue(&bench, 4);
-    let (first, second) = (
-        queue.prepare(&long(3, 1)).unwrap(),
-        queue.prepare(&Wqe::nop()).unwrap(),
-    );
+    let (first, second) =
+        (queue.prepare(&long(3, 1)).unwrap(), queue.prepare(&Wqe::nop()).unwrap());
     assert_eq!((first.counter(), second.counter(), queue.free()), (0, 3, 0));
     let full = queue.prepare(&Wqe::nop());
-    assert!(
-        matches!(full, Err(Error::Full { need: 1, free: 0 })),
-        "{full:?}"
-    );
+    assert!(matches!(full, Err(Error::Full { need: 1, free: 0 })), "{full:?}");
     assert_eq!(queue.complete(&done(0)).unwrap(), 0);
     assert_eq!(queue.free(), 3);
     assert_eq!(queue.complete(&done(3)).unwrap(), 1);
@@ -147,10 +123,7 @@ fn wraps_between_blocks() {
     let ring = bytes(&bench.ring);
     assert_eq!(ring[192..200], [0, 0, 7, 0x0a, 1, 2, 3, 8]);
     assert_eq!(ring[..64], [3; 64]);
-    assert!(
-        matches!(queue.prepare(&long(5, 4)), Err(Error::Wire(_))),
-        "longer than the queue"
-    );
+    assert!(matches!(queue.prepare(&long(5, 4)), Err(Error::Wire(_))), "longer than the queue");
 }
 
 #[test]
@@ -161,10 +134,7 @@ fn counter_wraps_at_16_bits() {
     for number in 0..70_000_u32 {
         let prepared = queue.prepare(&Wqe::nop()).unwrap();
         assert_eq!(u32::from(prepared.counter()), number & 0xffff);
-        assert_eq!(
-            queue.complete(&done(number as u16)).unwrap(),
-            u64::from(number)
-        );
+        assert_eq!(queue.complete(&done(number as u16)).unwrap(), u64::from(number));
     }
     queue.prepare(&Wqe::nop()).unwrap().ring().unwrap();
     // 70,001 is 0x11171: the record has its lower 16 bits.
@@ -178,10 +148,7 @@ fn rolls_back_only_the_last_wqe() {
     let first = queue.prepare(&long(2, 1)).unwrap();
     let second = queue.prepare(&long(3, 2)).unwrap();
     let refused = queue.roll_back(first);
-    assert!(
-        matches!(refused, Err(Error::NotLast { number: 0, last: 1 })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::NotLast { number: 0, last: 1 })), "{refused:?}");
     queue.roll_back(second).unwrap();
     assert_eq!((queue.free(), queue.pending()), (6, 1));
     let again = queue.prepare(&Wqe::nop()).unwrap();
@@ -198,10 +165,7 @@ fn rejects_unknown_completions() {
     let other = Completion::new(Event::Sent { opcode: 0 }, QPN + 1, 0);
     let receive = Completion::new(Event::Received, QPN, 0);
     for wrong in [done(1), done(4), other, receive] {
-        assert!(
-            matches!(queue.complete(&wrong), Err(Error::UnknownEntry { .. })),
-            "{wrong:?}"
-        );
+        assert!(matches!(queue.complete(&wrong), Err(Error::UnknownEntry { .. })), "{wrong:?}");
     }
     assert_eq!((queue.pending(), queue.free()), (2, 4));
     // A completion completes earlier WQEs too.
@@ -220,24 +184,15 @@ fn receives_update_the_record() {
         qpn: QPN,
     };
     let mut queue = ReceiveQueue::new(parts.clone()).unwrap();
-    let segment = DataSegment {
-        length: 1,
-        key: 2,
-        address: 3,
-    };
+    let segment = DataSegment { length: 1, key: 2, address: 3 };
     assert_eq!(queue.post(&[segment]).unwrap(), 0);
     assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
     assert_eq!(
         bytes(&bench.ring)[..24],
-        [
-            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0
-        ]
+        [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0]
     );
     assert_eq!(queue.post(&[segment; 2]).unwrap(), 1);
-    assert!(matches!(
-        queue.post(&[]),
-        Err(Error::Full { need: 1, free: 0 })
-    ));
+    assert!(matches!(queue.post(&[]), Err(Error::Full { need: 1, free: 0 })));
     let received = |counter| Completion::new(Event::Received, QPN, counter);
     assert!(queue.complete(&received(1)).is_err() && queue.complete(&done(0)).is_err());
     assert_eq!(queue.complete(&received(0)).unwrap(), 0);
@@ -245,21 +200,8 @@ fn receives_update_the_record() {
     assert_eq!(queue.complete(&received(1)).unwrap(), 1);
     assert_eq!(queue.complete(&received(2)).unwrap(), 2);
     assert!(queue.complete(&received(3)).is_err(), "nothing is posted");
-    let odd = ReceiveQueue::new(ReceiveParts {
-        entries: 4,
-        ..parts
-    });
-    assert!(
-        matches!(
-            odd,
-            Err(Error::Size {
-                need: 128,
-                have: 64,
-                ..
-            })
-        ),
-        "{odd:?}"
-    );
+    let odd = ReceiveQueue::new(ReceiveParts { entries: 4, ..parts });
+    assert!(matches!(odd, Err(Error::Size { need: 128, have: 64, .. })), "{odd:?}");
 }
 
 /// A completion queue, written as a NIC does.
@@ -279,10 +221,7 @@ impl Completions {
             entries,
             ring: bench.ring.clone(),
             record: bench.record.clone(),
-            busy: bench
-                .allocator
-                .place(MemoryLocation::Host, entries as usize * 4)
-                .unwrap(),
+            busy: bench.allocator.place(MemoryLocation::Host, entries as usize * 4).unwrap(),
             waiting,
         });
         Self {
@@ -305,10 +244,7 @@ impl Completions {
     }
 
     fn polled(&mut self) -> Option<u16> {
-        self.queue
-            .poll()
-            .unwrap()
-            .map(|completion| completion.counter)
+        self.queue.poll().unwrap().map(|completion| completion.counter)
     }
 }
 
@@ -336,10 +272,7 @@ fn polls_completions_in_order() {
                 expected += 1;
             }
             assert_eq!(queue.polled(), None, "a stale entry is none");
-            assert_eq!(
-                bytes(&queue.record)[1..],
-                u32::from(expected).to_be_bytes()[1..]
-            );
+            assert_eq!(bytes(&queue.record)[1..], u32::from(expected).to_be_bytes()[1..]);
         }
     }
 }
@@ -379,36 +312,22 @@ fn poll_follows_the_streams_wait() {
     let mut queue = Completions::new(2, MemoryLocation::Host, Waiting::Nor);
     let stream = queue.allocator.gpu().stream().unwrap();
     for pass in 0..6 {
-        let waits = [
-            queue.queue.take_wait().unwrap(),
-            queue.queue.take_wait().unwrap(),
-        ];
+        let waits = [queue.queue.take_wait().unwrap(), queue.queue.take_wait().unwrap()];
         assert_eq!(waits.each_ref().map(Wait::index), [pass * 2, pass * 2 + 1]);
-        let compare = if pass % 2 == 0 {
-            (0xfeff_ffff, Compare::Nor)
-        } else {
-            (0x0100_0000, Compare::And)
-        };
+        let compare =
+            if pass % 2 == 0 { (0xfeff_ffff, Compare::Nor) } else { (0x0100_0000, Compare::And) };
         assert!(waits.iter().all(|wait| wait.condition() == compare));
-        assert!(matches!(
-            queue.queue.take_wait(),
-            Err(Error::WaitsFull { entries: 2 })
-        ));
+        assert!(matches!(queue.queue.take_wait(), Err(Error::WaitsFull { entries: 2 })));
         assert!(!waits[0].is_over().unwrap());
         queue.write(Event::Received);
         queue.write(Event::Received);
         assert!(waits[1].is_over().unwrap());
-        assert_eq!(
-            kinds(&waits[0].operations(false).unwrap()),
-            ["Wait32", "Write32"]
-        );
+        assert_eq!(kinds(&waits[0].operations(false).unwrap()), ["Wait32", "Write32"]);
         // The GPU has not looked yet.
         assert_eq!(queue.polled(), None);
         assert!(queue.queue.is_held().unwrap() && queue.queue.peek().unwrap().is_some());
-        let operations: Vec<_> = waits
-            .iter()
-            .flat_map(|wait| wait.operations(true).unwrap())
-            .collect();
+        let operations: Vec<_> =
+            waits.iter().flat_map(|wait| wait.operations(true).unwrap()).collect();
         stream.batch(&operations).unwrap();
         stream.synchronize_within(TIMEOUT).unwrap();
         let first = pass as u16 * 2;
@@ -442,20 +361,14 @@ fn waits_for_chosen_completions() {
             "{error:?}"
         );
     }
-    assert!(matches!(
-        queue.queue.take_wait_for(4),
-        Err(Error::WaitsFull { entries: 4 })
-    ));
+    assert!(matches!(queue.queue.take_wait_for(4), Err(Error::WaitsFull { entries: 4 })));
     for _ in 0..4 {
         queue.write(Event::Received);
     }
     assert_eq!(queue.polled(), None);
     first.abandon().unwrap();
     // The second one has no wait.
-    assert_eq!(
-        (queue.polled(), queue.polled(), queue.polled()),
-        (Some(0), Some(1), None)
-    );
+    assert_eq!((queue.polled(), queue.polled(), queue.polled()), (Some(0), Some(1), None));
     assert!(queue.queue.take_wait_for(1).is_err());
     // The next one without a wait follows the last one with one.
     let fourth = queue.queue.take_wait().unwrap();
@@ -468,11 +381,8 @@ fn waits_for_chosen_completions() {
 
 #[test]
 fn error_ends_owner_bit_waits() {
-    let failed = Event::SendFailed(Failed {
-        syndrome: Syndrome::RemoteAccess,
-        vendor: 0x88,
-        opcode: 8,
-    });
+    let failed =
+        Event::SendFailed(Failed { syndrome: Syndrome::RemoteAccess, vendor: 0x88, opcode: 8 });
     for (waiting, even) in [(Waiting::Nor, true), (Waiting::WithoutNor, false)] {
         let mut queue = Completions::new(1, MemoryLocation::Host, waiting);
         for over in [even, true] {
@@ -482,11 +392,7 @@ fn error_ends_owner_bit_waits() {
             assert_eq!(wait.is_over().unwrap(), over);
             wait.abandon().unwrap();
             assert_eq!(
-                queue
-                    .queue
-                    .poll()
-                    .unwrap()
-                    .map(|completion| completion.event),
+                queue.queue.poll().unwrap().map(|completion| completion.event),
                 Some(failed)
             );
         }

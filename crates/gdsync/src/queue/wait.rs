@@ -51,12 +51,7 @@ impl Wait {
     #[must_use]
     pub fn ops(&self, flush: bool) -> [MemOp<Place>; 2] {
         let (value, compare) = self.condition();
-        let wait = MemOp::Wait32 {
-            at: self.word.clone(),
-            value,
-            compare,
-            flush,
-        };
+        let wait = MemOp::Wait32 { at: self.word.clone(), value, compare, flush };
         let at = self.busy.clone();
         [wait, MemOp::Write32 { at, value: 0 }]
     }

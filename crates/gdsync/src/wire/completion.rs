@@ -194,10 +194,7 @@ impl Completion {
         put(56, &(opcode | self.qpn & 0xff_ffff).to_be_bytes());
         put(60, &self.counter.to_be_bytes());
         let solicited = u8::from(self.solicited) << 1;
-        put(
-            OWNER,
-            &[self.event.opcode() << 4 | solicited | u8::from(owner)],
-        );
+        put(OWNER, &[self.event.opcode() << 4 | solicited | u8::from(owner)]);
         bytes
     }
 
@@ -221,9 +218,7 @@ impl Completion {
             opcode: (word >> 24) as u8,
         };
         let event = match opcode {
-            0 => Event::Sent {
-                opcode: failed.opcode,
-            },
+            0 => Event::Sent { opcode: failed.opcode },
             1 => Event::Written { immediate },
             2 => Event::Received,
             3 => Event::ReceivedImmediate { immediate },
@@ -280,20 +275,13 @@ mod tests {
     /// A completion with distinct field values, and its bytes written by hand.
     fn received() -> (Completion, [u8; 64]) {
         let completion = Completion {
-            event: Event::ReceivedImmediate {
-                immediate: 0x0102_0304,
-            },
+            event: Event::ReceivedImmediate { immediate: 0x0102_0304 },
             qpn: 0x0a_0b0c,
             counter: 0x1234,
             bytes: 0x0506_0708,
             user_index: 0x11_2233,
             source: 0x44_5566,
-            origin: Origin {
-                lid: 0x6162,
-                path: 0x63,
-                level: 0xb,
-                has_route: true,
-            },
+            origin: Origin { lid: 0x6162, path: 0x63, level: 0xb, has_route: true },
             timestamp: 0x2122_2324_2526_2728,
             solicited: true,
         };
@@ -320,11 +308,7 @@ mod tests {
 
     #[test]
     fn error_matches_hand_written_bytes() {
-        let failed = Failed {
-            syndrome: Syndrome::RemoteAccess,
-            vendor: 0x88,
-            opcode: 0x08,
-        };
+        let failed = Failed { syndrome: Syndrome::RemoteAccess, vendor: 0x88, opcode: 0x08 };
         let completion = Completion::new(Event::SendFailed(failed), 0x0a_0b0c, 0xfffe);
         let mut bytes = [0; 64];
         bytes[54..].copy_from_slice(&[0x88, 0x13, 8, 0x0a, 0x0b, 0x0c, 0xff, 0xfe, 0, 0xd1]);

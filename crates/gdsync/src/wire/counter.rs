@@ -77,22 +77,14 @@ impl Depth {
     /// The comparison that waits for the `n`th completion: the owner bit of its pass.
     #[must_use]
     pub fn watch(self, n: u32) -> Watch {
-        if self.parity(n) {
-            Watch::And(OWNER)
-        } else {
-            Watch::Nor(!OWNER)
-        }
+        if self.parity(n) { Watch::And(OWNER) } else { Watch::Nor(!OWNER) }
     }
 
     /// Like [`Self::watch`], for GPUs without NOR. Even passes wait for an opcode below 8, so
     /// errors are not seen, and each polled slot must be [re-armed](super::rearmed).
     #[must_use]
     pub fn watch_without_nor(self, n: u32) -> Watch {
-        if self.parity(n) {
-            Watch::And(OWNER)
-        } else {
-            Watch::Geq(0)
-        }
+        if self.parity(n) { Watch::And(OWNER) } else { Watch::Geq(0) }
     }
 
     /// True if `op_own` in the slot belongs to the `n`th completion: written in this pass.
@@ -178,10 +170,7 @@ mod tests {
         assert_eq!(bits, [even, odd, even].concat());
         // The owner bit of a queue of one toggles each time, also when the 32-bit counter wraps.
         let one = Depth::completions(1).unwrap();
-        assert_eq!(
-            (one.parity(0), one.parity(1), one.parity(u32::MAX)),
-            (false, true, true)
-        );
+        assert_eq!((one.parity(0), one.parity(1), one.parity(u32::MAX)), (false, true, true));
     }
 
     #[test]
@@ -225,10 +214,7 @@ mod tests {
     #[test]
     fn records_are_big_endian() {
         assert_eq!(queue_record(0x1234).to_ne_bytes(), [0, 0, 0x12, 0x34]);
-        assert_eq!(
-            completion_record(0x89ab_cdef).to_ne_bytes(),
-            [0, 0xab, 0xcd, 0xef]
-        );
+        assert_eq!(completion_record(0x89ab_cdef).to_ne_bytes(), [0, 0xab, 0xcd, 0xef]);
         assert_eq!(producer_of(queue_record(0xfedc)), 0xfedc);
         assert_eq!(consumer_of(completion_record(0x0100_0001)), 1);
     }

@@ -6,10 +6,7 @@ use super::Error;
 pub(super) fn bytes_at<const N: usize>(from: &[u8], offset: usize) -> Result<[u8; N], Error> {
     let have = from.len();
     let found = from.get(offset..).and_then(|rest| rest.first_chunk::<N>());
-    found.copied().ok_or(Error::Short {
-        need: offset.saturating_add(N),
-        have,
-    })
+    found.copied().ok_or(Error::Short { need: offset.saturating_add(N), have })
 }
 
 pub(super) fn u8_at(from: &[u8], offset: usize) -> Result<u8, Error> {
@@ -32,9 +29,7 @@ pub(super) fn u64_at(from: &[u8], offset: usize) -> Result<u64, Error> {
 pub(super) fn put(to: &mut [u8], offset: usize, bytes: &[u8]) -> Result<(), Error> {
     let have = to.len();
     let need = offset.saturating_add(bytes.len());
-    let place = to
-        .get_mut(offset..need)
-        .ok_or(Error::Short { need, have })?;
+    let place = to.get_mut(offset..need).ok_or(Error::Short { need, have })?;
     place.copy_from_slice(bytes);
     Ok(())
 }

@@ -77,9 +77,7 @@ impl DataSegment {
         if self.length >> 31 == 0 {
             Ok(())
         } else {
-            Err(Error::SegmentLength {
-                length: self.length,
-            })
+            Err(Error::SegmentLength { length: self.length })
         }
     }
 }

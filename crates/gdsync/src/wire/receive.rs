@@ -18,11 +18,7 @@ pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<usize, Error> {
         offset += SEGMENT;
     }
     if offset + SEGMENT <= to.len() {
-        let end = DataSegment {
-            length: 0,
-            key: END_KEY,
-            address: 0,
-        };
+        let end = DataSegment { length: 0, key: END_KEY, address: 0 };
         end.put(to, offset)?;
         offset += SEGMENT;
     }
@@ -56,14 +52,10 @@ mod tests {
 
     #[test]
     fn terminates_short_wqes() {
-        let segment = DataSegment {
-            length: 0x0102_0304,
-            key: 0x0506_0708,
-            address: 0x1122_3344_5566_7788,
-        };
-        let bytes: Vec<u8> = (1..=8)
-            .chain([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88])
-            .collect();
+        let segment =
+            DataSegment { length: 0x0102_0304, key: 0x0506_0708, address: 0x1122_3344_5566_7788 };
+        let bytes: Vec<u8> =
+            (1..=8).chain([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]).collect();
         let mut entry = [0xee; 48];
         assert_eq!(encode(&[segment], &mut entry), Ok(32));
         assert_eq!(entry[..16], bytes);
@@ -79,11 +71,7 @@ mod tests {
 
     #[test]
     fn omits_empty_segments() {
-        let some = |length| DataSegment {
-            length,
-            key: 7,
-            address: 8,
-        };
+        let some = |length| DataSegment { length, key: 7, address: 8 };
         let mut entry = [0; 32];
         encode(&[some(0), some(5), some(0)], &mut entry).unwrap();
         assert_eq!(decode(&entry).unwrap(), [some(5)]);

@@ -43,36 +43,16 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         "LOCAL_LENGTH_ERR",
         "a message is longer than its receive buffer, or than the limit",
     ),
-    (
-        0x02,
-        Syndrome::LocalOperation,
-        "LOCAL_QP_OP_ERR",
-        "the queue pair does not support this WQE",
-    ),
+    (0x02, Syndrome::LocalOperation, "LOCAL_QP_OP_ERR", "the queue pair does not support this WQE"),
     (
         0x04,
         Syndrome::LocalProtection,
         "LOCAL_PROT_ERR",
         "local memory is not registered, or lacks the access right",
     ),
-    (
-        0x05,
-        Syndrome::Flushed,
-        "WR_FLUSH_ERR",
-        "flushed after an earlier error of the queue pair",
-    ),
-    (
-        0x06,
-        Syndrome::WindowBind,
-        "MW_BIND_ERR",
-        "binding a memory window failed",
-    ),
-    (
-        0x10,
-        Syndrome::BadResponse,
-        "BAD_RESP_ERR",
-        "unexpected response of the remote side",
-    ),
+    (0x05, Syndrome::Flushed, "WR_FLUSH_ERR", "flushed after an earlier error of the queue pair"),
+    (0x06, Syndrome::WindowBind, "MW_BIND_ERR", "binding a memory window failed"),
+    (0x10, Syndrome::BadResponse, "BAD_RESP_ERR", "unexpected response of the remote side"),
     (
         0x11,
         Syndrome::LocalAccess,
@@ -109,12 +89,7 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         "RNR_RETRY_EXC_ERR",
         "the remote side had no receive posted",
     ),
-    (
-        0x22,
-        Syndrome::RemoteAborted,
-        "REMOTE_ABORTED_ERR",
-        "the remote side aborted the operation",
-    ),
+    (0x22, Syndrome::RemoteAborted, "REMOTE_ABORTED_ERR", "the remote side aborted the operation"),
 ];
 
 impl Syndrome {
@@ -171,9 +146,8 @@ mod tests {
             assert_eq!(Syndrome::of(code).code(), code);
         }
         // mlx5dv.h.
-        let numbers = [
-            0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22,
-        ];
+        let numbers =
+            [0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22];
         assert!(Syndrome::known().map(Syndrome::code).eq(numbers));
         assert!(Syndrome::known().all(|syndrome| syndrome.name().is_some()));
     }

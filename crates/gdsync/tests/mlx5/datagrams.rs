@@ -34,31 +34,20 @@ struct End {
 impl End {
     fn new(context: &Context, domain: &ProtectionDomain, address: (Route, Address)) -> Self {
         let allocator = Allocator::new(Gpu::sim(), None);
-        let completions = [
-            context.direct_completions(15).unwrap(),
-            context.direct_completions(15).unwrap(),
-        ];
-        let options = QueuePairOptions {
-            inline_bytes: 64,
-            ..QueuePairOptions::of(verbs::Transport::Ud, 8)
-        };
+        let completions =
+            [context.direct_completions(15).unwrap(), context.direct_completions(15).unwrap()];
+        let options =
+            QueuePairOptions { inline_bytes: 64, ..QueuePairOptions::of(verbs::Transport::Ud, 8) };
         let [sent, received] = [&completions[0], &completions[1]];
         let pair = domain.direct_queue_pair(options, sent, received).unwrap();
         let queues = wrap(
             &allocator,
             &pair,
             [sent, received],
-            &Request {
-                transport: Transport::Datagram,
-                ..Request::default()
-            },
+            &Request { transport: Transport::Datagram, ..Request::default() },
         )
         .unwrap();
-        let peer = Peer {
-            address: address.1,
-            queue_pair: 0,
-            psn: 0,
-        };
+        let peer = Peer { address: address.1, queue_pair: 0, psn: 0 };
         let behaviour = Behaviour::of(1024);
         let pair = pair.init(address.0.port, Access::default(), KEY).unwrap();
         let pair = pair.ready_to_receive(address.0, peer, behaviour).unwrap();
@@ -73,11 +62,7 @@ impl End {
     }
 
     fn at(&self, offset: u64, length: u32) -> DataSegment {
-        DataSegment {
-            length,
-            key: self.region.lkey(),
-            address: self.memory.address() + offset,
-        }
+        DataSegment { length, key: self.region.lkey(), address: self.memory.address() + offset }
     }
 
     /// Rings and waits by the stream, and returns the completion.
@@ -88,10 +73,7 @@ impl End {
         self.stream.batch(&wait.operations(true).unwrap()).unwrap();
         self.stream.synchronize_within(TIMEOUT).unwrap();
         let completion = next(&mut self.queues.send_completions);
-        assert_eq!(
-            self.queues.send.complete(&completion).unwrap(),
-            prepared.number()
-        );
+        assert_eq!(self.queues.send.complete(&completion).unwrap(), prepared.number());
         completion
     }
 
@@ -105,33 +87,11 @@ impl End {
 /// InfiniBand with a LID only, and RoCE, with the origin in the receiver's CQE.
 fn addresses() -> [((Route, Address), Origin); 2] {
     let (lid, gid) = (0x0123, "::ffff:192.168.0.1".parse().unwrap());
-    let infiniband = Route {
-        service_level: 6,
-        ..Route::of(1, 0)
-    };
+    let infiniband = Route { service_level: 6, ..Route::of(1, 0) };
     let none = Origin::default();
     [
-        (
-            (infiniband, Address { lid, gid: None }),
-            Origin {
-                lid,
-                level: 6,
-                ..none
-            },
-        ),
-        (
-            (
-                Route::of(2, 1),
-                Address {
-                    lid: 0,
-                    gid: Some(gid),
-                },
-            ),
-            Origin {
-                has_route: true,
-                ..none
-            },
-        ),
+        ((infiniband, Address { lid, gid: None }), Origin { lid, level: 6, ..none }),
+        ((Route::of(2, 1), Address { lid: 0, gid: Some(gid) }), Origin { has_route: true, ..none }),
     ]
 }
 
@@ -143,10 +103,8 @@ fn arrive_at_their_destination() {
         let domain = context.domain().unwrap();
         for (address, origin) in addresses() {
             let mut local = End::new(&context, &domain, address);
-            let mut target = [
-                End::new(&context, &domain, address),
-                End::new(&context, &domain, address),
-            ];
+            let mut target =
+                [End::new(&context, &domain, address), End::new(&context, &domain, address)];
             local.memory.write(0, b"fifteen  bytes.").unwrap();
             // The address handle may be dropped first.
             let to = [0, 1].map(|at| {
@@ -156,11 +114,7 @@ fn arrive_at_their_destination() {
             // More rounds than the rings have slots.
             for round in 0..40_u32 {
                 let (target, to) = (&mut target[round as usize % 2], to[round as usize % 2]);
-                target
-                    .queues
-                    .receive
-                    .post(&[target.at(60, ROUTE + 200)])
-                    .unwrap();
+                target.queues.receive.post(&[target.at(60, ROUTE + 200)]).unwrap();
                 let entry = match round % 3 {
                     0 => Wqe::send(&[local.at(0, 15)]),
                     1 => Wqe::send(&[]).inline(b"fifteen  bytes."),
@@ -177,10 +131,7 @@ fn arrive_at_their_destination() {
                     (received.event, received.bytes, received.qpn),
                     (event, ROUTE + 15, target.pair.number())
                 );
-                assert_eq!(
-                    (received.source, received.origin),
-                    (local.pair.number(), origin)
-                );
+                assert_eq!((received.source, received.origin), (local.pair.number(), origin));
                 let mut bytes = [0; 15];
                 target.memory.read(60 + ROUTE as usize, &mut bytes).unwrap();
                 assert_eq!(&bytes, b"fifteen  bytes.");
@@ -197,13 +148,9 @@ fn check_key_and_operation() {
         let context = Context::open("mlx5_0").unwrap();
         let domain = context.domain().unwrap();
         let (address, _) = addresses()[0];
-        let (mut local, mut target) = (
-            End::new(&context, &domain, address),
-            End::new(&context, &domain, address),
-        );
-        let handle = domain
-            .datagram(address.0, address.1, target.pair.number(), KEY)
-            .unwrap();
+        let (mut local, mut target) =
+            (End::new(&context, &domain, address), End::new(&context, &domain, address));
+        let handle = domain.datagram(address.0, address.1, target.pair.number(), KEY).unwrap();
         let to = datagram(&handle).unwrap();
         target.queues.receive.post(&[target.at(0, 100)]).unwrap();
         let wrong = Datagram { key: KEY ^ 1, ..to };
@@ -215,10 +162,7 @@ fn check_key_and_operation() {
         let write = local.queues.send.prepare(&Wqe::write(remote, &[]).to(to));
         assert!(matches!(write, Err(Error::Wire(_))), "{write:?}");
         let unaddressed = local.queues.send.prepare(&Wqe::send(&[]));
-        assert!(
-            matches!(unaddressed, Err(Error::Transport { .. })),
-            "{unaddressed:?}"
-        );
+        assert!(matches!(unaddressed, Err(Error::Transport { .. })), "{unaddressed:?}");
         let wide = Datagram { qpn: 1 << 24, ..to };
         let wide = local.queues.send.prepare(&Wqe::send(&[]).to(wide));
         assert!(matches!(wide, Err(Error::Wire(_))), "{wide:?}");
@@ -242,10 +186,8 @@ fn of_the_hca() {
 
 /// A datagram longer than an MTU, and one from memory that is not registered, fail.
 fn fail(mut local: Side, peer: &Side) {
-    let there = local
-        .hca
-        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
-        .unwrap();
+    let there =
+        local.hca.datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY).unwrap();
     let long = Wqe::send(&[local.at(0, 4097)]).to(there).signalled();
     let failed = local.sent(&long);
     assert_eq!(failure(&failed).0, 0x01, "{failed:?}");
@@ -256,10 +198,8 @@ fn fail(mut local: Side, peer: &Side) {
 
 /// Without a receive a datagram is lost: this NIC delivers it before its send completes.
 fn need_a_receive(mut local: Side, mut peer: Side) {
-    let there = local
-        .hca
-        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
-        .unwrap();
+    let there =
+        local.hca.datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY).unwrap();
     datagrams::send(&mut local, there, b"no receive");
     peer.pair.receive.post(&[peer.at(0, 100)]).unwrap();
     datagrams::arrives(&mut local, &mut peer, there);

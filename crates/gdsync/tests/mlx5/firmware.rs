@@ -24,11 +24,7 @@ fn each(request: &Request, run: fn(Side, Side)) {
 
 fn each_request(request: &Request, run: impl Fn(u8, &Request)) {
     let location = |is_gpu: bool| {
-        if is_gpu {
-            MemoryLocation::Gpu
-        } else {
-            MemoryLocation::Host
-        }
+        if is_gpu { MemoryLocation::Gpu } else { MemoryLocation::Host }
     };
     for port in [1, 2] {
         for bits in 1..16_u8 {
@@ -66,10 +62,7 @@ fn rings_wrap() {
 #[ignore = "needs libmlx5"]
 fn without_record() {
     inside("firmware::without_record", &RECORDLESS, || {
-        let recordless = |request| Request {
-            driver: Driver::KernelsWithoutRecord,
-            ..request
-        };
+        let recordless = |request| Request { driver: Driver::KernelsWithoutRecord, ..request };
         each(&recordless(Request::default()), operations::every_operation);
         each(&recordless(SMALL()), operations::rings_wrap);
     });
@@ -108,10 +101,7 @@ fn on_gpu() -> Request {
 fn errors_end_waits_and_flush() {
     let test = "firmware::errors_end_waits_and_flush";
     inside(test, &DEVX, || {
-        let timeout = RetryPolicy {
-            retries: Some(2),
-            ..RetryPolicy::default()
-        };
+        let timeout = RetryPolicy { retries: Some(2), ..RetryPolicy::default() };
         let connected_pair = || connected_pair(2, &on_gpu(), timeout);
         // A remote access error flushes later work.
         let (mut local, peer) = connected_pair();

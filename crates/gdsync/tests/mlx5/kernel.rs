@@ -89,10 +89,7 @@ fn no_devx_for_the_mode() {
 }
 
 fn lacks_recordless_queues(why: &str) {
-    let request = Request {
-        driver: Driver::KernelsWithoutRecord,
-        ..SMALL()
-    };
+    let request = Request { driver: Driver::KernelsWithoutRecord, ..SMALL() };
     let context = verbs::Context::open("mlx5_0").unwrap();
     let allocator = gdsync::Allocator::new(gpu::Gpu::sim(), None);
     let hca = Mlx5Hca::open(allocator, &context, Options::default()).unwrap();
@@ -155,11 +152,7 @@ fn exchange(port: u8, ring: Ring, location: MemoryLocation) {
     for number in posted.next - SLOTS as u32..posted.next {
         let at = 4096 + number as usize % SLOTS * WORDS * 4;
         let words = (0..WORDS as u32).flat_map(|k| message_word(number, k).to_ne_bytes());
-        assert_eq!(
-            peer.seen(at, WORDS * 4),
-            words.collect::<Vec<_>>(),
-            "{number}"
-        );
+        assert_eq!(peer.seen(at, WORDS * 4), words.collect::<Vec<_>>(), "{number}");
     }
 }
 

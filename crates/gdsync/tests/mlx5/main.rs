@@ -27,10 +27,7 @@ const NIC: [(&str, &str); 1] = [("FAKE_UVERBS_NIC", "1")];
 fn side(port: u8, request: &Request) -> Side {
     Side::new(request, |allocator| {
         let context = verbs::Context::open("mlx5_0").unwrap();
-        let options = Options {
-            port,
-            ..Options::default()
-        };
+        let options = Options { port, ..Options::default() };
         Box::new(Mlx5Hca::open(allocator, &context, options).unwrap())
     })
 }

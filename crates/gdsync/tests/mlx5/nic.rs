@@ -12,14 +12,8 @@ use crate::{NIC, connected_pair, side};
 fn each(request: &Request, run: fn(Side, Side)) {
     for port in [1, 2] {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
-            let (local, peer) = connected_pair(
-                port,
-                &Request {
-                    waiting,
-                    ..*request
-                },
-                RetryPolicy::default(),
-            );
+            let (local, peer) =
+                connected_pair(port, &Request { waiting, ..*request }, RetryPolicy::default());
             run(local, peer);
         }
     }
@@ -61,11 +55,9 @@ fn fences() {
 #[ignore = "needs libmlx5"]
 fn provider_settings() {
     let test = "nic::provider_settings";
-    for variable in [
-        ("MLX5_SHUT_UP_BF", "1"),
-        ("MLX5_SCATTER_TO_CQE", "1"),
-        ("MLX5_SINGLE_THREADED", "1"),
-    ] {
+    for variable in
+        [("MLX5_SHUT_UP_BF", "1"), ("MLX5_SCATTER_TO_CQE", "1"), ("MLX5_SINGLE_THREADED", "1")]
+    {
         inside(test, &[NIC[0], variable], || {
             each(&SMALL(), operations::receives_wrap);
         });
@@ -80,16 +72,11 @@ fn counters_wrap_and_queues_are_recreated() {
         let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
         for round in 0..70_000_u32 {
             let word = round.to_le_bytes();
-            let entry = Wqe::write(peer.region.remote(0), &[])
-                .inline(&word)
-                .signalled();
+            let entry = Wqe::write(peer.region.remote(0), &[]).inline(&word).signalled();
             // By the CPU, which is faster here.
             local.pair.send.prepare(&entry).unwrap().ring().unwrap();
             let completion = local.next_sent();
-            assert_eq!(
-                (completion.counter, peer.seen(0, 4)),
-                (round as u16, word.to_vec())
-            );
+            assert_eq!((completion.counter, peer.seen(0, 4)), (round as u16, word.to_vec()));
         }
         drop((local, peer));
         for round in 0..40 {
@@ -114,11 +101,10 @@ fn drop_keeps_other_queue_pairs() {
         // Their doorbell records share a page and a registration.
         let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
         let other = side(1, &SMALL());
-        let prepared = local.pair.send.prepare(
-            &Wqe::write(peer.region.remote(8), &[])
-                .inline(b"before")
-                .signalled(),
-        );
+        let prepared = local
+            .pair
+            .send
+            .prepare(&Wqe::write(peer.region.remote(8), &[]).inline(b"before").signalled());
         let operations = prepared.unwrap().operations().unwrap();
         drop(other);
         local.stream.batch(&operations).unwrap();
@@ -127,13 +113,7 @@ fn drop_keeps_other_queue_pairs() {
         local.next_sent();
         assert_eq!(peer.seen(8, 6), b"before");
         // Enqueued operations keep their memory after the queue pair is dropped.
-        let Side {
-            mut pair,
-            stream,
-            hca,
-            region,
-            ..
-        } = local;
+        let Side { mut pair, stream, hca, region, .. } = local;
         let prepared = pair.send.prepare(&Wqe::nop()).unwrap();
         let operations = prepared.operations().unwrap();
         drop((pair, hca, region, prepared));

@@ -32,11 +32,7 @@ impl Other {
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self {
-            child,
-            input,
-            output,
-        }
+        Self { child, input, output }
     }
 
     /// The next line that it says. The harness writes others.
@@ -87,10 +83,7 @@ fn connected(
     let peer: Endpoint = hear().parse().unwrap();
     let memory = hear();
     let (address, key) = memory.split_once(' ').unwrap();
-    let remote = RemoteAddress {
-        address: address.parse().unwrap(),
-        key: key.parse().unwrap(),
-    };
+    let remote = RemoteAddress { address: address.parse().unwrap(), key: key.parse().unwrap() };
     assert_ne!(side.pair.endpoint.lid, peer.lid);
     if request.transport == Transport::Connected {
         let timeout = RetryPolicy::default();
@@ -101,11 +94,7 @@ fn connected(
 
 fn join(other: &mut Other, request: &Request) -> (Side, Endpoint, RemoteAddress) {
     let other = std::cell::RefCell::new(other);
-    connected(
-        request,
-        &mut |line| other.borrow_mut().tell(line),
-        &mut || other.borrow_mut().line(),
-    )
+    connected(request, &mut |line| other.borrow_mut().tell(line), &mut || other.borrow_mut().line())
 }
 
 fn joined(request: &Request) -> (Side, Endpoint, RemoteAddress) {
@@ -125,10 +114,7 @@ fn reach_each_other() {
 
 fn here(mut other: Other) {
     let (mut side, peer, remote) = join(&mut other, &SMALL());
-    let at = |offset: u64| RemoteAddress {
-        address: remote.address + offset,
-        ..remote
-    };
+    let at = |offset: u64| RemoteAddress { address: remote.address + offset, ..remote };
     side.fill(0, &bytes(3, 4000));
     // Before a receive is posted, so that it is repeated; then one whose rings wrap.
     for round in 0..20_u64 {
@@ -146,18 +132,11 @@ fn here(mut other: Other) {
     side.sent(&write.signalled());
     side.sent(&Wqe::read(at(1000), &[side.at(4000, 4000)]).signalled());
     assert_eq!(side.seen(4000, 4000), bytes(3, 4000));
-    side.sent(
-        &Wqe::write(at(64), &[])
-            .inline(&41_u64.to_ne_bytes())
-            .signalled(),
-    );
+    side.sent(&Wqe::write(at(64), &[]).inline(&41_u64.to_ne_bytes()).signalled());
     let remote = at(64);
     let add = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[side.at(0, 8)]);
     let added = side.sent(&add.signalled());
-    assert_eq!(
-        (added.bytes, side.seen(0, 8)),
-        (8, 41_u64.to_ne_bytes().to_vec())
-    );
+    assert_eq!((added.bytes, side.seen(0, 8)), (8, 41_u64.to_ne_bytes().to_vec()));
     other.tell("word");
     assert_eq!(other.line(), "42");
     // A key that the other process has not registered.
@@ -176,18 +155,12 @@ fn here(mut other: Other) {
     };
     other.tell("ready");
     assert_eq!(other.line(), "ready");
-    let there = side
-        .hca
-        .datagram(side.pair.endpoint, peer, datagrams::KEY)
-        .unwrap();
+    let there = side.hca.datagram(side.pair.endpoint, peer, datagrams::KEY).unwrap();
     side.fill(0, b"a datagram");
     side.sent(&Wqe::send(&[side.at(0, 10)]).to(there).signalled());
     assert_eq!(
         other.line(),
-        format!(
-            "a datagram {} {}",
-            side.pair.endpoint.qpn, side.pair.endpoint.lid
-        )
+        format!("a datagram {} {}", side.pair.endpoint.qpn, side.pair.endpoint.lid)
     );
     // After its end requests fail.
     other.tell("connect again");
@@ -210,10 +183,7 @@ fn there() {
         side.pair.receive.post(&[side.at(0, 3000)]).unwrap();
         let received = side.next_received();
         assert_eq!(received.event, Event::ReceivedImmediate { immediate: 7 });
-        assert_eq!(
-            side.seen(0, length as usize),
-            bytes(3, 4000)[..length as usize]
-        );
+        assert_eq!(side.seen(0, length as usize), bytes(3, 4000)[..length as usize]);
         say(format!("{} {}", received.bytes, received.source));
     }
     assert_eq!(heard(), "word");
@@ -227,10 +197,7 @@ fn there() {
     let received = side.next_received();
     assert_eq!(received.bytes, 50);
     let text = String::from_utf8(side.seen(40, 10)).unwrap();
-    say(format!(
-        "{text} {} {}",
-        received.source, received.origin.lid
-    ));
+    say(format!("{text} {} {}", received.source, received.origin.lid));
     assert_eq!(heard(), "connect again");
     let _side = joined(&SMALL());
     assert_eq!(heard(), "end");

@@ -41,9 +41,7 @@ const RATES: [(u8, u8); 7] = [(0, 0), (2, 7), (5, 10), (3, 8), (16, 15), (17, 0)
 
 /// Addresses of every kind: InfiniBand with and without a route, RoCE v1 and v2.
 pub fn addresses(device: &Device, random: &mut Random, count: usize) -> Vec<Address> {
-    (0..count)
-        .map(|number| address(device, random, number % 4))
-        .collect()
+    (0..count).map(|number| address(device, random, number % 4)).collect()
 }
 
 fn address(device: &Device, random: &mut Random, kind: usize) -> Address {

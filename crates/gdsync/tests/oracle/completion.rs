@@ -85,11 +85,7 @@ fn every_error() {
 #[test]
 #[ignore = "needs libmlx5, a C++ compiler, libibverbs-dev"]
 fn kernel_polls_like_the_provider() {
-    inside(
-        "completion::kernel_polls_like_the_provider",
-        &[],
-        kernel_and_provider,
-    );
+    inside("completion::kernel_polls_like_the_provider", &[], kernel_and_provider);
 }
 
 /// A queue pair, its completion queue and its posted requests.
@@ -123,13 +119,7 @@ impl Bench {
             queue.buffer.write(at, &[INITIAL_OWNER]);
         }
         assert_eq!(queue.poll(&mut untouched()), 0);
-        Self {
-            pair,
-            queue,
-            sends: VecDeque::new(),
-            receives: VecDeque::new(),
-            posted: (0, 0),
-        }
+        Self { pair, queue, sends: VecDeque::new(), receives: VecDeque::new(), posted: (0, 0) }
     }
 
     /// Posts the requests that `entry` completes, sets its counter, and returns the request's id.
@@ -171,10 +161,7 @@ impl Bench {
     }
 
     fn post_receive(&self, id: u64) {
-        let mut work = ib::ibv_recv_wr {
-            wr_id: id,
-            ..Default::default()
-        };
+        let mut work = ib::ibv_recv_wr { wr_id: id, ..Default::default() };
         // SAFETY: the queue pair is live, and the request has no SGEs.
         let result = unsafe { ib::ibv_post_recv(self.pair.qp, &mut work, &mut null_mut()) };
         assert_eq!(result, 0, "ibv_post_recv");
@@ -182,11 +169,7 @@ impl Bench {
 
     /// The provider ignores a CQE of the previous pass, and one without an opcode.
     fn check_ignored(&mut self, entry: &Cqe) {
-        assert_eq!(
-            self.queue.poll(&mut untouched()),
-            0,
-            "before anything was written"
-        );
+        assert_eq!(self.queue.poll(&mut untouched()), 0, "before anything was written");
         let owner = encode::owner(ENTRIES, self.queue.written);
         self.queue.place(&encode::complete(entry, !owner));
         assert_eq!(
@@ -197,11 +180,7 @@ impl Bench {
         let mut invalid = encode::complete(entry, owner);
         invalid[63] |= 0xf0;
         self.queue.place(&invalid);
-        assert_eq!(
-            self.queue.poll(&mut untouched()),
-            0,
-            "an entry without an opcode"
-        );
+        assert_eq!(self.queue.poll(&mut untouched()), 0, "an entry without an opcode");
     }
 
     /// Writes the CQE of the current pass.
@@ -226,9 +205,7 @@ impl Bench {
         // Re-arming a slot makes no difference to the provider.
         for n in (self.queue.written - count as u32..self.queue.written).filter(|_| rearm) {
             let slot = (n % ENTRIES) as usize * 64;
-            self.queue
-                .buffer
-                .write(slot + WATCHED, &encode::rearmed(ENTRIES, n));
+            self.queue.buffer.write(slot + WATCHED, &encode::rearmed(ENTRIES, n));
         }
     }
 }
@@ -347,16 +324,10 @@ fn errors() {
     let mut bench = Bench::new();
     for number in 0..=u16::MAX {
         let [syndrome, vendor] = number.to_be_bytes();
-        let opcodes = [if random.one_in(2) {
-            opcode::REQUESTER_ERROR
-        } else {
-            opcode::RESPONDER_ERROR
-        }];
-        let mut entry = Cqe {
-            syndrome,
-            vendor,
-            ..entry(&mut random, &opcodes, bench.pair.user_index)
-        };
+        let opcodes =
+            [if random.one_in(2) { opcode::REQUESTER_ERROR } else { opcode::RESPONDER_ERROR }];
+        let mut entry =
+            Cqe { syndrome, vendor, ..entry(&mut random, &opcodes, bench.pair.user_index) };
         let id = bench.post_for(&mut entry, &mut random);
         bench.put(&entry);
         bench.take(&[(id, entry)], number % 2 == 0);
@@ -374,12 +345,7 @@ fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Cqe {
         bytes: random.word(),
         value: random.word(),
         source: random.word() >> 8,
-        origin: (
-            random.word() as u16,
-            random.byte() & 0x7f,
-            random.byte() & 0xf,
-            random.one_in(2),
-        ),
+        origin: (random.word() as u16, random.byte() & 0x7f, random.byte() & 0xf, random.one_in(2)),
         timestamp: random.bits(),
         solicited: random.one_in(2),
         syndrome: random.byte(),

@@ -28,11 +28,8 @@ impl DevicePoller {
         let directory = tempfile::tempdir().expect("a directory");
         let program = directory.path().join("poll");
         let capi = crates.join("gdsync-capi");
-        let headers = [
-            capi.join("include"),
-            capi.join("tests/stubs"),
-            crates.join("gdrapi-capi/include"),
-        ];
+        let headers =
+            [capi.join("include"), capi.join("tests/stubs"), crates.join("gdrapi-capi/include")];
         let compiled = Command::new("c++")
             .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
             .args([&program, &capi.join("tests/c/poll.cc")])
@@ -48,11 +45,7 @@ impl DevicePoller {
             .expect("the program");
         let input = child.stdin.take();
         let output = child.stdout.take().expect("its output");
-        Self {
-            child,
-            input,
-            output,
-        }
+        Self { child, input, output }
     }
 
     /// Polls once for CQE number `polled` in these bytes.
@@ -62,9 +55,7 @@ impl DevicePoller {
         let input = self.input.as_mut().expect("an open pipe");
         input.write_all(&[&head, cqes].concat()).expect("it reads");
         let mut found = [[0; 4]; 4];
-        self.output
-            .read_exact(found.as_flattened_mut())
-            .expect("it answers");
+        self.output.read_exact(found.as_flattened_mut()).expect("it answers");
         let [answer, syndrome, counted, _] = found.map(u32::from_ne_bytes);
         let answer = match answer {
             11 => Answer::Late,

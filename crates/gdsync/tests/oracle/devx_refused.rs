@@ -17,8 +17,7 @@ fn check_rejected(locations: &[Locations], parts: &[&str]) {
         check_text(&error, parts);
     }
     assert_eq!(objects(), before);
-    hca.create(&Request::default())
-        .expect("host memory, by verbs");
+    hca.create(&Request::default()).expect("host memory, by verbs");
 }
 
 fn check_text(error: &gdsync::Error, parts: &[&str]) {
@@ -33,27 +32,17 @@ fn reports_firmware_syndrome() {
     let test = "devx_refused::reports_firmware_syndrome";
     inside(test, &[DEVX, refuse], || {
         let syndrome = ["0x03 (bad parameter)", "0x001f2e3d", "dmesg"];
-        check_rejected(
-            &locations(),
-            &[&["mlx5_0", "CREATE_QP"][..], &syndrome].concat(),
-        );
+        check_rejected(&locations(), &[&["mlx5_0", "CREATE_QP"][..], &syndrome].concat());
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
 fn reports_state_change_syndrome() {
-    for (opcode, command) in [
-        ("502", "RST2INIT_QP"),
-        ("503", "INIT2RTR_QP"),
-        ("504", "RTR2RTS_QP"),
-    ] {
+    for (opcode, command) in [("502", "RST2INIT_QP"), ("503", "INIT2RTR_QP"), ("504", "RTR2RTS_QP")]
+    {
         let refuse = format!("{opcode}:10:{opcode}abc");
-        let variables = [
-            DEVX,
-            ("FAKE_UVERBS_DEVX_REFUSE", refuse.as_str()),
-            ("EXPECTED", command),
-        ];
+        let variables = [DEVX, ("FAKE_UVERBS_DEVX_REFUSE", refuse.as_str()), ("EXPECTED", command)];
         let test = "devx_refused::reports_state_change_syndrome";
         inside(test, &variables, || {
             let command = std::env::var("EXPECTED").expect("set above");
@@ -85,12 +74,7 @@ fn reports_kernel_without_dma_buf() {
 fn reports_kernel_without_devx() {
     let test = "devx_refused::reports_kernel_without_devx";
     inside(test, &[], || {
-        let parts = [
-            "DEVX",
-            "QUERY_HCA_CAP",
-            "os error 25",
-            "CONFIG_INFINIBAND_USER_ACCESS",
-        ];
+        let parts = ["DEVX", "QUERY_HCA_CAP", "os error 25", "CONFIG_INFINIBAND_USER_ACCESS"];
         check_rejected(&locations()[..1], &parts);
     });
 }

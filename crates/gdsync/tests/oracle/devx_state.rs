@@ -61,17 +61,8 @@ impl Queue {
     pub fn of(number: u64) -> Self {
         let fields: [u64; 9] =
             query(b"fake_uverbs_devx_queue\0", number as u32).expect("a completion queue");
-        let [
-            ring,
-            entries,
-            record,
-            event_queue,
-            page,
-            first,
-            second,
-            ring_file,
-            record_file,
-        ] = fields;
+        let [ring, entries, record, event_queue, page, first, second, ring_file, record_file] =
+            fields;
         Self {
             ring: memory(ring, entries * 64),
             entries,

@@ -30,16 +30,10 @@ pub fn send(
 ) -> Encoded {
     let entry = entry(request, signals_all, arena);
     let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
-    let count = entry
-        .encode(number, index, &mut blocks)
-        .expect("a valid WQE");
+    let count = entry.encode(number, index, &mut blocks).expect("a valid WQE");
     blocks.truncate(count * BLOCK);
     let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
-    Encoded {
-        unwritten: unwritten(request, segments),
-        blocks,
-        segments,
-    }
+    Encoded { unwritten: unwritten(request, segments), blocks, segments }
 }
 
 /// The WQE of a request.
@@ -54,11 +48,7 @@ pub fn entry(request: &Request, signals_all: bool, arena: &[u8]) -> Wqe {
         flags: Flags {
             signalled: request.signalled || signals_all,
             solicited: request.solicited,
-            fence: if request.fenced {
-                Fence::SmallAndReads
-            } else {
-                Fence::None
-            },
+            fence: if request.fenced { Fence::SmallAndReads } else { Fence::None },
         },
         datagram: request.to.map(|to| Datagram {
             qpn: to.queue_pair,
@@ -75,11 +65,7 @@ fn unwritten(request: &Request, segments: usize) -> Vec<usize> {
         // After the control segment, the remote address and the summand.
         return (40..48).collect();
     }
-    let bytes: usize = request
-        .pieces
-        .iter()
-        .map(|piece| piece.length as usize)
-        .sum();
+    let bytes: usize = request.pieces.iter().map(|piece| piece.length as usize).sum();
     if !request.inline || bytes == 0 {
         return Vec::new();
     }
@@ -89,11 +75,7 @@ fn unwritten(request: &Request, segments: usize) -> Vec<usize> {
 
 /// Decodes blocks and encodes them again.
 pub fn reencode(blocks: &[u8], datagrams: bool) -> Vec<u8> {
-    let transport = if datagrams {
-        Transport::Datagram
-    } else {
-        Transport::Connected
-    };
+    let transport = if datagrams { Transport::Datagram } else { Transport::Connected };
     let decoded = Wqe::decode(blocks, transport).expect("a WQE of the provider");
     let mut again = vec![0; decoded.blocks * BLOCK];
     let count = decoded.entry.encode(decoded.qpn, decoded.index, &mut again);
@@ -112,9 +94,7 @@ pub fn receive(pieces: &[Sge], stride: usize) -> Vec<u8> {
 /// Decodes the SGEs of a receive WQE: length, key, address.
 pub fn received(entry: &[u8]) -> Vec<(u32, u32, u64)> {
     let pieces = decode_receive(entry).expect("a WQE of the provider");
-    let pieces = pieces
-        .iter()
-        .map(|piece| (piece.length, piece.key, piece.address));
+    let pieces = pieces.iter().map(|piece| (piece.length, piece.key, piece.address));
     pieces.collect()
 }
 
@@ -140,9 +120,7 @@ pub fn rung(doorbell: [u8; 8]) -> (u32, u16) {
 
 /// The owner bit of the `n`th completion of a queue.
 pub fn owner(entries: u32, n: u32) -> bool {
-    Depth::completions(entries)
-        .expect("a power of two")
-        .parity(n)
+    Depth::completions(entries).expect("a power of two").parity(n)
 }
 
 /// The re-armed word of the slot of the `n`th completion.
@@ -158,16 +136,10 @@ pub fn complete(entry: &completion::Cqe, owner: bool) -> [u8; BLOCK] {
         opcode: entry.send_opcode,
     };
     let event = match entry.opcode {
-        0 => Event::Sent {
-            opcode: entry.send_opcode,
-        },
-        1 => Event::Written {
-            immediate: entry.value,
-        },
+        0 => Event::Sent { opcode: entry.send_opcode },
+        1 => Event::Written { immediate: entry.value },
         2 => Event::Received,
-        3 => Event::ReceivedImmediate {
-            immediate: entry.value,
-        },
+        3 => Event::ReceivedImmediate { immediate: entry.value },
         4 => Event::ReceivedInvalidate { key: entry.value },
         13 => Event::SendFailed(failed),
         14 => Event::ReceiveFailed(failed),
@@ -193,45 +165,26 @@ pub fn complete(entry: &completion::Cqe, owner: bool) -> [u8; BLOCK] {
 }
 
 fn segment(piece: &Sge) -> DataSegment {
-    DataSegment {
-        length: piece.length,
-        key: piece.key,
-        address: piece.address,
-    }
+    DataSegment { length: piece.length, key: piece.key, address: piece.address }
 }
 
 fn operation(operation: request::Operation) -> Operation {
     use request::Operation as Oracle;
-    let remote = |remote: request::Remote| RemoteAddress {
-        address: remote.address,
-        key: remote.key,
-    };
+    let remote =
+        |remote: request::Remote| RemoteAddress { address: remote.address, key: remote.key };
     let immediate = |data| Some(u32::from_be_bytes(data));
     match operation {
         Oracle::Send => Operation::Send { immediate: None },
-        Oracle::SendImmediate(data) => Operation::Send {
-            immediate: immediate(data),
-        },
-        Oracle::Write(to) => Operation::Write {
-            remote: remote(to),
-            immediate: None,
-        },
-        Oracle::WriteImmediate(to, data) => Operation::Write {
-            remote: remote(to),
-            immediate: immediate(data),
-        },
-        Oracle::Read(from) => Operation::Read {
-            remote: remote(from),
-        },
-        Oracle::CompareSwap(at, compare, swap) => Operation::CompareSwap {
-            remote: remote(at),
-            compare,
-            swap,
-        },
-        Oracle::FetchAdd(at, add) => Operation::FetchAdd {
-            remote: remote(at),
-            add,
-        },
+        Oracle::SendImmediate(data) => Operation::Send { immediate: immediate(data) },
+        Oracle::Write(to) => Operation::Write { remote: remote(to), immediate: None },
+        Oracle::WriteImmediate(to, data) => {
+            Operation::Write { remote: remote(to), immediate: immediate(data) }
+        }
+        Oracle::Read(from) => Operation::Read { remote: remote(from) },
+        Oracle::CompareSwap(at, compare, swap) => {
+            Operation::CompareSwap { remote: remote(at), compare, swap }
+        }
+        Oracle::FetchAdd(at, add) => Operation::FetchAdd { remote: remote(at), add },
     }
 }
 

@@ -40,9 +40,7 @@ impl Builder {
             stream: gpu.stream().expect("a stream"),
             ring: gpu.pinned(bytes).expect("memory"),
             words: gpu.pinned(256).expect("memory"),
-            inline: allocator
-                .place(MemoryLocation::Host, CHAIN * INLINE)
-                .expect("memory"),
+            inline: allocator.place(MemoryLocation::Host, CHAIN * INLINE).expect("memory"),
             allocator,
         }
     }
@@ -55,9 +53,7 @@ impl Builder {
         fill: u8,
         arena: &[u8],
     ) -> (Vec<u8>, [u8; 4], [u8; 8]) {
-        self.ring
-            .write(0, &vec![fill; self.ring.len()])
-            .expect("memory");
+        self.ring.write(0, &vec![fill; self.ring.len()]).expect("memory");
         // No CQE is written.
         self.words.write(0, &[0xff; 256]).expect("memory");
         let requests = chain.iter().enumerate();
@@ -70,12 +66,7 @@ impl Builder {
                 place.write(0, &bytes).expect("memory");
                 place
             });
-            let request = request(&KernelRequest {
-                wqe,
-                inline,
-                source: None,
-                destination: None,
-            });
+            let request = request(&KernelRequest { wqe, inline, source: None, destination: None });
             request.expect("a valid request")
         });
         let range = |memory, offset, bytes| DeviceRange::new(memory, offset, bytes).expect("room");
@@ -145,9 +136,7 @@ impl Poller {
     pub fn poll(&self, cqes: &[u8], polled: u32, counter: u16) -> (PostEnd, Option<[u8; 4]>) {
         const UNWRITTEN: [u8; 4] = [0xa5; 4];
         self.cqes.write(0, cqes).expect("memory");
-        self.words
-            .write(COMPLETION_RECORD, &UNWRITTEN)
-            .expect("memory");
+        self.words.write(COMPLETION_RECORD, &UNWRITTEN).expect("memory");
         let range = |memory, offset, bytes| DeviceRange::new(memory, offset, bytes).expect("room");
         let queue = DeviceQueue {
             ring: range(&self.words, RING, 64),
@@ -185,9 +174,7 @@ impl Poller {
         self.stream.synchronize().expect("the kernel ends");
         let end = posting.outcome(0).expect("a result").end;
         let mut record = UNWRITTEN;
-        self.words
-            .read(COMPLETION_RECORD, &mut record)
-            .expect("memory");
+        self.words.read(COMPLETION_RECORD, &mut record).expect("memory");
         (end, (record != UNWRITTEN).then_some(record))
     }
 }

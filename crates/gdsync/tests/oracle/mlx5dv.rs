@@ -91,13 +91,7 @@ fn nothing() -> Objects {
 pub fn queue_pair(qp: *mut ibv_qp) -> QueuePair {
     // SAFETY: the structure consists of pointers and integers, for which zero is valid.
     let mut layout: QueuePair = unsafe { std::mem::zeroed() };
-    init_obj(
-        &mut Objects {
-            qp: (qp, &mut layout),
-            ..nothing()
-        },
-        QP,
-    );
+    init_obj(&mut Objects { qp: (qp, &mut layout), ..nothing() }, QP);
     layout
 }
 
@@ -105,12 +99,6 @@ pub fn queue_pair(qp: *mut ibv_qp) -> QueuePair {
 pub fn completion_queue(cq: *mut ibv_cq) -> CompletionQueue {
     // SAFETY: as above.
     let mut layout: CompletionQueue = unsafe { std::mem::zeroed() };
-    init_obj(
-        &mut Objects {
-            cq: (cq, &mut layout),
-            ..nothing()
-        },
-        CQ,
-    );
+    init_obj(&mut Objects { cq: (cq, &mut layout), ..nothing() }, CQ);
     layout
 }

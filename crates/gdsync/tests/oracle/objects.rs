@@ -24,11 +24,7 @@ fn create_and_destroy() {
     for _ in 0..2 {
         // SAFETY: the live domain; the memory lives longer than its registration.
         let region = unsafe { ib::ibv_reg_mr(device.pd, memory.as_mut_ptr().cast(), 100, 1) };
-        assert!(
-            !region.is_null(),
-            "ibv_reg_mr: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!region.is_null(), "ibv_reg_mr: {}", std::io::Error::last_os_error());
         // SAFETY: the live region.
         keys.push(unsafe { ((*region).lkey, (*region).rkey) });
         // SAFETY: as above; it is not used after this.
@@ -60,11 +56,7 @@ fn create_and_destroy() {
     // The fake kernel rejects unknown objects.
     // SAFETY: the open context.
     assert!(unsafe { ib::ibv_create_comp_channel(device.context) }.is_null());
-    assert_eq!(
-        std::io::Error::last_os_error().raw_os_error(),
-        Some(95),
-        "EOPNOTSUPP"
-    );
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(95), "EOPNOTSUPP");
     // SAFETY: queue, domain and context are live, have no dependent objects, and are not used after this.
     unsafe {
         assert_eq!(ib::ibv_destroy_cq(queue.cq), 0);

@@ -84,11 +84,8 @@ pub fn status(syndrome: u8) -> u32 {
 /// Compares a result of `ibv_poll_cq` with the tables.
 pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
     let word = u32::from_ne_bytes([UNTOUCHED; 4]);
-    let error = matches!(
-        entry.opcode,
-        opcode::REQUESTER_ERROR | opcode::RESPONDER_ERROR
-    )
-    .then(|| (status(entry.syndrome), u32::from(entry.vendor)));
+    let error = matches!(entry.opcode, opcode::REQUESTER_ERROR | opcode::RESPONDER_ERROR)
+        .then(|| (status(entry.syndrome), u32::from(entry.vendor)));
     // Opcode, bytes and flags; value and source of receives.
     let (opcode, bytes, flags, value, source) = if error.is_some() {
         (word, word, 0, word, word)
@@ -104,10 +101,8 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
         };
         (opcode, bytes, flags, word, word)
     } else {
-        let (_, opcode, flags) = ARRIVED
-            .into_iter()
-            .find(|row| row.0 == entry.opcode)
-            .expect("an opcode of the table");
+        let (_, opcode, flags) =
+            ARRIVED.into_iter().find(|row| row.0 == entry.opcode).expect("an opcode of the table");
         // Immediate data keeps its byte order; a key is a number.
         let value = match flags {
             WITH_IMM => u32::from_ne_bytes(entry.value.to_be_bytes()),
@@ -115,11 +110,7 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
             _ => word,
         };
         let (lid, path, level, has_route) = entry.origin;
-        assert_eq!(
-            (wc.slid, wc.dlid_path_bits, wc.sl),
-            (lid, path, level),
-            "{entry:#x?}"
-        );
+        assert_eq!((wc.slid, wc.dlid_path_bits, wc.sl), (lid, path, level), "{entry:#x?}");
         let flags = flags | if has_route { GRH } else { 0 };
         (opcode, entry.bytes, flags, value, entry.source)
     };

@@ -53,26 +53,15 @@ impl Device {
         let mut count: c_int = 0;
         // SAFETY: room for a number.
         let list = unsafe { ib::ibv_get_device_list(&mut count) };
-        assert!(
-            !list.is_null() && count == 1,
-            "{count} devices; the fake kernel has one"
-        );
+        assert!(!list.is_null() && count == 1, "{count} devices; the fake kernel has one");
         // SAFETY: the list has one device and is freed after the open.
         let context = unsafe { ib::ibv_open_device(*list) };
-        assert!(
-            !context.is_null(),
-            "ibv_open_device: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!context.is_null(), "ibv_open_device: {}", std::io::Error::last_os_error());
         // SAFETY: the list of above.
         unsafe { ib::ibv_free_device_list(list) };
         // SAFETY: the open context.
         let pd = unsafe { ib::ibv_alloc_pd(context) };
-        assert!(
-            !pd.is_null(),
-            "ibv_alloc_pd: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!pd.is_null(), "ibv_alloc_pd: {}", std::io::Error::last_os_error());
         Self { context, pd }
     }
 
@@ -80,11 +69,7 @@ impl Device {
     pub fn completions(&self, entries: i32) -> Completions {
         // SAFETY: the open context; no channel.
         let cq = unsafe { ib::ibv_create_cq(self.context, entries - 1, null_mut(), null_mut(), 0) };
-        assert!(
-            !cq.is_null(),
-            "ibv_create_cq: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!cq.is_null(), "ibv_create_cq: {}", std::io::Error::last_os_error());
         let layout = mlx5dv::completion_queue(cq);
         assert_eq!(layout.cqe_size, 64, "MLX5_CQE_SIZE is not for this test");
         Completions {
@@ -115,20 +100,13 @@ impl Device {
         };
         // SAFETY: the live domain and queues.
         let qp = unsafe { ib::ibv_create_qp(self.pd, &mut attributes) };
-        assert!(
-            !qp.is_null(),
-            "ibv_create_qp: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
         for state in [
             ib::ibv_qp_state::IBV_QPS_INIT,
             ib::ibv_qp_state::IBV_QPS_RTR,
             ib::ibv_qp_state::IBV_QPS_RTS,
         ] {
-            let mut change = ib::ibv_qp_attr {
-                qp_state: state,
-                ..Default::default()
-            };
+            let mut change = ib::ibv_qp_attr { qp_state: state, ..Default::default() };
             // `IBV_QP_STATE`: the fake kernel requires nothing else.
             // SAFETY: the live queue pair.
             let result = unsafe { ib::ibv_modify_qp(qp, &mut change, 1) };
@@ -145,10 +123,7 @@ impl Device {
             user_index: user_index(number),
             cap: attributes.cap,
             sq: Memory::new(layout.sq.buf, layout.sq.wqe_cnt as usize * 64),
-            rq: Memory::new(
-                layout.rq.buf,
-                layout.rq.wqe_cnt as usize * layout.rq.stride as usize,
-            ),
+            rq: Memory::new(layout.rq.buf, layout.rq.wqe_cnt as usize * layout.rq.stride as usize),
             rq_stride: layout.rq.stride as usize,
             record: Memory::new(layout.dbrec.cast(), 8),
             register: Memory::new(layout.bf.reg, (2 * buffer_size).max(8)),
@@ -159,11 +134,7 @@ impl Device {
     pub fn address(&self, attributes: &mut ib::ibv_ah_attr) -> *mut ib::ibv_ah {
         // SAFETY: the live domain.
         let handle = unsafe { ib::ibv_create_ah(self.pd, attributes) };
-        assert!(
-            !handle.is_null(),
-            "ibv_create_ah: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(!handle.is_null(), "ibv_create_ah: {}", std::io::Error::last_os_error());
         handle
     }
 }
@@ -184,8 +155,7 @@ fn user_index(number: u32) -> u32 {
 impl Completions {
     /// Writes 64 bytes to the next slot without advancing.
     pub fn place(&self, entry: &[u8; 64]) {
-        self.buffer
-            .write((self.written % self.entries) as usize * 64, entry);
+        self.buffer.write((self.written % self.entries) as usize * 64, entry);
     }
 
     /// Writes a CQE as the NIC does.

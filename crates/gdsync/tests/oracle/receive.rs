@@ -49,10 +49,7 @@ fn run(most_pieces: u32) {
         max_inline_data: 0,
     };
     let pair = device.pair(ib::ibv_qp_type::IBV_QPT_RC, &unused, &received, cap, false);
-    assert_eq!(
-        pair.rq_stride,
-        (16 * most_pieces as usize).next_power_of_two()
-    );
+    assert_eq!(pair.rq_stride, (16 * most_pieces as usize).next_power_of_two());
     let mut counter = 0;
     let mut posted = VecDeque::new();
     while counter < REQUESTS {
@@ -63,10 +60,7 @@ fn run(most_pieces: u32) {
         let chain: Vec<(u64, Vec<Sge>)> = (0..chain)
             .map(|_| {
                 let count = random.below(pair.rq_stride / 16 + 1);
-                (
-                    random.bits(),
-                    (0..count).map(|_| piece(&mut random)).collect(),
-                )
+                (random.bits(), (0..count).map(|_| piece(&mut random)).collect())
             })
             .collect();
         let fill = random.byte();
@@ -85,9 +79,8 @@ fn run(most_pieces: u32) {
             expected[start..start + counted].copy_from_slice(&encoded[..counted]);
             posted.push_back((*id, counter as u16));
             let written = pieces.iter().filter(|piece| piece.length != 0);
-            let written: Vec<_> = written
-                .map(|piece| (piece.length, piece.key, piece.address))
-                .collect();
+            let written: Vec<_> =
+                written.map(|piece| (piece.length, piece.key, piece.address)).collect();
             entries.push((start, written));
             counter += 1;
         }
@@ -99,21 +92,14 @@ fn run(most_pieces: u32) {
         );
         for (start, pieces) in entries {
             // Our decoder reads the provider's bytes.
-            assert_eq!(
-                encode::received(&found[start..start + pair.rq_stride]),
-                pieces
-            );
+            assert_eq!(encode::received(&found[start..start + pair.rq_stride]), pieces);
         }
         assert_eq!(
             pair.record.four(0),
             encode::record(counter),
             "the doorbell record's first word"
         );
-        assert_eq!(
-            pair.record.four(4),
-            sent,
-            "the doorbell record's second word"
-        );
+        assert_eq!(pair.record.four(4), sent, "the doorbell record's second word");
     }
 }
 
@@ -130,19 +116,14 @@ fn complete(
         received.put(&hand::responder(pair, index, bytes, received.owner()));
         let mut wc = ib::ibv_wc::default();
         assert_eq!(received.poll(&mut wc), 1);
-        assert_eq!(
-            (wc.wr_id(), wc.error(), wc.len()),
-            (id, None, bytes as usize)
-        );
+        assert_eq!((wc.wr_id(), wc.error(), wc.len()), (id, None, bytes as usize));
     }
 }
 
 /// Posts one list of requests.
 fn post(pair: &Pair, chain: &[(u64, Vec<Sge>)]) {
-    let mut pieces: Vec<Vec<ib::ibv_sge>> = chain
-        .iter()
-        .map(|(_, pieces)| pieces.iter().map(Sge::of_verbs).collect())
-        .collect();
+    let mut pieces: Vec<Vec<ib::ibv_sge>> =
+        chain.iter().map(|(_, pieces)| pieces.iter().map(Sge::of_verbs).collect()).collect();
     let mut works: Vec<_> = chain
         .iter()
         .zip(&mut pieces)

@@ -80,15 +80,10 @@ impl Request {
         let pieces = match operation {
             // Sometimes another length than 8; the provider writes 8 anyway.
             Operation::CompareSwap(..) | Operation::FetchAdd(..) if !random.one_in(4) => {
-                vec![Sge {
-                    length: 8,
-                    ..piece(random)
-                }]
+                vec![Sge { length: 8, ..piece(random) }]
             }
             _ if inline => inline_pieces(random, kind),
-            _ => (0..random.below(kind.most_pieces + 1))
-                .map(|_| piece(random))
-                .collect(),
+            _ => (0..random.below(kind.most_pieces + 1)).map(|_| piece(random)).collect(),
         };
         Self {
             id: random.bits(),
@@ -145,10 +140,8 @@ impl Request {
             Operation::Write(remote)
             | Operation::WriteImmediate(remote, _)
             | Operation::Read(remote) => {
-                work.wr.rdma = ib::ibv_send_wr_rdma {
-                    remote_addr: remote.address,
-                    rkey: remote.key,
-                };
+                work.wr.rdma =
+                    ib::ibv_send_wr_rdma { remote_addr: remote.address, rkey: remote.key };
             }
             Operation::CompareSwap(remote, compare_add, swap) => {
                 work.wr.atomic = atomic(remote, compare_add, swap)
@@ -181,36 +174,20 @@ impl Request {
 impl Sge {
     /// The SGE for libibverbs.
     pub fn of_verbs(&self) -> ib::ibv_sge {
-        ib::ibv_sge {
-            addr: self.address,
-            length: self.length,
-            lkey: self.key,
-        }
+        ib::ibv_sge { addr: self.address, length: self.length, lkey: self.key }
     }
 }
 
 fn atomic(remote: Remote, compare_add: u64, swap: u64) -> ib::ibv_send_wr_atomic {
-    ib::ibv_send_wr_atomic {
-        remote_addr: remote.address,
-        compare_add,
-        swap,
-        rkey: remote.key,
-    }
+    ib::ibv_send_wr_atomic { remote_addr: remote.address, compare_add, swap, rkey: remote.key }
 }
 
 fn operation(random: &mut Random, kind: &Kind) -> Operation {
     let data = random.word().to_be_bytes();
     if kind.datagrams {
-        return if random.one_in(2) {
-            Operation::Send
-        } else {
-            Operation::SendImmediate(data)
-        };
+        return if random.one_in(2) { Operation::Send } else { Operation::SendImmediate(data) };
     }
-    let remote = Remote {
-        address: random.bits(),
-        key: random.word(),
-    };
+    let remote = Remote { address: random.bits(), key: random.word() };
     match random.below(if kind.reads { 7 } else { 4 }) {
         0 => Operation::Send,
         1 => Operation::SendImmediate(data),
@@ -229,11 +206,7 @@ pub fn piece(random: &mut Random) -> Sge {
         1 => random.word() >> 1,
         _ => random.word() >> 12,
     };
-    Sge {
-        address: random.bits(),
-        length,
-        key: random.word(),
-    }
+    Sge { address: random.bits(), length, key: random.word() }
 }
 
 /// SGEs in the arena, together within the inline limit.

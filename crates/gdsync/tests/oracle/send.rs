@@ -24,35 +24,25 @@ const BLOCKS: u32 = 70_000;
 #[test]
 #[ignore = "needs libmlx5"]
 fn reliable_connection() {
-    inside(
-        "send::reliable_connection",
-        &[("MLX5_SHUT_UP_BF", "1")],
-        || {
-            run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::Eight);
-        },
-    );
+    inside("send::reliable_connection", &[("MLX5_SHUT_UP_BF", "1")], || {
+        run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::Eight);
+    });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
 fn reliable_connection_all_signalled() {
-    inside(
-        "send::reliable_connection_all_signalled",
-        &[("MLX5_SHUT_UP_BF", "1")],
-        || run(ib::ibv_qp_type::IBV_QPT_RC, true, Doorbell::Eight),
-    );
+    inside("send::reliable_connection_all_signalled", &[("MLX5_SHUT_UP_BF", "1")], || {
+        run(ib::ibv_qp_type::IBV_QPT_RC, true, Doorbell::Eight)
+    });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
 fn unreliable_connection() {
-    inside(
-        "send::unreliable_connection",
-        &[("MLX5_SHUT_UP_BF", "1")],
-        || {
-            run(ib::ibv_qp_type::IBV_QPT_UC, false, Doorbell::Eight);
-        },
-    );
+    inside("send::unreliable_connection", &[("MLX5_SHUT_UP_BF", "1")], || {
+        run(ib::ibv_qp_type::IBV_QPT_UC, false, Doorbell::Eight);
+    });
 }
 
 #[test]
@@ -127,18 +117,11 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
     }
     let pair = device.pair(kind, &sent, &received, cap, signals_all);
     // The fake kernel's registers have two buffers of 256 bytes, used alternately.
-    assert_eq!(
-        pair.buffer_size,
-        if doorbell == Doorbell::Shared { 0 } else { 256 }
-    );
+    assert_eq!(pair.buffer_size, if doorbell == Doorbell::Shared { 0 } else { 256 });
     let mut arena = vec![0; 1 << 16];
     arena.fill_with(|| random.byte());
     let datagrams = kind == ib::ibv_qp_type::IBV_QPT_UD;
-    let known = if datagrams {
-        addresses(&device, &mut random, 64)
-    } else {
-        Vec::new()
-    };
+    let known = if datagrams { addresses(&device, &mut random, 64) } else { Vec::new() };
     let kind = Kind {
         datagrams,
         reads: kind == ib::ibv_qp_type::IBV_QPT_RC,
@@ -155,9 +138,7 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
         while queue.posted.len() + chain >= pair.cap.max_send_wr as usize {
             queue.complete(&mut sent, &mut random);
         }
-        let chain: Vec<Request> = (0..chain)
-            .map(|_| Request::random(&mut random, &kind))
-            .collect();
+        let chain: Vec<Request> = (0..chain).map(|_| Request::random(&mut random, &kind)).collect();
         queue.post(&chain, &arena, &mut random);
         requests += chain.len();
     }
@@ -296,16 +277,11 @@ impl<'a> Queue<'a> {
                 expected[self.buffer + at] = queue[(start + at) % queue.len()];
             }
         } else {
-            expected[self.buffer..self.buffer + 8].copy_from_slice(&encode::ring(
-                queue[start..].first_chunk().expect("a block"),
-            ));
+            expected[self.buffer..self.buffer + 8]
+                .copy_from_slice(&encode::ring(queue[start..].first_chunk().expect("a block")));
         }
         let found = self.pair.register.read();
-        assert!(
-            found == expected,
-            "the doorbell register\n{}",
-            difference(&found, &expected)
-        );
+        assert!(found == expected, "the doorbell register\n{}", difference(&found, &expected));
         let doorbell = *found[self.buffer..].first_chunk().expect("eight bytes");
         assert_eq!(encode::rung(doorbell), (self.pair.number, index as u16));
         self.buffer ^= size;
@@ -314,19 +290,12 @@ impl<'a> Queue<'a> {
     /// Completes requests up to a random one by a single CQE.
     fn complete(&mut self, sent: &mut Completions, random: &mut Random) {
         let last = random.below(self.posted.len());
-        let posted = self
-            .posted
-            .drain(..=last)
-            .next_back()
-            .expect("one at least");
+        let posted = self.posted.drain(..=last).next_back().expect("one at least");
         let entry = hand::requester(self.pair, posted.index as u16, posted.opcode, sent.owner());
         sent.put(&entry);
         let mut wc = ib::ibv_wc::default();
         assert_eq!(sent.poll(&mut wc), 1);
-        assert_eq!(
-            (wc.wr_id(), wc.error(), wc.qp_num),
-            (posted.id, None, self.pair.number)
-        );
+        assert_eq!((wc.wr_id(), wc.error(), wc.qp_num), (posted.id, None, self.pair.number));
     }
 }
 

@@ -22,10 +22,7 @@ fn decodes_address_vectors() {
             let handle = NonNull::<ib::ibv_ah>::new(address.handle).expect("a handle");
             // SAFETY: the handle is live and belongs to this device.
             let vector = unsafe { context.address_vector(handle) }.expect("mlx5");
-            assert!(
-                encode::is_path(vector.bytes(), &address),
-                "{address:x?}: {vector:02x?}"
-            );
+            assert!(encode::is_path(vector.bytes(), &address), "{address:x?}: {vector:02x?}");
         }
     });
 }

@@ -30,10 +30,7 @@ fn converts_status_and_flushes() {
     let test = "errors::converts_status_and_flushes";
     let machines = STATUSES.map(|(status, _)| {
         let vendor_err = 0x80 + status;
-        with(
-            "fail",
-            json!([{"nth": 2, "status": status, "vendor_err": vendor_err}]),
-        )
+        with("fail", json!([{"nth": 2, "status": status, "vendor_err": vendor_err}]))
     });
     on(test, &machines, |number| {
         let (status, code) = STATUSES[number];
@@ -50,14 +47,8 @@ fn converts_status_and_flushes() {
         local.synchronize();
         let completion = local.next_sent();
         assert_eq!(completion.counter, failing);
-        assert_eq!(
-            failure(&completion),
-            (code, 0x80 + status as u8),
-            "{status}"
-        );
-        let Event::SendFailed(failed) = completion.event else {
-            panic!("{completion:?}")
-        };
+        assert_eq!(failure(&completion), (code, 0x80 + status as u8), "{status}");
+        let Event::SendFailed(failed) = completion.event else { panic!("{completion:?}") };
         assert_eq!(failed.opcode, 8);
         assert_eq!(local.next_failed(), (0x05, 0));
         // Posted receives are flushed, and so is later work.
@@ -69,9 +60,7 @@ fn converts_status_and_flushes() {
         local.synchronize();
         assert_eq!(failure(&local.next_received()).0, 0x05);
         // The remote side's next request gets no answer.
-        let orphan = Wqe::write(local.region.remote(0), &[])
-            .inline(b"x")
-            .signalled();
+        let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x").signalled();
         let orphan = peer.sent(&orphan);
         assert_eq!(failure(&orphan).0, 0x15);
     });
@@ -97,26 +86,19 @@ fn flushes_receives_that_the_device_keeps() {
 #[test]
 fn flushes_nops_after_an_error() {
     let test = "errors::flushes_nops_after_an_error";
-    on(
-        test,
-        &[with("fail", json!([{"nth": 1, "status": 11}]))],
-        |_| {
-            let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-            let before = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
-            let write = Wqe::write(peer.region.remote(0), &[]).inline(b"x");
-            let failing = local.pair.send.prepare(&write).unwrap();
-            let behind = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
-            let counters = [before.counter(), failing.counter(), behind.counter()];
-            behind.ring().unwrap();
-            let completions = [local.next_sent(), local.next_sent(), local.next_sent()];
-            assert_eq!(completions.map(|completion| completion.counter), counters);
-            assert_eq!(completions[0].event, Event::Sent { opcode: 0 });
-            assert_eq!(
-                (failure(&completions[1]).0, failure(&completions[2]).0),
-                (0x14, 0x05)
-            );
-        },
-    );
+    on(test, &[with("fail", json!([{"nth": 1, "status": 11}]))], |_| {
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let before = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
+        let write = Wqe::write(peer.region.remote(0), &[]).inline(b"x");
+        let failing = local.pair.send.prepare(&write).unwrap();
+        let behind = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
+        let counters = [before.counter(), failing.counter(), behind.counter()];
+        behind.ring().unwrap();
+        let completions = [local.next_sent(), local.next_sent(), local.next_sent()];
+        assert_eq!(completions.map(|completion| completion.counter), counters);
+        assert_eq!(completions[0].event, Event::Sent { opcode: 0 });
+        assert_eq!((failure(&completions[1]).0, failure(&completions[2]).0), (0x14, 0x05));
+    });
 }
 
 #[test]
@@ -131,10 +113,7 @@ fn unregistered_memory_ends_the_connection() {
     let test = "errors::unregistered_memory_ends_the_connection";
     on(test, &[infiniband()], |_| {
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let unknown = DataSegment {
-            key: 0x0bad_0bad,
-            ..local.at(0, 8)
-        };
+        let unknown = DataSegment { key: 0x0bad_0bad, ..local.at(0, 8) };
         let write = Wqe::write(peer.region.remote(0), &[unknown]);
         assert_eq!(failure(&local.sent(&write)), (0x04, 0));
         // The verbs queue pair had no error, but is destroyed: the remote side gets no answer.
@@ -142,16 +121,10 @@ fn unregistered_memory_ends_the_connection() {
         assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
         // Verbs alone would allow it, because remote write implies local write.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let access = Access {
-            remote_write: true,
-            ..Access::NONE
-        };
+        let access = Access { remote_write: true, ..Access::NONE };
         let write_only = local.hca.register(&local.memory, access).unwrap();
         let piece = write_only.segment(0, 8);
-        assert_eq!(
-            failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
-            (0x04, 0)
-        );
+        assert_eq!(failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))), (0x04, 0));
     });
 }
 
@@ -162,18 +135,12 @@ fn unregistered_receive_fails_in_order() {
         // The receive fails when it is the next one; the one before succeeds.
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
         peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
-        let unknown = DataSegment {
-            key: 0x0bad_0bad,
-            ..peer.at(0, 8)
-        };
+        let unknown = DataSegment { key: 0x0bad_0bad, ..peer.at(0, 8) };
         peer.pair.receive.post(&[unknown]).unwrap();
         peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
         local.sent(&Wqe::send(&[]).inline(b"first").signalled());
-        let (first, second, third) = (
-            peer.next_received(),
-            peer.next_received(),
-            peer.next_received(),
-        );
+        let (first, second, third) =
+            (peer.next_received(), peer.next_received(), peer.next_received());
         assert_eq!((first.event, first.bytes), (Event::Received, 5));
         assert_eq!((second.counter, failure(&second)), (1, (0x04, 0)));
         assert_eq!((third.counter, failure(&third)), (2, (0x05, 0)));
@@ -187,10 +154,7 @@ fn rejects_too_many_sges() {
         // More SGEs than the device supports.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let pieces: Vec<_> = (0..17).map(|at| local.at(at, 1)).collect();
-        assert_eq!(
-            failure(&local.sent(&Wqe::write(peer.region.remote(0), &pieces))),
-            (0x02, 0)
-        );
+        assert_eq!(failure(&local.sent(&Wqe::write(peer.region.remote(0), &pieces))), (0x02, 0));
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let most: Vec<_> = (0..16).map(|at| local.at(at, 1)).collect();
         assert!(
@@ -208,50 +172,34 @@ fn drop_releases_streams() {
     let test = "errors::drop_releases_streams";
     on(test, &[with("swallow", json!(1))], |_| {
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let write = local.ring(
-            &Wqe::write(peer.region.remote(0), &[])
-                .inline(b"x")
-                .signalled(),
-        );
+        let write = local.ring(&Wqe::write(peer.region.remote(0), &[]).inline(b"x").signalled());
         // The doorbell is written; the HCA may not have read it yet.
         local.synchronize();
         local.wait_sent();
-        let Side {
-            hca,
-            stream,
-            mut pair,
-            ..
-        } = local;
+        let Side { hca, stream, mut pair, .. } = local;
         assert!(!stream.is_idle().unwrap());
         drop(hca);
         stream.synchronize_within(crate::sides::TIMEOUT).unwrap();
         let completion = pair.send_completions.poll().unwrap().unwrap();
-        assert_eq!(
-            (completion.counter, failure(&completion)),
-            (write, (0x05, 0))
-        );
+        assert_eq!((completion.counter, failure(&completion)), (write, (0x05, 0)));
     });
 }
 
 #[test]
 fn device_errors_fail_requests() {
     let test = "errors::device_errors_fail_requests";
-    let machines = [
-        "ibv_poll_cq",
-        "ibv_post_recv",
-        "ibv_post_send",
-        "ibv_modify_qp",
-        "ibv_query_qp",
-    ]
-    .map(|function| {
-        let mut machine = infiniband();
-        // EIO. The first ibv_modify_qp is the transition to INIT.
-        machine["errors_after"] = match function {
-            "ibv_modify_qp" => json!({function: {"calls": 1, "code": 5, "sticky": true}}),
-            _ => json!({function: {"calls": 0, "code": 5, "sticky": true}}),
-        };
-        machine
-    });
+    let machines =
+        ["ibv_poll_cq", "ibv_post_recv", "ibv_post_send", "ibv_modify_qp", "ibv_query_qp"].map(
+            |function| {
+                let mut machine = infiniband();
+                // EIO. The first ibv_modify_qp is the transition to INIT.
+                machine["errors_after"] = match function {
+                    "ibv_modify_qp" => json!({function: {"calls": 1, "code": 5, "sticky": true}}),
+                    _ => json!({function: {"calls": 0, "code": 5, "sticky": true}}),
+                };
+                machine
+            },
+        );
     on(test, &machines, |number| {
         let mut side = side("mlx5_0", &SMALL());
         let own = side.pair.endpoint;
@@ -262,10 +210,7 @@ fn device_errors_fail_requests() {
             1 | 2 | 4 => connected.unwrap(),
             _ => {
                 let text = connected.expect_err("it is refused").to_string();
-                assert!(
-                    text.contains("connect a queue pair with the remote side"),
-                    "{text}"
-                );
+                assert!(text.contains("connect a queue pair with the remote side"), "{text}");
             }
         }
         if number != 2 {
@@ -275,9 +220,7 @@ fn device_errors_fail_requests() {
             let code = if number == 1 { 0x02 } else { 0x05 };
             assert_eq!(failure(&side.next_received()).0, code, "{number}");
         }
-        let write = Wqe::write(side.region.remote(0), &[])
-            .inline(b"x")
-            .signalled();
+        let write = Wqe::write(side.region.remote(0), &[]).inline(b"x").signalled();
         let code = if number == 2 { 0x02 } else { 0x05 };
         assert_eq!(failure(&side.sent(&write)).0, code, "{number}");
     });

@@ -61,10 +61,6 @@ pub fn on(test: &str, machines: &[Value], case: impl FnOnce(usize)) {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // With a wrong test name the child would pass without running a test.
         let has_run = texts[0].contains("1 passed");
-        assert!(
-            output.status.success() && has_run,
-            "{machine}: {}",
-            texts.concat()
-        );
+        assert!(output.status.success() && has_run, "{machine}: {}", texts.concat());
     }
 }

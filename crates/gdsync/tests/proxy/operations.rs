@@ -51,26 +51,18 @@ fn work_waits_for_connection_and_receive() {
         local.connect(&peer, RetryPolicy::default());
         local.synchronize();
         assert_eq!(local.next_sent().event, Event::Sent { opcode: 0x0a });
-        assert_eq!(
-            (peer.next_received().bytes, peer.seen(0, 5)),
-            (5, b"early".to_vec())
-        );
+        assert_eq!((peer.next_received().bytes, peer.seen(0, 5)), (5, b"early".to_vec()));
         // Without a receive, the sender retries without limit.
         local.ring(&Wqe::send(&[]).inline(b"late").signalled());
         local.wait_sent();
         peer.pair.receive.post(&[peer.at(8, 8)]).unwrap();
         local.synchronize();
         assert_eq!(local.next_sent().event, Event::Sent { opcode: 0x0a });
-        assert_eq!(
-            (peer.next_received().counter, peer.seen(8, 4)),
-            (1, b"late".to_vec())
-        );
+        assert_eq!((peer.next_received().counter, peer.seen(8, 4)), (1, b"late".to_vec()));
         // Several inline sends wait at once and keep their data.
         let entries = [b"one", b"two", b"six"].map(|text| Wqe::send(&[]).inline(text).signalled());
         let [_, _, last] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
-        let [.., MemOp::Write64 { at: register, .. }] = last.ops() else {
-            panic!("{last:?}")
-        };
+        let [.., MemOp::Write64 { at: register, .. }] = last.ops() else { panic!("{last:?}") };
         last.ring().unwrap();
         while register.load_u64(0).unwrap() != 0 {
             std::thread::yield_now();

@@ -14,12 +14,7 @@ const ROUTE: u32 = 40;
 
 /// Queue pairs of datagrams, with small queues.
 pub fn request() -> Request {
-    Request {
-        transport: Transport::Datagram,
-        key: KEY,
-        send_blocks: 16,
-        ..super::SMALL()
-    }
+    Request { transport: Transport::Datagram, key: KEY, send_blocks: 16, ..super::SMALL() }
 }
 
 /// Sends from one side to the other and back, by streams; more messages than the queues have slots. `pause` is how long an HCA takes to
@@ -36,10 +31,7 @@ pub fn arrive(mut local: Side, mut peer: Side, pause: Duration) {
         to.pair.receive.post(&[to.at(2000, ROUTE + 200)]).unwrap();
         to.wait_received();
         std::thread::sleep(pause);
-        let there = from
-            .hca
-            .datagram(from.pair.endpoint, to.pair.endpoint, KEY)
-            .unwrap();
+        let there = from.hca.datagram(from.pair.endpoint, to.pair.endpoint, KEY).unwrap();
         let entry = match round % 3 {
             0 => Wqe::send(&[from.at(7, length)]),
             1 => Wqe::send(&[]).inline(&message),
@@ -50,9 +42,7 @@ pub fn arrive(mut local: Side, mut peer: Side, pause: Duration) {
         to.synchronize();
         let received = to.next_received();
         let event = match round % 3 {
-            2 => Event::ReceivedImmediate {
-                immediate: round.into(),
-            },
+            2 => Event::ReceivedImmediate { immediate: round.into() },
             _ => Event::Received,
         };
         assert_eq!(

@@ -38,25 +38,13 @@ fn syndrome(local: &mut Side, entry: &Wqe) -> u8 {
 /// Segments outside of their region end a stream's waits in order: what is before succeeds, what is behind is flushed.
 pub fn local_memory(connect: Connect<'_>) {
     let wrong: [fn(&Side) -> DataSegment; 6] = [
-        |side| DataSegment {
-            key: NO_KEY,
-            ..side.at(0, 8)
-        },
+        |side| DataSegment { key: NO_KEY, ..side.at(0, 8) },
         // Across the end, and after it.
         |side| side.at(8185, 8),
         |side| side.at(8192, 1),
-        |side| DataSegment {
-            address: side.region.address - 1,
-            ..side.at(0, 8)
-        },
-        |side| DataSegment {
-            address: 0x1000,
-            ..side.at(0, 8)
-        },
-        |side| DataSegment {
-            address: u64::MAX,
-            ..side.at(0, 8)
-        },
+        |side| DataSegment { address: side.region.address - 1, ..side.at(0, 8) },
+        |side| DataSegment { address: 0x1000, ..side.at(0, 8) },
+        |side| DataSegment { address: u64::MAX, ..side.at(0, 8) },
     ];
     for (wrong, make) in wrong
         .into_iter()
@@ -77,14 +65,8 @@ pub fn local_memory(connect: Connect<'_>) {
         }
         local.synchronize();
         let (first, second) = (local.next_sent(), local.next_sent());
-        assert_eq!(
-            (first.counter, first.event),
-            (good, Event::Sent { opcode: 8 })
-        );
-        assert_eq!(
-            (second.counter, failure(&second).0),
-            (bad, LOCAL_PROTECTION)
-        );
+        assert_eq!((first.counter, first.event), (good, Event::Sent { opcode: 8 }));
+        assert_eq!((second.counter, failure(&second).0), (bad, LOCAL_PROTECTION));
         assert_eq!(local.next_failed().0, FLUSHED);
         assert_eq!(peer.seen(64, 6), [0; 6]);
     }
@@ -95,10 +77,7 @@ pub fn local_access(connect: Connect<'_>) {
     let (mut local, peer) = pair(connect);
     let only_read = local.hca.register(&local.memory, Access::NONE).unwrap();
     let piece = only_read.segment(0, 8);
-    assert!(succeeds(
-        &mut local,
-        Wqe::write(peer.region.remote(0), &[piece])
-    ));
+    assert!(succeeds(&mut local, Wqe::write(peer.region.remote(0), &[piece])));
     let read = Wqe::read(peer.region.remote(0), &[piece]);
     assert_eq!(syndrome(&mut local, &read), LOCAL_PROTECTION);
     let (mut local, peer) = pair(connect);
@@ -113,18 +92,9 @@ pub fn local_access(connect: Connect<'_>) {
 pub fn remote_access(connect: Connect<'_>) {
     let all = Access::ALL;
     let rights = [
-        Access {
-            remote_write: false,
-            ..all
-        },
-        Access {
-            remote_read: false,
-            ..all
-        },
-        Access {
-            remote_atomic: false,
-            ..all
-        },
+        Access { remote_write: false, ..all },
+        Access { remote_read: false, ..all },
+        Access { remote_atomic: false, ..all },
     ];
     let part = |side: &Side, access| {
         let memory = side.memory.part(1024, 64).unwrap();
@@ -147,22 +117,10 @@ pub fn remote_access(connect: Connect<'_>) {
         }
     }
     let outside: [fn(RemoteAddress) -> RemoteAddress; 4] = [
-        |remote| RemoteAddress {
-            address: remote.address + 57,
-            ..remote
-        },
-        |remote| RemoteAddress {
-            address: remote.address - 1,
-            ..remote
-        },
-        |remote| RemoteAddress {
-            address: u64::MAX - 3,
-            ..remote
-        },
-        |remote| RemoteAddress {
-            key: NO_KEY,
-            ..remote
-        },
+        |remote| RemoteAddress { address: remote.address + 57, ..remote },
+        |remote| RemoteAddress { address: remote.address - 1, ..remote },
+        |remote| RemoteAddress { address: u64::MAX - 3, ..remote },
+        |remote| RemoteAddress { key: NO_KEY, ..remote },
     ];
     for outside in outside {
         let (mut local, mut peer) = pair(connect);
@@ -204,19 +162,11 @@ pub fn invalid_requests(connect: Connect<'_>) {
 
 /// Without a receive the retries run out, and nothing is written before there is one.
 pub fn retries(connect: Connect<'_>) {
-    let policy = RetryPolicy {
-        retries: Some(3),
-        pause: Duration::from_micros(10),
-    };
+    let policy = RetryPolicy { retries: Some(3), pause: Duration::from_micros(10) };
     let (mut local, _peer) = connect(policy);
-    assert_eq!(
-        syndrome(&mut local, &Wqe::send(&[]).inline(b"x")),
-        NOT_READY
-    );
+    assert_eq!(syndrome(&mut local, &Wqe::send(&[]).inline(b"x")), NOT_READY);
     let (mut local, peer) = connect(policy);
-    let write = Wqe::write(peer.region.remote(0), &[])
-        .inline(&[1])
-        .immediate(1);
+    let write = Wqe::write(peer.region.remote(0), &[]).inline(&[1]).immediate(1);
     assert_eq!(syndrome(&mut local, &write), NOT_READY);
     assert_eq!(peer.seen(0, 1), [0]);
 }

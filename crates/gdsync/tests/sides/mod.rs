@@ -149,7 +149,5 @@ pub const SMALL: fn() -> Request = || Request {
 
 /// Test bytes that depend on position and seed.
 pub fn bytes(seed: u8, count: usize) -> Vec<u8> {
-    (0..count)
-        .map(|at| (at * 7 + at / 251) as u8 ^ seed)
-        .collect()
+    (0..count).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
 }

@@ -32,10 +32,7 @@ fn done(local: &mut Side, entry: Wqe) -> Event {
 fn messages(local: &mut Side, peer: &mut Side) {
     let qpn = local.pair.endpoint.qpn;
     // From three segments into two.
-    peer.pair
-        .receive
-        .post(&[peer.at(10, 100), peer.at(500, 1000)])
-        .unwrap();
+    peer.pair.receive.post(&[peer.at(10, 100), peer.at(500, 1000)]).unwrap();
     peer.wait_received();
     let message = Wqe::send(&[local.at(0, 50), local.at(100, 1), local.at(200, 249)]);
     let sent = local.sent(&message.signalled());
@@ -43,13 +40,7 @@ fn messages(local: &mut Side, peer: &mut Side) {
     peer.synchronize();
     let received = peer.next_received();
     assert_eq!(
-        (
-            received.event,
-            received.counter,
-            received.bytes,
-            received.qpn,
-            received.source
-        ),
+        (received.event, received.counter, received.bytes, received.qpn, received.source),
         (Event::Received, 0, 300, peer.pair.endpoint.qpn, qpn)
     );
     let whole = bytes(1, 4096);
@@ -75,21 +66,12 @@ fn messages(local: &mut Side, peer: &mut Side) {
 fn writes_and_reads(local: &mut Side, peer: &mut Side) {
     let whole = bytes(1, 4096);
     // Writes from registered memory and inline.
-    let write = Wqe::write(
-        peer.region.remote(3000),
-        &[local.at(1000, 500), local.at(0, 500)],
-    );
+    let write = Wqe::write(peer.region.remote(3000), &[local.at(1000, 500), local.at(0, 500)]);
     assert_eq!(done(local, write), Event::Sent { opcode: 8 });
-    assert_eq!(
-        peer.seen(3000, 1001),
-        [&whole[1000..1500], &whole[..500], &[0]].concat()
-    );
+    assert_eq!(peer.seen(3000, 1001), [&whole[1000..1500], &whole[..500], &[0]].concat());
     let write = Wqe::write(peer.region.remote(5001), &[]).inline(&bytes(3, 900));
     assert_eq!(done(local, write), Event::Sent { opcode: 8 });
-    assert_eq!(
-        peer.seen(5000, 902),
-        [vec![0], bytes(3, 900), vec![0]].concat()
-    );
+    assert_eq!(peer.seen(5000, 902), [vec![0], bytes(3, 900), vec![0]].concat());
 
     // A write with immediate data consumes a receive but not its memory.
     peer.pair.receive.post(&[]).unwrap();
@@ -106,19 +88,10 @@ fn writes_and_reads(local: &mut Side, peer: &mut Side) {
     assert_eq!(peer.seen(7000, 77), whole[7..84]);
 
     // A read into two segments.
-    let read = Wqe::read(
-        peer.region.remote(5001),
-        &[local.at(6000, 400), local.at(7000, 500)],
-    );
+    let read = Wqe::read(peer.region.remote(5001), &[local.at(6000, 400), local.at(7000, 500)]);
     let completion = local.sent(&read.signalled());
-    assert_eq!(
-        (completion.event, completion.bytes),
-        (Event::Sent { opcode: 0x10 }, 900)
-    );
-    assert_eq!(
-        [local.seen(6000, 400), local.seen(7000, 500)].concat(),
-        bytes(3, 900)
-    );
+    assert_eq!((completion.event, completion.bytes), (Event::Sent { opcode: 0x10 }, 900));
+    assert_eq!([local.seen(6000, 400), local.seen(7000, 500)].concat(), bytes(3, 900));
 }
 
 fn atomic_operations(local: &mut Side, peer: &Side) {
@@ -132,22 +105,12 @@ fn atomic_operations(local: &mut Side, peer: &Side) {
         (41_u64.to_ne_bytes().to_vec(), 42_u64.to_ne_bytes().to_vec())
     );
     for (compare, old, new) in [(41, 42, 42), (42, 42, 7)] {
-        let swap = Operation::CompareSwap {
-            remote,
-            compare,
-            swap: 7,
-        };
+        let swap = Operation::CompareSwap { remote, compare, swap: 7 };
         let completion = local.sent(&Wqe::new(swap, &[local.at(8000, 8)]).signalled());
-        assert_eq!(
-            (completion.event, completion.bytes),
-            (Event::Sent { opcode: 0x11 }, 8)
-        );
+        assert_eq!((completion.event, completion.bytes), (Event::Sent { opcode: 0x11 }, 8));
         assert_eq!(
             (local.seen(8000, 8), peer.seen(8000, 8)),
-            (
-                u64::to_ne_bytes(old).to_vec(),
-                u64::to_ne_bytes(new).to_vec()
-            )
+            (u64::to_ne_bytes(old).to_vec(), u64::to_ne_bytes(new).to_vec())
         );
     }
 }
@@ -161,11 +124,8 @@ pub fn rings_wrap(mut local: Side, peer: Side) {
         for offset in [0, 1000] {
             local.ring(&Wqe::write(peer.region.remote(offset), &[]).inline(&long));
         }
-        let completion = local.sent(
-            &Wqe::write(peer.region.remote(2000), &[])
-                .inline(&[round])
-                .signalled(),
-        );
+        let completion =
+            local.sent(&Wqe::write(peer.region.remote(2000), &[]).inline(&[round]).signalled());
         polled += 1;
         assert_eq!(
             (completion.counter, local.pair.send.free()),
@@ -188,21 +148,11 @@ pub fn receives_wrap(mut local: Side, mut peer: Side) {
     }
     for number in 0..50_u64 {
         let message = number.to_be_bytes();
-        local.sent(
-            &Wqe::send(&[])
-                .inline(&message[..1 + number as usize % 8])
-                .signalled(),
-        );
+        local.sent(&Wqe::send(&[]).inline(&message[..1 + number as usize % 8]).signalled());
         let completion = peer.next_received();
-        assert_eq!(
-            (completion.counter, completion.bytes),
-            (number as u16, 1 + number as u32 % 8)
-        );
+        assert_eq!((completion.counter, completion.bytes), (number as u16, 1 + number as u32 % 8));
         let at = number as usize * 16;
-        assert_eq!(
-            peer.seen(at, 1 + number as usize % 8),
-            message[..1 + number as usize % 8]
-        );
+        assert_eq!(peer.seen(at, 1 + number as usize % 8), message[..1 + number as usize % 8]);
         peer.pair.receive.post(&[peer.at(posted * 16, 16)]).unwrap();
         posted += 1;
     }
@@ -210,15 +160,10 @@ pub fn receives_wrap(mut local: Side, mut peer: Side) {
 
 /// Fenced WQEs wait.
 pub fn fences(mut local: Side, peer: Side) {
-    for (round, fence) in [
-        Fence::None,
-        Fence::Small,
-        Fence::ReadsAndAtomics,
-        Fence::Strong,
-        Fence::SmallAndReads,
-    ]
-    .into_iter()
-    .enumerate()
+    for (round, fence) in
+        [Fence::None, Fence::Small, Fence::ReadsAndAtomics, Fence::Strong, Fence::SmallAndReads]
+            .into_iter()
+            .enumerate()
     {
         peer.fill(0, &bytes(round as u8, 64));
         local.ring(&Wqe::read(peer.region.remote(0), &[local.at(0, 64)]));

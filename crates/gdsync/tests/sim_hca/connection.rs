@@ -43,10 +43,7 @@ fn connect(local: &Side, peer: &Side) {
 #[test]
 fn streams_of_two_gpus_exchange_messages() {
     let [mut one, mut two] = sides();
-    let streams = [
-        one.allocator.gpu().stream().unwrap(),
-        two.allocator.gpu().stream().unwrap(),
-    ];
+    let streams = [one.allocator.gpu().stream().unwrap(), two.allocator.gpu().stream().unwrap()];
     let ends = [(&mut one.pair, &one.memory), (&mut two.pair, &two.memory)];
     exchange(&streams, ends, 200);
     assert!(one.hca.violations().is_empty() && two.hca.violations().is_empty());
@@ -55,21 +52,13 @@ fn streams_of_two_gpus_exchange_messages() {
 #[test]
 fn reads_and_writes_remote_memory() {
     let [mut one, two] = sides();
-    let read = Wqe::read(
-        two.memory.region.remote(5),
-        &[one.memory.region.segment(9, 100)],
-    )
-    .signalled();
+    let read =
+        Wqe::read(two.memory.region.remote(5), &[one.memory.region.segment(9, 100)]).signalled();
     ring(&mut one.pair, &read);
     let completion = polled(&mut one.pair.send_completions);
     assert_eq!(completion.bytes, 100);
-    assert_eq!(
-        bytes(&one.memory.place)[8..110],
-        [[1].as_slice(), &[2; 100], &[1]].concat()
-    );
-    let write = Wqe::write(two.memory.region.remote(50), &[])
-        .inline(b"from the other")
-        .signalled();
+    assert_eq!(bytes(&one.memory.place)[8..110], [[1].as_slice(), &[2; 100], &[1]].concat());
+    let write = Wqe::write(two.memory.region.remote(50), &[]).inline(b"from the other").signalled();
     ring(&mut one.pair, &write);
     polled(&mut one.pair.send_completions);
     assert_eq!(bytes(&two.memory.place)[50..64], *b"from the other");
@@ -89,15 +78,10 @@ impl Link for Twice {
 #[test]
 fn duplicates_are_executed_once() {
     let [mut one, two] = sides();
-    one.hca
-        .link(two.hca.lid(), Arc::new(Twice(two.hca.inbox())));
-    two.hca
-        .link(one.hca.lid(), Arc::new(Twice(one.hca.inbox())));
+    one.hca.link(two.hca.lid(), Arc::new(Twice(two.hca.inbox())));
+    two.hca.link(one.hca.lid(), Arc::new(Twice(one.hca.inbox())));
     for expected in 0..10 {
-        let add = Operation::FetchAdd {
-            remote: two.memory.region.remote(0),
-            add: 1,
-        };
+        let add = Operation::FetchAdd { remote: two.memory.region.remote(0), add: 1 };
         let wqe = Wqe::new(add, &[one.memory.region.segment(0, 8)]).signalled();
         ring(&mut one.pair, &wqe);
         polled(&mut one.pair.send_completions);
@@ -137,47 +121,26 @@ fn dropped_peer_fails_request_in_progress() {
     drop(two);
     stream.synchronize_within(TIMEOUT).unwrap();
     let completion = one.pair.send_completions.poll().unwrap().unwrap();
-    assert_eq!(
-        completion.event.failed().unwrap().syndrome,
-        Syndrome::TransportRetry
-    );
+    assert_eq!(completion.event.failed().unwrap().syndrome, Syndrome::TransportRetry);
 }
 
 #[test]
 fn peer_connected_elsewhere_fails_requests() {
     let [mut one, two] = sides();
     let third = two.hca.create(&Request::default()).unwrap();
-    two.hca
-        .connect(two.pair.endpoint, third.endpoint, RetryPolicy::default())
-        .unwrap();
+    two.hca.connect(two.pair.endpoint, third.endpoint, RetryPolicy::default()).unwrap();
     expect_no_answer(&mut one);
 }
 
 #[test]
 fn rejects_unknown_endpoints() {
     let [one, two] = sides();
-    let nowhere = Endpoint {
-        lid: 0,
-        ..two.pair.endpoint
-    };
-    let refused = one
-        .hca
-        .connect(one.pair.endpoint, nowhere, RetryPolicy::default());
-    assert!(
-        matches!(refused, Err(Error::Unreachable { lid: 0 })),
-        "{refused:?}"
-    );
-    let unknown = Endpoint {
-        qpn: 0xff_ff00,
-        ..one.pair.endpoint
-    };
-    let refused = one
-        .hca
-        .connect(unknown, two.pair.endpoint, RetryPolicy::default());
-    assert!(
-        matches!(refused, Err(Error::NoQueuePair { qpn: 0xff_ff00 })),
-        "{refused:?}"
-    );
+    let nowhere = Endpoint { lid: 0, ..two.pair.endpoint };
+    let refused = one.hca.connect(one.pair.endpoint, nowhere, RetryPolicy::default());
+    assert!(matches!(refused, Err(Error::Unreachable { lid: 0 })), "{refused:?}");
+    let unknown = Endpoint { qpn: 0xff_ff00, ..one.pair.endpoint };
+    let refused = one.hca.connect(unknown, two.pair.endpoint, RetryPolicy::default());
+    assert!(matches!(refused, Err(Error::NoQueuePair { qpn: 0xff_ff00 })), "{refused:?}");
 }
 
 #[test]
@@ -186,8 +149,7 @@ fn drops_with_pending_work() {
         let allocator = allocator();
         let hca = SimHca::new(allocator.clone()).unwrap();
         let mut pair = hca.create(&Request::default()).unwrap();
-        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
-            .unwrap();
+        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default()).unwrap();
         let wait = pair.receive_completions.take_wait().unwrap();
         let stream = allocator.gpu().stream().unwrap();
         stream.batch(&wait.operations(false).unwrap()).unwrap();
@@ -210,8 +172,7 @@ fn drop_flushes_posted_work() {
         let allocator = allocator();
         let hca = SimHca::new(allocator.clone()).unwrap();
         let mut pair = hca.create(&Request::default()).unwrap();
-        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
-            .unwrap();
+        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default()).unwrap();
         // Delay the first beyond the test's timeout.
         hca.inject(pair.send.qpn(), 0, Effect::Delay(TIMEOUT * 100));
         let mut batch = Vec::new();
@@ -230,10 +191,7 @@ fn drop_flushes_posted_work() {
         for counter in 0..3 {
             let completion = pair.send_completions.poll().unwrap().unwrap();
             let failed = completion.event.failed().unwrap();
-            assert_eq!(
-                (completion.counter, failed.syndrome),
-                (counter, Syndrome::Flushed)
-            );
+            assert_eq!((completion.counter, failed.syndrome), (counter, Syndrome::Flushed));
         }
         let received = pair.receive_completions.poll().unwrap().unwrap();
         assert_eq!(received.event.failed().unwrap().syndrome, Syndrome::Flushed);

@@ -84,9 +84,7 @@ fn over_a_socket() {
     run(&one, &two);
     // A lost link loses datagrams.
     let (mut sender, receiver) = (side(&one), side(&two));
-    let there = one
-        .datagram(sender.pair.endpoint, receiver.pair.endpoint, datagrams::KEY)
-        .unwrap();
+    let there = one.datagram(sender.pair.endpoint, receiver.pair.endpoint, datagrams::KEY).unwrap();
     drop(joined);
     let sent = sender.sent(&Wqe::send(&[]).inline(b"lost").to(there).signalled());
     assert_eq!(sent.event.failed(), None);
@@ -98,25 +96,17 @@ fn rejects_unknown_ports_and_connections() {
     let side = side(&hca);
     let own = side.pair.endpoint;
     let unknown = hca.datagram(own, Endpoint::new(0x7777, 1), 0);
-    assert!(
-        matches!(unknown, Err(Error::Unreachable { lid: 0x7777 })),
-        "{unknown:?}"
-    );
+    assert!(matches!(unknown, Err(Error::Unreachable { lid: 0x7777 })), "{unknown:?}");
     let gone = hca.datagram(Endpoint::new(own.lid, 1), own, 0);
-    assert!(
-        matches!(gone, Err(Error::NoQueuePair { qpn: 1 })),
-        "{gone:?}"
-    );
+    assert!(matches!(gone, Err(Error::NoQueuePair { qpn: 1 })), "{gone:?}");
     let connected = hca.connect(own, own, RetryPolicy::default());
     assert!(matches!(connected, Err(Error::Device(_))), "{connected:?}");
 }
 
 /// A datagram longer than an MTU, and one from memory that is not registered, fail.
 fn fail(mut local: Side, peer: &Side) {
-    let there = local
-        .hca
-        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
-        .unwrap();
+    let there =
+        local.hca.datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY).unwrap();
     let long = Wqe::send(&[local.at(0, 4097)]).to(there).signalled();
     let failed = local.sent(&long);
     assert_eq!(failure(&failed).0, 0x01, "{failed:?}");
@@ -134,16 +124,12 @@ fn of_gpu_memory(mut local: Side, mut peer: Side) {
         let region = side.hca.register(&place, Access::ALL).unwrap();
         places.push((place, region));
     }
-    let [(source, from), (target, to)] = &places[..] else {
-        panic!("two places")
-    };
+    let [(source, from), (target, to)] = &places[..] else { panic!("two places") };
     source.write(100, b"in GPU memory").unwrap();
     peer.pair.receive.post(&[to.segment(0, 100)]).unwrap();
     peer.wait_received();
-    let there = local
-        .hca
-        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
-        .unwrap();
+    let there =
+        local.hca.datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY).unwrap();
     local.sent(&Wqe::send(&[from.segment(100, 13)]).to(there).signalled());
     peer.synchronize();
     peer.next_received();

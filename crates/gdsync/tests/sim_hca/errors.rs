@@ -24,20 +24,11 @@ fn two() -> Two {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let [local, peer] = [0, 1].map(|_| hca.create(&Request::default()).unwrap());
-    let timeout = RetryPolicy {
-        retries: Some(3),
-        pause: Duration::from_micros(10),
-    };
+    let timeout = RetryPolicy { retries: Some(3), pause: Duration::from_micros(10) };
     hca.connect(local.endpoint, peer.endpoint, timeout).unwrap();
     hca.connect(peer.endpoint, local.endpoint, timeout).unwrap();
     let memory = Registered::new(&hca, &allocator, MemoryLocation::Host, &[0x5a; 4096]);
-    Two {
-        allocator,
-        hca,
-        local,
-        peer,
-        memory,
-    }
+    Two { allocator, hca, local, peer, memory }
 }
 
 fn failed(completion: &Completion) -> (u8, u8) {
@@ -48,9 +39,8 @@ fn failed(completion: &Completion) -> (u8, u8) {
 }
 
 /// The numbers of mlx5dv.h, and an unknown one.
-const SYNDROMES: [u8; 14] = [
-    0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22, 0x77,
-];
+const SYNDROMES: [u8; 14] =
+    [0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22, 0x77];
 
 #[test]
 fn send_errors_end_waits() {
@@ -58,17 +48,12 @@ fn send_errors_end_waits() {
         let mut two = two();
         let vendor = 0x80 + number as u8;
         let syndrome = Syndrome::of(code);
-        two.hca
-            .inject(two.local.send.qpn(), 2, Effect::Fail { syndrome, vendor });
+        two.hca.inject(two.local.send.qpn(), 2, Effect::Fail { syndrome, vendor });
         // Two succeed (the first unsignalled), an unsignalled one fails, two are flushed.
         let write = Wqe::write(two.memory.region.remote(0), &[]).inline(&[1]);
         let mut batch = Vec::new();
         for position in 0..5 {
-            let entry = if position % 2 == 1 {
-                write.clone().signalled()
-            } else {
-                write.clone()
-            };
+            let entry = if position % 2 == 1 { write.clone().signalled() } else { write.clone() };
             batch.extend(rung(&mut two.local, &entry));
         }
         for _ in 0..4 {
@@ -78,20 +63,13 @@ fn send_errors_end_waits() {
         stream.batch(&batch).unwrap();
         stream.synchronize_within(TIMEOUT).unwrap();
 
-        let completions: Vec<Completion> = (0..4)
-            .map(|_| two.local.send_completions.poll().unwrap().unwrap())
-            .collect();
-        assert_eq!(
-            (completions[0].event, completions[0].counter),
-            (Event::Sent { opcode: 8 }, 1)
-        );
+        let completions: Vec<Completion> =
+            (0..4).map(|_| two.local.send_completions.poll().unwrap().unwrap()).collect();
+        assert_eq!((completions[0].event, completions[0].counter), (Event::Sent { opcode: 8 }, 1));
         assert_eq!(completions[1].counter, 2);
         assert_eq!(failed(&completions[1]), (code, vendor));
         for (position, flushed) in completions[2..].iter().enumerate() {
-            assert_eq!(
-                (failed(flushed).0, flushed.counter),
-                (0x05, position as u16 + 3)
-            );
+            assert_eq!((failed(flushed).0, flushed.counter), (0x05, position as u16 + 3));
         }
         for completion in &completions {
             two.local.send.complete(completion).unwrap();
@@ -105,16 +83,10 @@ fn receive_errors_end_waits() {
     for code in SYNDROMES {
         let mut two = two();
         let syndrome = Syndrome::of(code);
-        let effect = Effect::FailReceive {
-            syndrome,
-            vendor: 0x99,
-        };
+        let effect = Effect::FailReceive { syndrome, vendor: 0x99 };
         two.hca.inject(two.peer.send.qpn(), 0, effect);
         for _ in 0..2 {
-            two.peer
-                .receive
-                .post(&[two.memory.region.segment(0, 64)])
-                .unwrap();
+            two.peer.receive.post(&[two.memory.region.segment(0, 64)]).unwrap();
         }
         let stream = two.allocator.gpu().stream().unwrap();
         let wait = two.peer.receive_completions.take_wait().unwrap();
@@ -163,11 +135,7 @@ fn atomic_operation_needs_memory() {
 #[test]
 fn receive_without_memory_fails_both_sides() {
     let mut two = two();
-    let wrong = DataSegment {
-        length: 64,
-        key: 0x55,
-        address: 0,
-    };
+    let wrong = DataSegment { length: 64, key: 0x55, address: 0 };
     two.peer.receive.post(&[wrong]).unwrap();
     assert_eq!(syndrome_of(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x14);
     assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x04);
@@ -177,10 +145,7 @@ fn receive_without_memory_fails_both_sides() {
 fn retries_without_limit() {
     let mut unlimited = two();
     let (local, peer) = (unlimited.local.endpoint, unlimited.peer.endpoint);
-    unlimited
-        .hca
-        .connect(local, peer, RetryPolicy::default())
-        .unwrap();
+    unlimited.hca.connect(local, peer, RetryPolicy::default()).unwrap();
     let send = Wqe::send(&[]).inline(b"late").signalled();
     ring(&mut unlimited.local, &send);
     // Another queue pair works during the retries.
@@ -190,17 +155,8 @@ fn retries_without_limit() {
         unlimited.peer.send.complete(&done).unwrap();
     }
     assert!(unlimited.local.send_completions.poll().unwrap().is_none());
-    unlimited
-        .peer
-        .receive
-        .post(&[unlimited.memory.region.segment(0, 4)])
-        .unwrap();
-    assert!(
-        polled(&mut unlimited.local.send_completions)
-            .event
-            .failed()
-            .is_none()
-    );
+    unlimited.peer.receive.post(&[unlimited.memory.region.segment(0, 4)]).unwrap();
+    assert!(polled(&mut unlimited.local.send_completions).event.failed().is_none());
     assert_eq!(bytes(&unlimited.memory.place)[..4], *b"late");
 }
 
@@ -208,21 +164,14 @@ fn retries_without_limit() {
 fn malformed_wqe_is_local_error() {
     for (offset, value) in [(3, 0x7f), (7, 0x3f), (7, 0), (11, 0x07), (31, 0)] {
         let mut two = two();
-        let write = Wqe::write(
-            two.memory.region.remote(0),
-            &[two.memory.region.segment(0, 8)],
-        );
+        let write = Wqe::write(two.memory.region.remote(0), &[two.memory.region.segment(0, 8)]);
         let prepared = two.local.send.prepare(&write).unwrap();
         // 31 stands for a data segment of length 0.
         let offset = if offset == 31 { 35 } else { offset };
         two.local.send.parts().ring.write(offset, &[value]).unwrap();
         prepared.ring().unwrap();
         let completion = polled(&mut two.local.send_completions);
-        assert_eq!(
-            (failed(&completion).0, completion.counter),
-            (0x02, 0),
-            "{offset} {value:#x}"
-        );
+        assert_eq!((failed(&completion).0, completion.counter), (0x02, 0), "{offset} {value:#x}");
         two.local.send.complete(&completion).unwrap();
     }
 }
@@ -231,8 +180,7 @@ fn malformed_wqe_is_local_error() {
 fn flushes_work_after_failure() {
     let mut two = two();
     let (syndrome, vendor) = (Syndrome::RemoteAborted, 0);
-    two.hca
-        .inject(two.local.send.qpn(), 0, Effect::Fail { syndrome, vendor });
+    two.hca.inject(two.local.send.qpn(), 0, Effect::Fail { syndrome, vendor });
     assert_eq!(syndrome_of(&mut two, &Wqe::nop()), 0x22);
     for _ in 0..300 {
         two.local.receive.post(&[]).unwrap();

@@ -18,8 +18,7 @@ fn pair(hca: &SimHca, completions: u32) -> QueuePair {
         ..Request::default()
     };
     let pair = hca.create(&request).unwrap();
-    hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
-        .unwrap();
+    hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default()).unwrap();
     pair
 }
 
@@ -55,14 +54,8 @@ fn ignores_doorbell_before_record() {
     let stream = self::stream();
     stream.batch(&[doorbell]).unwrap();
     let qpn = pair.send.qpn();
-    let early = Violation::DoorbellBeforeRecord {
-        qpn,
-        index: 0,
-        record: 0,
-    };
-    until("the violation", || {
-        (hca.violations() == [early]).then_some(())
-    });
+    let early = Violation::DoorbellBeforeRecord { qpn, index: 0, record: 0 };
+    until("the violation", || (hca.violations() == [early]).then_some(()));
     assert!(pair.send_completions.poll().unwrap().is_none());
     // A correct doorbell executes it.
     prepared.ring().unwrap();
@@ -79,10 +72,7 @@ fn detects_bad_doorbells_and_indices() {
     // Another QPN: bytes 4 to 6 of the doorbell.
     let wrong = [0, 0, 0, 0, 0, 0, 0x77, 1];
     parts.record.store_u32(0, 1_u32.to_be()).unwrap();
-    parts
-        .register
-        .store_u64(0, u64::from_ne_bytes(wrong))
-        .unwrap();
+    parts.register.store_u64(0, u64::from_ne_bytes(wrong)).unwrap();
     until("the violation", || {
         (hca.violations() == [Violation::WrongQueuePair { qpn, rung: 0x77 }]).then_some(())
     });
@@ -90,14 +80,9 @@ fn detects_bad_doorbells_and_indices() {
     parts.record.store_u32(0, 129_u32.to_be()).unwrap();
     let mut doorbell = [0; 8];
     doorbell[4..].copy_from_slice(&(qpn << 8 | 1).to_be_bytes());
-    parts
-        .register
-        .store_u64(0, u64::from_ne_bytes(doorbell))
-        .unwrap();
+    parts.register.store_u64(0, u64::from_ne_bytes(doorbell)).unwrap();
     let beyond = Violation::RecordBeyondQueue { qpn, record: 129 };
-    until("the violation", || {
-        hca.violations().contains(&beyond).then_some(())
-    });
+    until("the violation", || hca.violations().contains(&beyond).then_some(()));
     // A WQE with the index of another block.
     let prepared = pair.send.prepare(&Wqe::nop().signalled()).unwrap();
     parts.ring.write(1, &[0x12, 0x34]).unwrap();
@@ -105,11 +90,7 @@ fn detects_bad_doorbells_and_indices() {
     let completion = polled(&mut pair.send_completions);
     let failed = completion.event.failed().unwrap();
     assert_eq!(failed.syndrome, Syndrome::LocalOperation);
-    let index = Violation::WrongIndex {
-        qpn,
-        block: 0,
-        index: 0x1234,
-    };
+    let index = Violation::WrongIndex { qpn, block: 0, index: 0x1234 };
     assert_eq!(hca.violations().last(), Some(&index));
 }
 
@@ -132,10 +113,7 @@ fn rejects_stale_cqes() {
             let completions = &mut pair.send_completions;
             wait_written(completions, (passes as usize + 1) % 2, passes + 1);
             assert!(!wait.is_over().unwrap(), "a stream would wait on");
-            assert!(
-                completions.poll().unwrap().is_none(),
-                "the GPU has not seen it"
-            );
+            assert!(completions.poll().unwrap().is_none(), "the GPU has not seen it");
             wait.abandon().unwrap();
             match completions.poll() {
                 Err(Error::Overrun { entries: 2, .. }) if is_overrun => {}
@@ -175,9 +153,7 @@ fn keeps_slot_of_open_wait() {
     assert!(pair.send_completions.poll().unwrap().is_none());
     nop(&mut pair);
     let qpn = pair.send.qpn();
-    until("the violation", || {
-        (hca.violations() == [Violation::Overrun { qpn }]).then_some(())
-    });
+    until("the violation", || (hca.violations() == [Violation::Overrun { qpn }]).then_some(()));
     assert!(wait.is_over().unwrap(), "the slot is unchanged");
     let stream = self::stream();
     stream.batch(&wait.operations(false).unwrap()).unwrap();
@@ -212,9 +188,7 @@ fn overrun_fails_the_queue_pair() {
         nop(&mut pair);
     }
     let qpn = pair.send.qpn();
-    until("the violation", || {
-        (hca.violations() == [Violation::Overrun { qpn }]).then_some(())
-    });
+    until("the violation", || (hca.violations() == [Violation::Overrun { qpn }]).then_some(()));
     for counter in 0..4 {
         assert_eq!(polled(&mut pair.send_completions).counter, counter);
     }
@@ -229,17 +203,13 @@ fn reorders_queue_pairs() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
     for _ in 0..20 {
-        let behind = Effect::Behind {
-            qpn: second.send.qpn(),
-        };
+        let behind = Effect::Behind { qpn: second.send.qpn() };
         hca.inject(first.send.qpn(), 0, behind);
         nop(&mut first);
         // It is blocked until the other queue pair completes.
         nop(&mut second);
-        let (late, early) = (
-            polled(&mut first.send_completions),
-            polled(&mut second.send_completions),
-        );
+        let (late, early) =
+            (polled(&mut first.send_completions), polled(&mut second.send_completions));
         assert!(late.timestamp > early.timestamp);
         first.send.complete(&late).unwrap();
         second.send.complete(&early).unwrap();
@@ -250,18 +220,11 @@ fn reorders_queue_pairs() {
 fn delays_later_wqes_too() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
-    hca.inject(
-        first.send.qpn(),
-        0,
-        Effect::Delay(Duration::from_millis(20)),
-    );
+    hca.inject(first.send.qpn(), 0, Effect::Delay(Duration::from_millis(20)));
     nop(&mut first);
     nop(&mut first);
     let delayed = polled(&mut first.send_completions);
-    assert_eq!(
-        (delayed.counter, polled(&mut first.send_completions).counter),
-        (0, 1)
-    );
+    assert_eq!((delayed.counter, polled(&mut first.send_completions).counter), (0, 1));
     nop(&mut second);
     assert_eq!(polled(&mut second.send_completions).counter, 0);
 }

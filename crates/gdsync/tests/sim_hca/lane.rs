@@ -88,10 +88,7 @@ impl Registered {
     }
 
     fn address(&self) -> Address {
-        Address {
-            base: self.place.address(),
-            key: self.region.lkey,
-        }
+        Address { base: self.place.address(), key: self.region.lkey }
     }
 }
 
@@ -107,9 +104,7 @@ pub fn exchange(
     for round in 0..rounds {
         let offset = round % 8 * 64;
         for (pair, memory) in &mut sides {
-            pair.receive
-                .post(&[memory.region.segment(1024 + offset, 64)])
-                .unwrap();
+            pair.receive.post(&[memory.region.segment(1024 + offset, 64)]).unwrap();
         }
         for (stream, (pair, memory)) in streams.iter().zip(&mut sides) {
             let entry = Wqe::send(&[memory.region.segment(offset, 64)]).signalled();
@@ -162,8 +157,7 @@ pub struct Lane {
 impl Lane {
     pub fn new(hca: &SimHca, allocator: &Allocator, shape: Shape, random: &mut Random) -> Self {
         let pair = hca.create(&shape.request).unwrap();
-        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
-            .unwrap();
+        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default()).unwrap();
         let (local, peer) = (random.bytes(MEMORY), random.bytes(MEMORY));
         Self {
             pair,
@@ -192,10 +186,8 @@ impl Lane {
         let rest = length.saturating_sub(room);
         pieces.push((random.below(MEMORY - rest), rest as u32));
         let region = &self.peer.region;
-        let segments: Vec<DataSegment> = pieces
-            .iter()
-            .map(|&(offset, length)| region.segment(offset as u64, length))
-            .collect();
+        let segments: Vec<DataSegment> =
+            pieces.iter().map(|&(offset, length)| region.segment(offset as u64, length)).collect();
         self.pair.receive.post(&segments).unwrap();
         self.model.post(&pieces);
     }
@@ -220,19 +212,12 @@ impl Lane {
         let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
         let index = prepared.counter();
         // Compare the ring with the reference encoding.
-        let table = op
-            .table(index, qpn, self.local.address(), self.peer.address())
-            .bytes();
+        let table = op.table(index, qpn, self.local.address(), self.peer.address()).bytes();
         let depth = self.shape.request.send_blocks as usize;
         for (position, block) in table.chunks(64).enumerate() {
             let slot = (usize::from(index) + position) % depth;
             let mut found = [0; 64];
-            self.pair
-                .send
-                .parts()
-                .ring
-                .read(slot * 64, &mut found)
-                .unwrap();
+            self.pair.send.parts().ring.read(slot * 64, &mut found).unwrap();
             assert_eq!(found[..], *block, "block {position} of {op:?}");
         }
         self.unsignalled = !op.signalled;
@@ -252,11 +237,7 @@ impl Lane {
         if self.unsignalled {
             self.unsignalled = false;
             // A signalled no-op reports the end; one block is reserved for it.
-            let op = Op {
-                opcode: NOP,
-                signalled: true,
-                ..Op::default()
-            };
+            let op = Op { opcode: NOP, signalled: true, ..Op::default() };
             let qpn = self.pair.send.qpn();
             let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
             let (send, _) = self.model.apply(&op, prepared.counter(), qpn);
@@ -271,10 +252,7 @@ impl Lane {
             }
         }
         if wait == By::Stream {
-            let queues = [
-                &mut self.pair.send_completions,
-                &mut self.pair.receive_completions,
-            ];
+            let queues = [&mut self.pair.send_completions, &mut self.pair.receive_completions];
             for (queue, expected) in queues.into_iter().zip(&self.expected) {
                 for _ in expected {
                     batch.extend(waited(queue, false));
@@ -319,14 +297,8 @@ impl Lane {
 
     /// Compares both memories with the model. Nothing may be in progress.
     pub fn compare(&self) {
-        assert!(
-            bytes(&self.local.place) == self.model.local,
-            "local memory differs"
-        );
-        assert!(
-            bytes(&self.peer.place) == self.model.peer,
-            "remote memory differs"
-        );
+        assert!(bytes(&self.local.place) == self.model.local, "local memory differs");
+        assert!(bytes(&self.peer.place) == self.model.peer, "remote memory differs");
     }
 
     /// Number of completions polled from each queue.
@@ -343,15 +315,8 @@ impl Lane {
             SEND | SEND_IMM => Operation::Send { immediate },
             WRITE | WRITE_IMM => Operation::Write { remote, immediate },
             READ => Operation::Read { remote },
-            COMPARE_SWAP => Operation::CompareSwap {
-                remote,
-                compare: op.second,
-                swap: op.first,
-            },
-            FETCH_ADD => Operation::FetchAdd {
-                remote,
-                add: op.first,
-            },
+            COMPARE_SWAP => Operation::CompareSwap { remote, compare: op.second, swap: op.first },
+            FETCH_ADD => Operation::FetchAdd { remote, add: op.first },
             other => panic!("opcode {other}"),
         };
         let local = &self.local.region;

@@ -69,14 +69,8 @@ impl Op {
             index,
             qpn,
             flags: signalled | solicited,
-            immediate: if self.has_immediate() {
-                self.immediate
-            } else {
-                0
-            },
-            remote: self
-                .has_remote()
-                .then(|| (peer.base + self.remote as u64, peer.key)),
+            immediate: if self.has_immediate() { self.immediate } else { 0 },
+            remote: self.has_remote().then(|| (peer.base + self.remote as u64, peer.key)),
             atomic: match self.opcode {
                 COMPARE_SWAP => Some((self.first, self.second)),
                 FETCH_ADD => Some((self.first, 0)),
@@ -99,12 +93,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(local: Vec<u8>, peer: Vec<u8>) -> Self {
-        Self {
-            local,
-            peer,
-            posted: VecDeque::new(),
-            posts: 0,
-        }
+        Self { local, peer, posted: VecDeque::new(), posts: 0 }
     }
 
     pub fn post(&mut self, pieces: &[(usize, u32)]) {
@@ -213,11 +202,7 @@ impl Random {
     /// `count` pieces of at most `longest` bytes, some empty.
     pub fn pieces(&mut self, count: usize, longest: usize) -> Vec<(usize, u32)> {
         let piece = |_| {
-            let length = if self.below(8) == 0 {
-                0
-            } else {
-                self.below(longest) + 1
-            };
+            let length = if self.below(8) == 0 { 0 } else { self.below(longest) + 1 };
             (self.below(MEMORY - length), length as u32)
         };
         (0..count).map(piece).collect()
@@ -248,13 +233,4 @@ impl Random {
     }
 }
 
-pub const OPCODES: [u8; 8] = [
-    NOP,
-    WRITE,
-    WRITE_IMM,
-    SEND,
-    SEND_IMM,
-    READ,
-    COMPARE_SWAP,
-    FETCH_ADD,
-];
+pub const OPCODES: [u8; 8] = [NOP, WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD];

@@ -67,18 +67,10 @@ fn every_operation_in_every_depth() {
         (2048, 16),
         (4096, 256),
     ] {
-        let location = if depth % 3 == 1 {
-            MemoryLocation::Gpu
-        } else {
-            MemoryLocation::Host
-        };
+        let location = if depth % 3 == 1 { MemoryLocation::Gpu } else { MemoryLocation::Host };
         let shape = Shape {
             request: Request {
-                waiting: if depth == 32 {
-                    Waiting::WithoutNor
-                } else {
-                    Waiting::Nor
-                },
+                waiting: if depth == 32 { Waiting::WithoutNor } else { Waiting::Nor },
                 completions: [location; 2],
                 ..request(depth, completions)
             },
@@ -122,26 +114,15 @@ fn block_counter_wraps_three_times() {
     let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(2);
     let memory = MemoryLocation::Host;
-    let shape = Shape {
-        request: request(1024, 64),
-        memory,
-    };
+    let shape = Shape { request: request(1024, 64), memory };
     let mut lane = Lane::new(&hca, &allocator, shape, &mut random);
     let most = 62 * 16 - 4;
     let mut blocks = 0;
     while blocks < 3 * 65536 + 100 {
         // WQEs of sixteen, one and five blocks: the counter wraps within each.
-        let long = Op {
-            opcode: SEND,
-            inline: Some(random.bytes(most)),
-            ..Op::default()
-        };
+        let long = Op { opcode: SEND, inline: Some(random.bytes(most)), ..Op::default() };
         lane.prepare(&long, &mut random);
-        let op = Op {
-            opcode: NOP,
-            signalled: true,
-            ..Op::default()
-        };
+        let op = Op { opcode: NOP, signalled: true, ..Op::default() };
         lane.prepare(&op, &mut random);
         let five = random.op(SEND, 270, true);
         lane.prepare(&five, &mut random);
@@ -158,10 +139,7 @@ fn receive_counter_wraps() {
     let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(3);
     let shape = Shape {
-        request: Request {
-            receives: 16,
-            ..request(64, 32)
-        },
+        request: Request { receives: 16, ..request(64, 32) },
         memory: MemoryLocation::Host,
     };
     let mut lane = Lane::new(&hca, &allocator, shape, &mut random);

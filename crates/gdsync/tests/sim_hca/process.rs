@@ -17,11 +17,8 @@ use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, until};
 /// Environment variable with the directory of the two sockets.
 const SOCKETS: &str = "GDSYNC_TEST_SOCKETS";
 const MEMORY: usize = 4096;
-const OPTIONS: socket::Options = socket::Options {
-    timeout: TIMEOUT,
-    room: 1 << 30,
-    spin: Duration::from_micros(50),
-};
+const OPTIONS: socket::Options =
+    socket::Options { timeout: TIMEOUT, room: 1 << 30, spin: Duration::from_micros(50) };
 
 /// A text channel between the processes, beside the HCAs' socket.
 struct Lines(BufReader<UnixStream>);
@@ -33,10 +30,7 @@ impl Lines {
     }
 
     fn send(&mut self, line: &str) {
-        self.0
-            .get_mut()
-            .write_all(format!("{line}\n").as_bytes())
-            .unwrap();
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     fn receive(&mut self) -> String {
@@ -66,8 +60,7 @@ fn child_process() {
         pair.receive.post(&[to]).unwrap();
     }
     let local: Endpoint = lines.receive().parse().unwrap();
-    hca.connect(pair.endpoint, local, RetryPolicy::default())
-        .unwrap();
+    hca.connect(pair.endpoint, local, RetryPolicy::default()).unwrap();
     lines.send(&pair.endpoint.to_string());
     let remote = memory.region.remote(0);
     lines.send(&format!("{} {}", remote.address, remote.key));
@@ -76,10 +69,7 @@ fn child_process() {
         lines.send(&format!("{event:?} of {bytes}"));
     }
     assert_eq!(lines.receive(), "dump");
-    let hex: String = bytes(&memory.place)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hex: String = bytes(&memory.place).iter().map(|byte| format!("{byte:02x}")).collect();
     lines.send(&hex);
     assert_eq!(lines.receive(), "reply");
     let entry = Wqe::send(&[memory.region.segment(0, 16)]).signalled();
@@ -131,12 +121,7 @@ fn local() -> LocalEnd {
         ["lines", "messages"].map(|name| UnixListener::bind(directory.path().join(name)).unwrap());
     let mut child = KillOnDrop(
         Command::new(std::env::current_exe().unwrap())
-            .args([
-                "process::child_process",
-                "--exact",
-                "--nocapture",
-                "--test-threads=1",
-            ])
+            .args(["process::child_process", "--exact", "--nocapture", "--test-threads=1"])
             .env(SOCKETS, directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -158,14 +143,11 @@ fn local() -> LocalEnd {
     lines.send(&pair.endpoint.to_string());
     let peer: Endpoint = lines.receive().parse().unwrap();
     assert_eq!(peer.lid, 2);
-    hca.connect(pair.endpoint, peer, RetryPolicy::default())
-        .unwrap();
+    hca.connect(pair.endpoint, peer, RetryPolicy::default()).unwrap();
     let remote_memory = lines.receive();
     let (address, key) = remote_memory.split_once(' ').unwrap();
-    let remote_memory = RemoteAddress {
-        address: address.parse().unwrap(),
-        key: key.parse().unwrap(),
-    };
+    let remote_memory =
+        RemoteAddress { address: address.parse().unwrap(), key: key.parse().unwrap() };
     LocalEnd {
         stream: allocator.gpu().stream().unwrap(),
         child,
@@ -181,10 +163,7 @@ fn local() -> LocalEnd {
 
 impl LocalEnd {
     fn remote(&self, offset: u64) -> RemoteAddress {
-        RemoteAddress {
-            address: self.remote_memory.address + offset,
-            ..self.remote_memory
-        }
+        RemoteAddress { address: self.remote_memory.address + offset, ..self.remote_memory }
     }
 
     /// Rings and waits by a stream, and returns the completion.
@@ -210,10 +189,7 @@ fn every_operation_between_processes() {
     expect_success(local.execute(Wqe::send(&[from(&local, 10, 5)])));
     assert_eq!(local.lines.receive(), "Received of 5");
     expect_success(local.execute(Wqe::send(&[from(&local, 20, 6)]).immediate(0xdead_beef)));
-    assert_eq!(
-        local.lines.receive(),
-        "ReceivedImmediate { immediate: 3735928559 } of 6"
-    );
+    assert_eq!(local.lines.receive(), "ReceivedImmediate { immediate: 3735928559 } of 6");
     expect_success(local.execute(Wqe::write(local.remote(256), &[from(&local, 30, 40)])));
     expect_success(
         local.execute(Wqe::write(local.remote(512), &[from(&local, 70, 3)]).immediate(7)),
@@ -261,10 +237,7 @@ fn every_operation_between_processes() {
     assert_eq!(local.lines.receive(), "sent");
     local.lines.send("end");
     assert!(local.child.0.wait().unwrap().success());
-    assert!(matches!(
-        *until("the link's end", || local.connection.ended()),
-        socket::Error::Closed
-    ));
+    assert!(matches!(*until("the link's end", || local.connection.ended()), socket::Error::Closed));
 }
 
 #[test]
@@ -272,10 +245,7 @@ fn rejects_unregistered_remote_memory() {
     let mut local = local();
     let nowhere = local.remote(MEMORY as u64);
     let completion = local.execute(Wqe::write(nowhere, &[]).inline(b"no"));
-    assert_eq!(
-        completion.event.failed().unwrap().syndrome,
-        Syndrome::RemoteAccess
-    );
+    assert_eq!(completion.event.failed().unwrap().syndrome, Syndrome::RemoteAccess);
     assert!(local.connection.ended().is_none());
 }
 
@@ -287,10 +257,7 @@ fn killed_peer_ends_stream_waits() {
         let posted = 3;
         let mut operations = Vec::new();
         for _ in 0..posted + 2 {
-            let prepared = local
-                .pair
-                .send
-                .prepare(&Wqe::send(&[]).inline(&[7]).signalled());
+            let prepared = local.pair.send.prepare(&Wqe::send(&[]).inline(&[7]).signalled());
             operations.extend(prepared.unwrap().operations().unwrap());
             let wait = local.pair.send_completions.take_wait().unwrap();
             operations.extend(wait.operations(false).unwrap());
@@ -304,16 +271,8 @@ fn killed_peer_ends_stream_waits() {
             syndromes.extend(completion.event.failed().map(|failed| failed.syndrome));
         }
         // The first one fails, the others are flushed.
-        assert_eq!(
-            syndromes.first(),
-            Some(&Syndrome::TransportRetry),
-            "{syndromes:?}"
-        );
-        assert!(
-            syndromes[1..]
-                .iter()
-                .all(|syndrome| *syndrome == Syndrome::Flushed)
-        );
+        assert_eq!(syndromes.first(), Some(&Syndrome::TransportRetry), "{syndromes:?}");
+        assert!(syndromes[1..].iter().all(|syndrome| *syndrome == Syndrome::Flushed));
         assert!(local.connection.ended().is_some());
     }
 }
@@ -322,9 +281,7 @@ fn killed_peer_ends_stream_waits() {
 fn killed_peer_fails_a_large_transfer() {
     const BYTES: u32 = 64 << 20;
     let mut local = local();
-    let place: Place = allocator()
-        .place(MemoryLocation::Host, BYTES as usize)
-        .unwrap();
+    let place: Place = allocator().place(MemoryLocation::Host, BYTES as usize).unwrap();
     let region: MemoryRegion = local.hca.register(&place, Access::ALL).unwrap();
     // The receive is too small, which the child detects after the whole message.
     let entry = Wqe::send(&[region.segment(0, BYTES)]).signalled();

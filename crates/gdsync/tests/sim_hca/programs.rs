@@ -50,11 +50,7 @@ fn run(programs: u32, seed: u64, by_stream: usize) {
             for _ in 0..random.below(3) + 1 {
                 let opcode = OPCODES[random.below(OPCODES.len())];
                 let inline = random.below(2) == 0;
-                let count = if inline {
-                    random.below(150)
-                } else {
-                    random.below(6)
-                };
+                let count = if inline { random.below(150) } else { random.below(6) };
                 let op = random.op(opcode, count, inline);
                 lane.prepare(&op, &mut random);
             }

@@ -14,11 +14,7 @@ use socket::{Connection, Options};
 use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring, until};
 
 /// Options with a timeout that tests do not reach.
-const LONG: Options = Options {
-    timeout: TIMEOUT,
-    room: 256 << 20,
-    spin: Duration::ZERO,
-};
+const LONG: Options = Options { timeout: TIMEOUT, room: 256 << 20, spin: Duration::ZERO };
 
 struct Side {
     connection: Connection,
@@ -44,9 +40,7 @@ fn sides(options: Options) -> [Side; 2] {
     let sides = [side(1, local, options), other.join().unwrap()];
     let ends = sides.each_ref().map(|side| side.pair.endpoint);
     for (side, peer) in sides.iter().zip([ends[1], ends[0]]) {
-        side.hca
-            .connect(side.pair.endpoint, peer, RetryPolicy::default())
-            .unwrap();
+        side.hca.connect(side.pair.endpoint, peer, RetryPolicy::default()).unwrap();
     }
     sides
 }
@@ -60,9 +54,7 @@ fn by_hand(options: Options) -> (Side, UnixStream) {
     peer.read_exact(&mut hello).unwrap();
     assert_eq!(hello, *b"gdr-sim\n\x00\x02\x00\x01");
     let there = Endpoint::new(2, 0x77);
-    side.hca
-        .connect(side.pair.endpoint, there, RetryPolicy::default())
-        .unwrap();
+    side.hca.connect(side.pair.endpoint, there, RetryPolicy::default()).unwrap();
     (side, peer)
 }
 
@@ -99,12 +91,7 @@ fn transfers_large_messages() {
     let allocator = allocator();
     let sent: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
     let from = Registered::new(&one.hca, &allocator, MemoryLocation::Host, &sent);
-    let to = Registered::new(
-        &two.hca,
-        &allocator,
-        MemoryLocation::Host,
-        &vec![0xff; BYTES],
-    );
+    let to = Registered::new(&two.hca, &allocator, MemoryLocation::Host, &vec![0xff; BYTES]);
     let segment = from.region.segment(0, BYTES as u32);
     let write = Wqe::write(to.region.remote(0), &[segment]).signalled();
     ring(&mut one.pair, &write);
@@ -124,12 +111,7 @@ fn dropped_peer_fails_requests() {
         let [mut one, two] = sides(LONG);
         // No receive is posted, so it is retried.
         send(&mut one.pair, b"1");
-        let Side {
-            connection,
-            hca,
-            pair,
-            ..
-        } = two;
+        let Side { connection, hca, pair, .. } = two;
         match which {
             0 => drop(connection),
             // Its link remains and answers.
@@ -142,17 +124,10 @@ fn dropped_peer_fails_requests() {
             let gone = one.hca.create(&Request::default()).unwrap();
             // The LID stays reachable until the local connection is dropped.
             let there = Endpoint::new(2, 0x100);
-            one.hca
-                .connect(gone.endpoint, there, RetryPolicy::default())
-                .unwrap();
+            one.hca.connect(gone.endpoint, there, RetryPolicy::default()).unwrap();
             drop(one.connection);
-            let refused = one
-                .hca
-                .connect(gone.endpoint, there, RetryPolicy::default());
-            assert!(
-                matches!(refused, Err(Error::Unreachable { lid: 2 })),
-                "{refused:?}"
-            );
+            let refused = one.hca.connect(gone.endpoint, there, RetryPolicy::default());
+            assert!(matches!(refused, Err(Error::Unreachable { lid: 2 })), "{refused:?}");
         }
     }
 }
@@ -161,10 +136,7 @@ fn dropped_peer_fails_requests() {
 fn drop_answers_finished_requests() {
     for _ in 0..20 {
         let [mut one, mut two] = sides(LONG);
-        two.pair
-            .receive
-            .post(&[two.memory.region.segment(0, 64)])
-            .unwrap();
+        two.pair.receive.post(&[two.memory.region.segment(0, 64)]).unwrap();
         send(&mut one.pair, b"once");
         polled(&mut two.pair.receive_completions);
         drop(two);
@@ -176,12 +148,7 @@ fn drop_answers_finished_requests() {
 #[test]
 fn links_again_after_drop() {
     let [one, two] = sides(LONG);
-    let (
-        Side {
-            connection, hca, ..
-        },
-        other,
-    ) = (one, two.hca);
+    let (Side { connection, hca, .. }, other) = (one, two.hca);
     drop((connection, two.connection));
     let (local, peer) = UnixStream::pair().unwrap();
     let thread = std::thread::spawn(move || (socket::join(&other, peer, LONG).unwrap(), other));
@@ -200,10 +167,7 @@ fn rejects_duplicate_lids() {
     let other = std::thread::spawn(move || join(7, peer));
     for refused in [join(7, local), other.join().unwrap()] {
         let error = refused.unwrap_err();
-        assert!(
-            matches!(error, socket::Error::SameLid { lid: 7 }),
-            "{error:?}"
-        );
+        assert!(matches!(error, socket::Error::SameLid { lid: 7 }), "{error:?}");
         assert!(error.to_string().contains("SimHca::with_lid"), "{error}");
     }
 
@@ -213,10 +177,7 @@ fn rejects_duplicate_lids() {
     let (local, mut peer) = UnixStream::pair().unwrap();
     peer.write_all(b"gdr-sim\n\x00\x02\x00\x09").unwrap();
     let refused = socket::join(&hca, local, LONG).unwrap_err();
-    assert!(
-        matches!(refused, socket::Error::Taken { lid: 9 }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, socket::Error::Taken { lid: 9 }), "{refused:?}");
     let mut rest = Vec::new();
     peer.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"gdr-sim\n\x00\x02\x00\x01");
@@ -224,10 +185,7 @@ fn rejects_duplicate_lids() {
 
 #[test]
 fn rejects_invalid_hello() {
-    let soon = Options {
-        timeout: Duration::from_millis(50),
-        ..LONG
-    };
+    let soon = Options { timeout: Duration::from_millis(50), ..LONG };
     let join = |input: &[u8], stays: bool, options| {
         let (local, mut peer) = UnixStream::pair().unwrap();
         peer.write_all(input).unwrap();
@@ -240,10 +198,7 @@ fn rejects_invalid_hello() {
     let http = join(b"HTTP/1.1 400", true, LONG);
     assert!(http.ends_with("its first bytes are HTTP/1.1"), "{http}");
     let version = join(b"gdr-sim\n\x00\x01\x00\x05", true, LONG);
-    assert!(
-        version.contains("has protocol version 1, this one 2"),
-        "{version}"
-    );
+    assert!(version.contains("has protocol version 1, this one 2"), "{version}");
     let half = join(b"gdr-si", true, soon);
     assert!(half.contains("sent no hello within 50 ms"), "{half}");
     // The write may fail before the end of the stream is read: the error is the same.
@@ -253,10 +208,7 @@ fn rejects_invalid_hello() {
 
 #[test]
 fn silent_peer_ends_the_link() {
-    let soon = Options {
-        timeout: Duration::from_millis(100),
-        ..LONG
-    };
+    let soon = Options { timeout: Duration::from_millis(100), ..LONG };
     let (mut side, peer) = by_hand(soon);
     // Without a request, silence is allowed.
     std::thread::sleep(Duration::from_millis(300));
@@ -267,19 +219,11 @@ fn silent_peer_ends_the_link() {
     drop(peer);
 
     let (mut side, peer) = by_hand(soon);
-    let large = Registered::new(
-        &side.hca,
-        &allocator(),
-        MemoryLocation::Host,
-        &vec![1; 8 << 20],
-    );
+    let large = Registered::new(&side.hca, &allocator(), MemoryLocation::Host, &vec![1; 8 << 20]);
     let entry = Wqe::send(&[large.region.segment(0, 8 << 20)]).signalled();
     ring(&mut side.pair, &entry);
     fails(&mut side.pair, Syndrome::TransportRetry);
-    assert!(matches!(
-        *ended(&side.connection),
-        socket::Error::NotRead(_)
-    ));
+    assert!(matches!(*ended(&side.connection), socket::Error::NotRead(_)));
     drop(peer);
 }
 
@@ -293,17 +237,10 @@ fn retries_when_the_buffer_is_full() {
     let mut pairs: Vec<(QueuePair, QueuePair)> = Vec::new();
     for _ in 0..8 {
         let request = Request::default();
-        let (local, peer) = (
-            one.hca.create(&request).unwrap(),
-            two.hca.create(&request).unwrap(),
-        );
+        let (local, peer) = (one.hca.create(&request).unwrap(), two.hca.create(&request).unwrap());
         let timeout = RetryPolicy::default();
-        one.hca
-            .connect(local.endpoint, peer.endpoint, timeout)
-            .unwrap();
-        two.hca
-            .connect(peer.endpoint, local.endpoint, timeout)
-            .unwrap();
+        one.hca.connect(local.endpoint, peer.endpoint, timeout).unwrap();
+        two.hca.connect(peer.endpoint, local.endpoint, timeout).unwrap();
         pairs.push((local, peer));
     }
     for (number, (local, _)) in (0..).zip(&mut pairs) {
@@ -347,13 +284,7 @@ fn messages_match_literal_bytes() {
     send(&mut side.pair, b"hi");
     let request = read_head(&mut peer);
     let mut expected = [0; 64];
-    (
-        expected[0],
-        expected[6],
-        expected[11],
-        expected[23],
-        expected[63],
-    ) = (1, 1, 0x77, 1, 2);
+    (expected[0], expected[6], expected[11], expected[23], expected[63]) = (1, 1, 0x77, 1, 2);
     assert_eq!(request, expected);
     let mut payload = [0; 2];
     peer.read_exact(&mut payload).unwrap();
@@ -370,10 +301,7 @@ fn messages_match_literal_bytes() {
     peer.write_all(&write).unwrap();
     peer.write_all(b"abc").unwrap();
     let answer = read_head(&mut peer);
-    assert_eq!(
-        (answer[0], answer[6], answer[11], answer[23]),
-        (16, 1, 0x77, 9)
-    );
+    assert_eq!((answer[0], answer[6], answer[11], answer[23]), (16, 1, 0x77, 9));
     assert_eq!(bytes(&side.memory.place)[15..20], *b"\x01abc\x01");
     let mut read = write;
     (read[0], read[23], read[47], read[63]) = (3, 10, 4, 0);
@@ -400,24 +328,11 @@ fn wrong_messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             vec![0x20; 64],
             "malformed message from the remote HCA at byte 0: invalid byte 56 (0x20)",
         ),
-        (
-            "unknown kind",
-            one(head(99, 1, &[])),
-            "invalid byte 0 (0x63): unknown kind of message",
-        ),
-        (
-            "truncated head",
-            vec![1; 10],
-            "at byte 0: 54 bytes are missing",
-        ),
+        ("unknown kind", one(head(99, 1, &[])), "invalid byte 0 (0x63): unknown kind of message"),
+        ("truncated head", vec![1; 10], "at byte 0: 54 bytes are missing"),
         (
             "truncated payload",
-            [
-                one(head(17, 1, &[])),
-                one(head(1, 5, &[(60, 0x40)])),
-                vec![0; 6],
-            ]
-            .concat(),
+            [one(head(17, 1, &[])), one(head(1, 5, &[(60, 0x40)])), vec![0; 6]].concat(),
             "at byte 64: 1073741818 bytes are missing",
         ),
         (
@@ -430,11 +345,7 @@ fn wrong_messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             one(head(16, 1, &[(7, 0x78)])),
             "queue pair 0x78, request 1: answer from an unexpected queue pair",
         ),
-        (
-            "answer too long",
-            one(head(16, 1, &[(63, 1)])),
-            "answer longer than requested",
-        ),
+        ("answer too long", one(head(16, 1, &[(63, 1)])), "answer longer than requested"),
         (
             "duplicate request",
             // Sent together, so that the second usually arrives before the first is answered.
@@ -467,12 +378,8 @@ fn invalid_message_ends_the_link() {
         // The HCA still works.
         let mut own = side.hca.create(&Request::default()).unwrap();
         let timeout = RetryPolicy::default();
-        side.hca
-            .connect(own.endpoint, own.endpoint, timeout)
-            .unwrap();
-        own.receive
-            .post(&[side.memory.region.segment(0, 64)])
-            .unwrap();
+        side.hca.connect(own.endpoint, own.endpoint, timeout).unwrap();
+        own.receive.post(&[side.memory.region.segment(0, 64)]).unwrap();
         send(&mut own, b"well");
         assert!(polled(&mut own.send_completions).event.failed().is_none());
     }
@@ -491,10 +398,7 @@ fn rejects_another_user() {
     .unwrap();
     let hca = SimHca::with_lid(allocator(), 1).unwrap();
     match socket::join(&hca, local, LONG) {
-        Err(socket::Error::OtherUser {
-            local: 0,
-            peer: 65_534,
-        }) => {}
+        Err(socket::Error::OtherUser { local: 0, peer: 65_534 }) => {}
         other => panic!("{other:?}"),
     }
 }

@@ -39,20 +39,12 @@ fn streams_play_ping_pong() {
         let memory = [0, 1].map(|_| Registered::new(&hca, &allocator, location, &[0; 4096]));
         memory[0].place.write(0, b"pingpong").unwrap();
         for round in 0..u64::from(ROUNDS) {
-            peer.receive
-                .post(&[memory[1].region.segment(round * 8, 8)])
-                .unwrap();
-            local
-                .receive
-                .post(&[memory[0].region.segment((round + 1) * 8, 8)])
-                .unwrap();
+            peer.receive.post(&[memory[1].region.segment(round * 8, 8)]).unwrap();
+            local.receive.post(&[memory[0].region.segment((round + 1) * 8, 8)]).unwrap();
         }
         let gate = allocator.place(MemoryLocation::Host, 4).unwrap();
         let streams = [0, 1].map(|_| allocator.gpu().stream().unwrap());
-        Program::new()
-            .wait32(&gate, 0, 1, Compare::Eq)
-            .post(&streams[0])
-            .unwrap();
+        Program::new().wait32(&gate, 0, 1, Compare::Eq).post(&streams[0]).unwrap();
         for round in 0..u64::from(ROUNDS) {
             let ping = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
             let pong = Wqe::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
@@ -109,10 +101,7 @@ fn data_follows_stream_order() {
         stream.synchronize_within(TIMEOUT).unwrap();
         let mut seen = [0; 512];
         stream.read(&memory, 2048, &mut seen).unwrap();
-        assert!(
-            seen.chunks(4).all(|word| word == round.to_le_bytes()),
-            "round {round}"
-        );
+        assert!(seen.chunks(4).all(|word| word == round.to_le_bytes()), "round {round}");
         let completion = local.send_completions.poll().unwrap().unwrap();
         local.send.complete(&completion).unwrap();
     }
@@ -129,11 +118,7 @@ fn last_doorbell_sends_all() {
     let mut last = None;
     for position in 0..20_u8 {
         let write = Wqe::write(memory.region.remote(position.into()), &[]).inline(&[position + 1]);
-        let write = if position == 19 {
-            write.signalled()
-        } else {
-            write
-        };
+        let write = if position == 19 { write.signalled() } else { write };
         last = Some(local.send.prepare(&write).unwrap());
     }
     stream.batch(&last.unwrap().operations().unwrap()).unwrap();
@@ -158,8 +143,5 @@ fn writing_the_word_releases_a_wait() {
     assert_eq!(done.load_u32(0).unwrap(), 0);
     wait.word().store_u32(0, 0).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
-    assert_eq!(
-        (done.load_u32(0).unwrap(), wait.busy().load_u32(0).unwrap()),
-        (7, 0)
-    );
+    assert_eq!((done.load_u32(0).unwrap(), wait.busy().load_u32(0).unwrap()), (7, 0));
 }

@@ -95,10 +95,7 @@ pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
 }
 
 /// Eight offsets in one asm statement: the compiler cannot unroll a loop of single ones.
-#[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(any(miri, sanitized))
-))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(any(miri, sanitized))))]
 macro_rules! eights {
     (
         words $load:literal $loaded:literal $store:literal $stored:literal;
@@ -132,11 +129,7 @@ macro_rules! eights {
     };
 }
 
-#[cfg(any(
-    miri,
-    sanitized,
-    not(any(target_arch = "x86_64", target_arch = "aarch64"))
-))]
+#[cfg(any(miri, sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 macro_rules! eights {
     () => {
         pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
@@ -257,10 +250,7 @@ mod machine {
     }
 }
 
-#[cfg(all(
-    not(miri),
-    any(sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64")))
-))]
+#[cfg(all(not(miri), any(sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64")))))]
 mod machine {
     use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

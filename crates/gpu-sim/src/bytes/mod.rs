@@ -178,11 +178,7 @@ mod tests {
 
     /// Miri is a thousand times slower: only the starts that divide into words differently.
     fn starts() -> Vec<usize> {
-        if cfg!(miri) {
-            vec![0, 3, 8]
-        } else {
-            (0..9).collect()
-        }
+        if cfg!(miri) { vec![0, 3, 8] } else { (0..9).collect() }
     }
 
     fn counts() -> Vec<usize> {
@@ -201,13 +197,7 @@ mod tests {
                 for count in counts() {
                     let mut to = [0xee_u8; 1200];
                     // SAFETY: at most 8 + 1159 of 1200 bytes, in two arrays.
-                    unsafe {
-                        copy(
-                            to.as_mut_ptr().add(target),
-                            from.as_ptr().add(source),
-                            count,
-                        )
-                    };
+                    unsafe { copy(to.as_mut_ptr().add(target), from.as_ptr().add(source), count) };
                     for (position, &byte) in to.iter().enumerate() {
                         let expected = match position.checked_sub(target) {
                             Some(inside) if inside < count => ((source + inside) % 251) as u8,

@@ -13,21 +13,11 @@ const MOMENT: Duration = Duration::from_millis(5);
 const CASES: [(Compare, u64, u64, u64); 7] = [
     (Compare::Geq, 5, 4, 5),
     (Compare::Geq, 0xffff_ffff, 0xffff_fffe, 0x1_0000_0003),
-    (
-        Compare::Geq,
-        5,
-        0x8000_0005_8000_0005,
-        0x7000_0000_0000_0006,
-    ),
+    (Compare::Geq, 5, 0x8000_0005_8000_0005, 0x7000_0000_0000_0006),
     (Compare::Eq, 7, 8, 7),
     (Compare::And, 0x0100_0000, 0xfeff_ffff, 0x0100_0000),
     (Compare::Nor, 0xffff_ffff_feff_ffff, 0x0100_0000, 0),
-    (
-        Compare::Nor,
-        u64::MAX >> 1,
-        0x8000_0000_8000_0000,
-        0x7000_0000_0000_0000,
-    ),
+    (Compare::Nor, u64::MAX >> 1, 0x8000_0000_8000_0000, 0x7000_0000_0000_0000),
 ];
 
 pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
@@ -38,9 +28,7 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
                 continue;
             }
             let name = format!("wait{} {compare:?} {value:#x}", if wide { 64 } else { 32 });
-            report.trial(name, || {
-                wait_and_release(gpu, wide, compare, value, before, after)
-            })?;
+            report.trial(name, || wait_and_release(gpu, wide, compare, value, before, after))?;
         }
     }
     report.maybe("flush of remote writes as an operation", || {
@@ -75,9 +63,7 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     report.trial("stopped ping-pong kernel", || stopped(gpu))?;
     report.trial("chase that leaves its list", || chase_out_of_list(gpu))?;
     report.trial("hold kernel ends at its time limit", || hold_to_limit(gpu))?;
-    report
-        .trial("timeout of a wait", || timeout(gpu))
-        .map_err(Into::into)
+    report.trial("timeout of a wait", || timeout(gpu)).map_err(Into::into)
 }
 
 fn wait_and_release(
@@ -119,10 +105,7 @@ fn stopped(gpu: &Gpu) -> Outcome {
     ensure(!stream.is_idle()?, "the stream did not wait")?;
     writer.write(&flag, 0, &[0xff; 4])?;
     stream.synchronize_within(TIMEOUT)?;
-    ensure(
-        reply.load_u32(0)? == u32::MAX,
-        "the kernel did not report that it stopped",
-    )?;
+    ensure(reply.load_u32(0)? == u32::MAX, "the kernel did not report that it stopped")?;
     Ok(String::new())
 }
 
@@ -134,10 +117,7 @@ fn chase_out_of_list(gpu: &Gpu) -> Outcome {
         stream.chase(&list, 0, 2, 0, &result)?;
         let mut seen = [0; 8];
         stream.read(&result, 0, &mut seen)?;
-        ensure(
-            seen == [0xff; 8],
-            format!("link {next:#x} returned {seen:x?}"),
-        )?;
+        ensure(seen == [0xff; 8], format!("link {next:#x} returned {seen:x?}"))?;
     }
     Ok(String::new())
 }
@@ -148,10 +128,7 @@ fn hold_to_limit(gpu: &Gpu) -> Outcome {
     stream.hold(&gate, MOMENT)?;
     stream.synchronize_within(TIMEOUT)?;
     let took = start.elapsed();
-    ensure(
-        took >= MOMENT,
-        format!("ended after {took:?}, limit {MOMENT:?}"),
-    )?;
+    ensure(took >= MOMENT, format!("ended after {took:?}, limit {MOMENT:?}"))?;
     Ok(format!("after {took:?} of {MOMENT:?}"))
 }
 

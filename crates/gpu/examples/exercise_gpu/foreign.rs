@@ -15,15 +15,11 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     }
     let host = gpu.pinned(8192)?;
     let registered = gpu.registered(8192)?;
-    for (name, address) in [
-        ("pinned", host.device_address()),
-        ("registered", registered.device_address()),
-    ] {
+    for (name, address) in
+        [("pinned", host.device_address()), ("registered", registered.device_address())]
+    {
         report.trial(format_args!("describe: {name} host memory"), || {
-            Ok(format!(
-                "\n      {:?}",
-                pointer::describe(address.offset(100))?
-            ))
+            Ok(format!("\n      {:?}", pointer::describe(address.offset(100))?))
         })?;
     }
     let unknown = [0_u8; 100];
@@ -32,21 +28,18 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         ("null", 0),
         ("unmapped address", 0xdead_beef_0000),
     ] {
-        report.trial(
-            format_args!("describe: {name}"),
-            || match pointer::describe(DevicePtr::new(address)) {
+        report.trial(format_args!("describe: {name}"), || {
+            match pointer::describe(DevicePtr::new(address)) {
                 Err(error) if pointer::is_unknown(&error) => Ok(gpu::sentence(&error)),
                 other => Err(format!("{other:?}").into()),
-            },
-        )?;
+            }
+        })?;
     }
     let freed = gpu.allocate(Allocation::Malloc, 4 << 20)?;
     let address = freed.address();
     freed.free()?;
     report
-        .maybe("describe: freed memory", || {
-            Ok(format!("{:?}", pointer::describe(address)?))
-        })
+        .maybe("describe: freed memory", || Ok(format!("{:?}", pointer::describe(address)?)))
         .map_err(Into::into)
 }
 
@@ -64,20 +57,14 @@ fn device_memory(report: &mut Report, gpu: &Gpu, kind: Allocation, bytes: usize)
             found.ordinal == gpu.device().ordinal && found.pci == gpu.device().pci,
             "wrong GPU",
         )?;
-        ensure(
-            found.base == memory.address(),
-            format!("wrong base {}", found.base),
-        )?;
+        ensure(found.base == memory.address(), format!("wrong base {}", found.base))?;
         Ok(format!("\n      {found:?}"))
     })?;
     report.trial(name("read"), || {
         let mut data = [0; 1000];
         pointer::read(inside, &mut data)?;
         let difference = pattern.first_difference(&data, bytes as u64 / 8);
-        ensure(
-            difference.is_none(),
-            format!("wrong byte at {difference:?}"),
-        )?;
+        ensure(difference.is_none(), format!("wrong byte at {difference:?}"))?;
         Ok(String::new())
     })?;
     report.maybe(name("IPC handle"), || {
@@ -87,9 +74,8 @@ fn device_memory(report: &mut Report, gpu: &Gpu, kind: Allocation, bytes: usize)
     report.maybe(name("allocation handle"), || {
         Ok(format!("{:#x}", pointer::retain_handle(inside)?.raw()))
     })?;
-    report.maybe(name("file descriptor"), || {
-        Ok(target(pointer::export_fd(inside)?.as_raw_fd()))
-    })?;
+    report
+        .maybe(name("file descriptor"), || Ok(target(pointer::export_fd(inside)?.as_raw_fd())))?;
     for mapping in [DmaBufMapping::Default, DmaBufMapping::Pcie] {
         report.maybe(name(&format!("dma-buf {mapping:?}")), || {
             let start = memory.address();

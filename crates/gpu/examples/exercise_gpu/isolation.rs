@@ -50,10 +50,7 @@ fn worker(gpu: &Gpu, seed: u64) -> Outcome<()> {
         stream.fill_pattern(&memory, 0, bytes, pattern, 0)?;
         let mut seen = vec![0; bytes];
         stream.read(&memory, 0, &mut seen)?;
-        ensure(
-            pattern.first_difference(&seen, 0).is_none(),
-            format!("{kind} {bytes}"),
-        )?;
+        ensure(pattern.first_difference(&seen, 0).is_none(), format!("{kind} {bytes}"))?;
         pointer::read(memory.address(), &mut seen[..64])?;
     }
     Ok(())
@@ -94,23 +91,13 @@ fn other_context(gpu: &Gpu) -> Outcome {
     let (mut context, mut popped, mut address) = (sys::Context::NULL, sys::Context::NULL, 0);
     // SAFETY: the out-parameters are handles and a number; the device is there.
     let results = unsafe {
-        [
-            create(&mut context, 0, device),
-            allocate(&mut address, 4 << 20),
-            pop(&mut popped),
-        ]
+        [create(&mut context, 0, device), allocate(&mut address, 4 << 20), pop(&mut popped)]
     };
     let checked = (|| -> Outcome<()> {
-        ensure(
-            results.iter().all(|result| result.is_ok()),
-            format!("{results:?}"),
-        )?;
+        ensure(results.iter().all(|result| result.is_ok()), format!("{results:?}"))?;
         let address = DevicePtr::new(address);
         let seen = pointer::describe(address)?;
-        ensure(
-            seen.size == 4 << 20 && seen.has_context,
-            format!("{seen:?}"),
-        )?;
+        ensure(seen.size == 4 << 20 && seen.has_context, format!("{seen:?}"))?;
         pointer::ipc_handle(address)?;
         pointer::dmabuf(address, 4 << 20, pointer::DmaBufMapping::Default)?;
         pointer::read(address, &mut [0; 64])?;
@@ -126,12 +113,8 @@ fn other_context(gpu: &Gpu) -> Outcome {
 /// In the strictest capture mode, makes calls that would break a capture; it still ends with a graph.
 fn capture(gpu: &Gpu) -> Outcome {
     let functions = functions()?;
-    let begin = functions
-        .cuStreamBeginCapture
-        .ok_or("no cuStreamBeginCapture")?;
-    let end = functions
-        .cuStreamEndCapture
-        .ok_or("no cuStreamEndCapture")?;
+    let begin = functions.cuStreamBeginCapture.ok_or("no cuStreamBeginCapture")?;
+    let end = functions.cuStreamEndCapture.ok_or("no cuStreamEndCapture")?;
     let destroy = functions.cuGraphDestroy.ok_or("no cuGraphDestroy")?;
     let stream = gpu.stream()?;
     let captured = gpu.allocate(Allocation::Malloc, 64)?;
@@ -145,13 +128,7 @@ fn capture(gpu: &Gpu) -> Outcome {
         pointer::describe(memory.address())?;
         pointer::ipc_handle(memory.address())?;
         pointer::read(memory.address(), &mut [0; 64])?;
-        let created = gpu.allocate(
-            Allocation::Create {
-                exportable: true,
-                rdma: true,
-            },
-            4 << 20,
-        )?;
+        let created = gpu.allocate(Allocation::Create { exportable: true, rdma: true }, 4 << 20)?;
         pointer::export_fd(created.address())?;
         pointer::read(created.address(), &mut [0; 64])?;
         Ok(())
@@ -164,10 +141,7 @@ fn capture(gpu: &Gpu) -> Outcome {
         unsafe { destroy(graph) };
     }
     outcome?;
-    ensure(
-        ended.is_ok() && !graph.is_null(),
-        format!("the capture failed: {ended}"),
-    )?;
+    ensure(ended.is_ok() && !graph.is_null(), format!("the capture failed: {ended}"))?;
     Ok(String::new())
 }
 

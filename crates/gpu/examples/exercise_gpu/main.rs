@@ -22,14 +22,8 @@ pub type Outcome<T = String> = Result<T, Box<dyn std::error::Error>>;
 /// All kinds of memory.
 pub const KINDS: [Allocation; 6] = [
     Allocation::Malloc,
-    Allocation::Create {
-        exportable: false,
-        rdma: false,
-    },
-    Allocation::Create {
-        exportable: true,
-        rdma: true,
-    },
+    Allocation::Create { exportable: false, rdma: false },
+    Allocation::Create { exportable: true, rdma: true },
     Allocation::Pool { exportable: false },
     Allocation::Pool { exportable: true },
     Allocation::Managed,
@@ -40,13 +34,8 @@ fn main() -> Outcome<ExitCode> {
     let mut report = Report::default();
     let before = Instant::now();
     let gpu = Gpu::open(argument.parse()?)?;
-    report.print(format_args!(
-        "opened in {:.1} ms",
-        before.elapsed().as_secs_f64() * 1e3
-    ))?;
-    report.trial("load kernels", || {
-        Ok(gpu.load_kernels().map(|()| String::new())?)
-    })?;
+    report.print(format_args!("opened in {:.1} ms", before.elapsed().as_secs_f64() * 1e3))?;
+    report.trial("load kernels", || Ok(gpu.load_kernels().map(|()| String::new())?))?;
     let (free, _) = gpu.memory_info()?;
 
     batches::run(&mut report, &gpu)?;
@@ -55,15 +44,8 @@ fn main() -> Outcome<ExitCode> {
 
     let (after, _) = gpu.memory_info()?;
     report.print(format_args!("memory free before {free}, after {after}"))?;
-    report.print(format_args!(
-        "{} tests, {} failed",
-        report.count, report.failed
-    ))?;
-    Ok(if report.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    report.print(format_args!("{} tests, {} failed", report.count, report.failed))?;
+    Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Counts of tests.
@@ -84,10 +66,7 @@ impl Report {
             Ok(words) => self.print(format_args!("ok    {name} ({took:.2} ms) {words}")),
             Err(error) => {
                 self.failed += 1;
-                self.print(format_args!(
-                    "FAIL  {name} ({took:.2} ms) {}",
-                    gpu::sentence(&*error)
-                ))
+                self.print(format_args!("FAIL  {name} ({took:.2} ms) {}", gpu::sentence(&*error)))
             }
         }
     }
@@ -107,9 +86,5 @@ impl Report {
 
 /// An error unless `condition`.
 pub fn ensure(condition: bool, words: impl Into<String>) -> Outcome<()> {
-    if condition {
-        Ok(())
-    } else {
-        Err(words.into().into())
-    }
+    if condition { Ok(()) } else { Err(words.into().into()) }
 }

@@ -34,16 +34,9 @@ fn keeper(pages: usize) -> (BorrowedMemory, Arc<AtomicBool>) {
     let layout = Layout::from_size_align(pages * PAGE, PAGE).expect("a layout");
     // SAFETY: the layout has a size.
     let start = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-    let keeper = Keeper {
-        start,
-        layout,
-        gone: Arc::clone(&gone),
-    };
+    let keeper = Keeper { start, layout, gone: Arc::clone(&gone) };
     // SAFETY: the keeper holds the pages until it is dropped, and nothing else accesses them.
-    (
-        unsafe { BorrowedMemory::new(start, pages * PAGE, Arc::new(keeper)) },
-        gone,
-    )
+    (unsafe { BorrowedMemory::new(start, pages * PAGE, Arc::new(keeper)) }, gone)
 }
 
 /// Part of the same memory.
@@ -61,9 +54,7 @@ fn is_reached(gpu: &Gpu, memory: &HostMemory) -> bool {
         let write = MemOp::write32(memory, offset, 0x0102_0304).expect("in range");
         stream.batch(&[write]).is_ok()
             && stream.synchronize().is_ok()
-            && memory
-                .load_u32(offset)
-                .is_ok_and(|seen| seen == 0x0102_0304)
+            && memory.load_u32(offset).is_ok_and(|seen| seen == 0x0102_0304)
     })
 }
 
@@ -76,9 +67,7 @@ fn is_known(memory: &BorrowedMemory) -> bool {
 fn stream_access_and_release() {
     let (borrowed, gone) = keeper(1);
     let gpu = Gpu::sim();
-    let memory = borrowed
-        .for_gpu(&gpu, Registration::Registers)
-        .expect("registered");
+    let memory = borrowed.for_gpu(&gpu, Registration::Registers).expect("registered");
     let stream = gpu.stream().expect("a stream");
     let write = MemOp::write64(&memory, 8, 0x0102).expect("reached");
     drop(borrowed);
@@ -94,12 +83,8 @@ fn stream_access_and_release() {
 fn page_stays_registered_until_last_drop() {
     let (borrowed, _gone) = keeper(1);
     let gpu = Gpu::sim();
-    let first = borrowed
-        .for_gpu(&gpu, Registration::Memory)
-        .expect("registered");
-    let second = borrowed
-        .for_gpu(&gpu, Registration::Memory)
-        .expect("shared");
+    let first = borrowed.for_gpu(&gpu, Registration::Memory).expect("registered");
+    let second = borrowed.for_gpu(&gpu, Registration::Memory).expect("shared");
     drop(first);
     let stream = gpu.stream().expect("a stream");
     let wait = MemOp::wait32(&second, 0, 0, Compare::Geq).expect("reached");
@@ -112,25 +97,14 @@ fn page_stays_registered_until_last_drop() {
 
 #[test]
 fn two_lengths_at_one_start() {
-    for bytes in if cfg!(miri) {
-        vec![2048]
-    } else {
-        vec![2048, PAGE]
-    } {
+    for bytes in if cfg!(miri) { vec![2048] } else { vec![2048, PAGE] } {
         for first_goes in [true, false] {
             let (whole, _gone) = keeper(2);
             let gpu = Gpu::sim();
-            let short = part(&whole, 0, bytes)
-                .for_gpu(&gpu, Registration::Memory)
-                .expect("registered");
-            let long = whole
-                .for_gpu(&gpu, Registration::Memory)
-                .expect("registered");
-            let (gone, left) = if first_goes {
-                (short, long)
-            } else {
-                (long, short)
-            };
+            let short =
+                part(&whole, 0, bytes).for_gpu(&gpu, Registration::Memory).expect("registered");
+            let long = whole.for_gpu(&gpu, Registration::Memory).expect("registered");
+            let (gone, left) = if first_goes { (short, long) } else { (long, short) };
             drop(gone);
             assert!(is_reached(&gpu, &left), "{bytes} {first_goes}");
             drop(left);
@@ -164,19 +138,11 @@ fn overlapping_parts() {
                 let gpu = Gpu::sim();
                 let hold = |(offset, bytes)| {
                     let part = part(&whole, offset, bytes);
-                    part.for_gpu(&gpu, Registration::Memory)
-                        .expect("registered")
+                    part.for_gpu(&gpu, Registration::Memory).expect("registered")
                 };
                 let (one, other) = (hold(first), hold(second));
-                assert!(
-                    is_reached(&gpu, &one) && is_reached(&gpu, &other),
-                    "{first:?} {second:?}"
-                );
-                let (gone, left) = if first_goes {
-                    (one, other)
-                } else {
-                    (other, one)
-                };
+                assert!(is_reached(&gpu, &one) && is_reached(&gpu, &other), "{first:?} {second:?}");
+                let (gone, left) = if first_goes { (one, other) } else { (other, one) };
                 drop(gone);
                 assert!(is_reached(&gpu, &left), "{first:?} {second:?} {first_goes}");
                 drop(left);
@@ -195,13 +161,8 @@ fn foreign_registration_stays() {
             NonNull::new(theirs.as_ptr().as_ptr().wrapping_add(offset)).expect("an address");
         // SAFETY: the memory is kept by the last argument.
         let borrowed = unsafe { BorrowedMemory::new(start, bytes, Arc::new(theirs.clone())) };
-        let memory = borrowed
-            .for_gpu(&gpu, Registration::Memory)
-            .expect("registered already");
-        assert_eq!(
-            memory.device_address(),
-            theirs.device_address().offset(offset as u64)
-        );
+        let memory = borrowed.for_gpu(&gpu, Registration::Memory).expect("registered already");
+        assert_eq!(memory.device_address(), theirs.device_address().offset(offset as u64));
         assert!(is_reached(&gpu, &memory));
         drop((borrowed, memory));
         assert!(is_reached(&gpu, &theirs));
@@ -215,9 +176,6 @@ fn without_gpu_no_device_address() {
     memory.store_u32(4, 7).expect("in range");
     assert_eq!(memory.load_u32(4).expect("in range"), 7);
     assert!(memory.is_pageable());
-    assert!(matches!(
-        MemOp::write32(&memory, 0, 1),
-        Err(Error::Pageable)
-    ));
+    assert!(matches!(MemOp::write32(&memory, 0, 1), Err(Error::Pageable)));
     assert!(!is_known(&borrowed));
 }

@@ -18,34 +18,19 @@ impl CudaGpu {
         match kind {
             Allocation::Malloc => call!(self.driver, cuMemAlloc(&mut address, bytes))?,
             Allocation::Managed => {
-                call!(
-                    self.driver,
-                    cuMemAllocManaged(&mut address, bytes, sys::MEM_ATTACH_GLOBAL)
-                )?;
+                call!(self.driver, cuMemAllocManaged(&mut address, bytes, sys::MEM_ATTACH_GLOBAL))?;
             }
             Allocation::Pool { exportable } => {
-                let pool = if exportable {
-                    self.exportable_pool()?
-                } else {
-                    self.default_pool()?
-                };
+                let pool = if exportable { self.exportable_pool()? } else { self.default_pool()? };
                 let stream = self.pool_stream()?;
-                call!(
-                    self.driver,
-                    cuMemAllocFromPoolAsync(&mut address, bytes, pool, stream)
-                )?;
+                call!(self.driver, cuMemAllocFromPoolAsync(&mut address, bytes, pool, stream))?;
                 self.driver.synchronize_stream(stream)?;
             }
             Allocation::Create { exportable, rdma } => {
                 (address, reserved) = self.create(bytes, exportable, rdma)?
             }
         }
-        Ok(Block {
-            address: DevicePtr::new(address),
-            bytes,
-            reserved,
-            kind,
-        })
+        Ok(Block { address: DevicePtr::new(address), bytes, reserved, kind })
     }
 
     /// Frees; the context is current.
@@ -61,10 +46,7 @@ impl CudaGpu {
             Allocation::Create { .. } => {
                 // Unmapping need not wait: streams hold the memory until they are done.
                 let unmapped = call!(self.driver, cuMemUnmap(address, block.reserved));
-                unmapped.and(call!(
-                    self.driver,
-                    cuMemAddressFree(address, block.reserved)
-                ))
+                unmapped.and(call!(self.driver, cuMemAddressFree(address, block.reserved)))
             }
         }
     }
@@ -87,17 +69,11 @@ impl CudaGpu {
         };
         let mut granularity = 0;
         let minimum = sys::MEM_ALLOC_GRANULARITY_MINIMUM;
-        call!(
-            self.driver,
-            cuMemGetAllocationGranularity(&mut granularity, &properties, minimum)
-        )?;
+        call!(self.driver, cuMemGetAllocationGranularity(&mut granularity, &properties, minimum))?;
         let reserved = bytes.next_multiple_of(granularity.max(1));
 
         let mut handle = sys::GenericHandle(0);
-        call!(
-            self.driver,
-            cuMemCreate(&mut handle, reserved, &properties, 0)
-        )?;
+        call!(self.driver, cuMemCreate(&mut handle, reserved, &properties, 0))?;
         let mapped = self.map(handle, reserved);
         // The mapping now holds the memory; if mapping failed, this frees it.
         let _ = self.driver.release_allocation(handle);
@@ -106,10 +82,7 @@ impl CudaGpu {
 
     fn map(&self, handle: sys::GenericHandle, bytes: usize) -> Answer<u64> {
         let mut address = 0;
-        call!(
-            self.driver,
-            cuMemAddressReserve(&mut address, bytes, 0, 0, 0)
-        )?;
+        call!(self.driver, cuMemAddressReserve(&mut address, bytes, 0, 0, 0))?;
         let access = sys::MemAccessDesc {
             location: self.location(),
             flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -127,10 +100,7 @@ impl CudaGpu {
     }
 
     fn location(&self) -> sys::MemLocation {
-        sys::MemLocation {
-            kind: sys::MEM_LOCATION_TYPE_DEVICE,
-            id: self.raw.0,
-        }
+        sys::MemLocation { kind: sys::MEM_LOCATION_TYPE_DEVICE, id: self.raw.0 }
     }
 
     fn default_pool(&self) -> Answer<sys::MemoryPool> {
@@ -180,11 +150,7 @@ impl CudaGpu {
             // The first error is reported.
             let _ = call!(self.driver, cuMemFreeHost(out));
         })?;
-        Ok(HostBlock {
-            start,
-            device,
-            bytes,
-        })
+        Ok(HostBlock { start, device, bytes })
     }
 
     /// Registers host memory; the context is current.
@@ -199,10 +165,7 @@ impl CudaGpu {
         how: Registration,
     ) -> Answer<DevicePtr> {
         let flags = registration_flags(how);
-        call!(
-            self.driver,
-            cuMemHostRegister(start.as_ptr().cast(), bytes, flags)
-        )?;
+        call!(self.driver, cuMemHostRegister(start.as_ptr().cast(), bytes, flags))?;
         self.device_address(start).inspect_err(|_| {
             // The first error is reported.
             let _ = call!(self.driver, cuMemHostUnregister(start.as_ptr().cast()));
@@ -212,10 +175,7 @@ impl CudaGpu {
     /// Device address of registered memory; the context is current.
     pub(super) fn device_address(&self, start: NonNull<u8>) -> Answer<DevicePtr> {
         let mut address = 0;
-        call!(
-            self.driver,
-            cuMemHostGetDevicePointer(&mut address, start.as_ptr().cast(), 0)
-        )?;
+        call!(self.driver, cuMemHostGetDevicePointer(&mut address, start.as_ptr().cast(), 0))?;
         Ok(DevicePtr::new(address))
     }
 }

@@ -36,10 +36,7 @@ impl Relaxed {
     pub(crate) fn enter(driver: Driver) -> Self {
         let mut mode = sys::STREAM_CAPTURE_MODE_RELAXED;
         let exchanged = call!(driver, cuThreadExchangeStreamCaptureMode(&mut mode));
-        Self {
-            driver,
-            before: exchanged.is_ok().then_some(mode),
-        }
+        Self { driver, before: exchanged.is_ok().then_some(mode) }
     }
 }
 

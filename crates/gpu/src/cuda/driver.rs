@@ -54,9 +54,7 @@ impl Driver {
     /// require [`Self::initialise`].
     pub(crate) fn found() -> Result<(Self, PathBuf), crate::Error> {
         let library = sys::library()?;
-        let driver = Self {
-            functions: library.functions(),
-        };
+        let driver = Self { functions: library.functions() };
         Ok((driver, library.path().to_owned()))
     }
 
@@ -78,20 +76,13 @@ impl Driver {
     pub(crate) fn device(self, ordinal: u32) -> Answer<sys::Device> {
         let mut out = sys::Device(0);
         // An ordinal above i32 becomes -1, which the driver rejects like any other invalid one.
-        call!(
-            self,
-            cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))
-        )
-        .map(|()| out)
+        call!(self, cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))).map(|()| out)
     }
 
     pub(crate) fn name(self, device: sys::Device) -> Answer<String> {
         let mut out = [0_u8; 256];
-        call!(
-            self,
-            cuDeviceGetName(out.as_mut_ptr().cast::<c_char>(), 256, device)
-        )
-        .map(|()| text(&out))
+        call!(self, cuDeviceGetName(out.as_mut_ptr().cast::<c_char>(), 256, device))
+            .map(|()| text(&out))
     }
 
     pub(crate) fn uuid(self, device: sys::Device) -> Answer<[u8; 16]> {
@@ -101,11 +92,8 @@ impl Driver {
 
     pub(crate) fn pci_bus_id(self, device: sys::Device) -> Answer<String> {
         let mut out = [0_u8; 32];
-        call!(
-            self,
-            cuDeviceGetPCIBusId(out.as_mut_ptr().cast::<c_char>(), 32, device)
-        )
-        .map(|()| text(&out))
+        call!(self, cuDeviceGetPCIBusId(out.as_mut_ptr().cast::<c_char>(), 32, device))
+            .map(|()| text(&out))
     }
 
     pub(crate) fn total_memory(self, device: sys::Device) -> Answer<usize> {
@@ -135,11 +123,8 @@ impl Driver {
 
     pub(crate) fn primary_is_active(self, device: sys::Device) -> Answer<bool> {
         let (mut flags, mut active) = (0, 0);
-        call!(
-            self,
-            cuDevicePrimaryCtxGetState(device, &mut flags, &mut active)
-        )
-        .map(|()| active != 0)
+        call!(self, cuDevicePrimaryCtxGetState(device, &mut flags, &mut active))
+            .map(|()| active != 0)
     }
 
     pub(crate) fn retain_primary(self, device: sys::Device) -> Answer<sys::Context> {
@@ -185,10 +170,7 @@ impl Driver {
     pub(crate) fn set_sync_memops(self, address: u64) -> Answer<()> {
         let yes = 1_u32;
         let value = (&raw const yes).cast::<c_void>();
-        call!(
-            self,
-            cuPointerSetAttribute(value, sys::PointerAttribute::SYNC_MEMOPS.0, address)
-        )
+        call!(self, cuPointerSetAttribute(value, sys::PointerAttribute::SYNC_MEMOPS.0, address))
     }
 
     pub(crate) fn address_range(self, address: u64) -> Answer<(u64, usize)> {
@@ -204,11 +186,8 @@ impl Driver {
     /// New reference to the allocation mapped there; released by [`Self::release_allocation`].
     pub(crate) fn retain_allocation(self, address: u64) -> Answer<sys::GenericHandle> {
         let mut out = sys::GenericHandle(0);
-        call!(
-            self,
-            cuMemRetainAllocationHandle(&mut out, address as usize as *mut c_void)
-        )
-        .map(|()| out)
+        call!(self, cuMemRetainAllocationHandle(&mut out, address as usize as *mut c_void))
+            .map(|()| out)
     }
 
     pub(crate) fn release_allocation(self, handle: sys::GenericHandle) -> Answer<()> {
@@ -297,10 +276,7 @@ impl Driver {
 pub(super) fn ready(answer: Answer<()>) -> Answer<bool> {
     match answer {
         Ok(()) => Ok(true),
-        Err(Failure::Returned {
-            result: CuResult::NOT_READY,
-            ..
-        }) => Ok(false),
+        Err(Failure::Returned { result: CuResult::NOT_READY, .. }) => Ok(false),
         Err(failure) => Err(failure),
     }
 }

@@ -100,15 +100,9 @@ impl CudaGpu {
     /// Makes the context current until the result is dropped.
     pub(super) fn enter(&self) -> Result<Current, Error> {
         let relaxed = Relaxed::enter(self.driver);
-        let entered =
-            Entered::push(self.driver, self.context).map_err(|source| Error::Context {
-                ordinal: self.device.ordinal,
-                source,
-            })?;
-        Ok(Current {
-            _entered: entered,
-            _relaxed: relaxed,
-        })
+        let entered = Entered::push(self.driver, self.context)
+            .map_err(|source| Error::Context { ordinal: self.device.ordinal, source })?;
+        Ok(Current { _entered: entered, _relaxed: relaxed })
     }
 
     /// Poisoning is ignored: the state is always consistent.
@@ -184,20 +178,13 @@ unsafe impl Backend for CudaGpu {
             && let Ok(_current) = self.enter()
         {
             // As `free_host`: freed with a lost context.
-            let _ = call!(
-                self.driver,
-                cuCtxDisablePeerAccess(raw_context(other.context))
-            );
+            let _ = call!(self.driver, cuCtxDisablePeerAccess(raw_context(other.context)));
         }
     }
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         let _current = self.enter()?;
-        self.take(kind, bytes).map_err(|source| Error::Allocate {
-            kind,
-            bytes,
-            source,
-        })
+        self.take(kind, bytes).map_err(|source| Error::Allocate { kind, bytes, source })
     }
 
     fn free(&self, block: Block) -> Result<(), Error> {
@@ -205,16 +192,12 @@ unsafe impl Backend for CudaGpu {
             return Ok(());
         }
         let _current = self.enter()?;
-        self.give_back(block).map_err(|source| Error::Free {
-            address: block.address,
-            source,
-        })
+        self.give_back(block).map_err(|source| Error::Free { address: block.address, source })
     }
 
     fn allocate_host(&self, bytes: usize, write_combined: bool) -> Result<HostBlock, Error> {
         let _current = self.enter()?;
-        self.take_host(bytes, write_combined)
-            .map_err(|source| Error::Pin { bytes, source })
+        self.take_host(bytes, write_combined).map_err(|source| Error::Pin { bytes, source })
     }
 
     fn free_host(&self, block: HostBlock) {
@@ -253,10 +236,7 @@ unsafe impl Backend for CudaGpu {
     fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error> {
         let _current = self.enter()?;
         self.device_address(start)
-            .map_err(|source| Error::HostAddress {
-                address: start.as_ptr().addr(),
-                source,
-            })
+            .map_err(|source| Error::HostAddress { address: start.as_ptr().addr(), source })
     }
 
     fn create_stream(&self) -> Result<StreamHandle, Error> {
@@ -295,9 +275,7 @@ unsafe impl Backend for CudaGpu {
 
     fn is_idle(&self, stream: StreamHandle) -> Result<bool, Error> {
         let _current = self.enter()?;
-        self.driver
-            .query_stream(raw_stream(stream))
-            .map_err(Error::Synchronize)
+        self.driver.query_stream(raw_stream(stream)).map_err(Error::Synchronize)
     }
 
     fn state(&self, _stream: StreamHandle) -> String {
@@ -306,9 +284,7 @@ unsafe impl Backend for CudaGpu {
 
     fn synchronize(&self, stream: StreamHandle) -> Result<(), Error> {
         let _current = self.enter()?;
-        self.driver
-            .synchronize_stream(raw_stream(stream))
-            .map_err(Error::Synchronize)
+        self.driver.synchronize_stream(raw_stream(stream)).map_err(Error::Synchronize)
     }
 
     unsafe fn enqueue(&self, stream: StreamHandle, work: Work<'_>) -> Result<(), Error> {
@@ -382,9 +358,7 @@ impl Drop for CudaGpu {
 
 impl fmt::Debug for CudaGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaGpu")
-            .field("device", &self.device)
-            .finish_non_exhaustive()
+        f.debug_struct("CudaGpu").field("device", &self.device).finish_non_exhaustive()
     }
 }
 

@@ -12,12 +12,7 @@ use crate::{DevicePtr, Error};
 
 /// PTX text that the driver compiles for its GPU.
 const TEXT: &CStr = match CStr::from_bytes_with_nul(
-    concat!(
-        include_str!("../kernels.ptx"),
-        include_str!("../post.ptx"),
-        "\0"
-    )
-    .as_bytes(),
+    concat!(include_str!("../kernels.ptx"), include_str!("../post.ptx"), "\0").as_bytes(),
 ) {
     Ok(text) => text,
     Err(_) => panic!("kernels.ptx holds a NUL"),
@@ -66,28 +61,18 @@ impl CudaGpu {
         if let Some(kernels) = lazy.kernels {
             return Ok(kernels);
         }
-        let failed = |source| Error::Kernel {
-            name: kernel,
-            source,
-        };
+        let failed = |source| Error::Kernel { name: kernel, source };
         let multiprocessors = self
             .driver
             .attribute(self.raw, sys::DeviceAttribute::MULTIPROCESSOR_COUNT.0)
             .map_err(failed)?;
         let mut module = sys::Module::NULL;
-        call!(
-            self.driver,
-            cuModuleLoadData(&mut module, TEXT.as_ptr().cast())
-        )
-        .map_err(failed)?;
+        call!(self.driver, cuModuleLoadData(&mut module, TEXT.as_ptr().cast())).map_err(failed)?;
         let find = |name: &CStr| {
             let mut function = sys::Function::NULL;
-            call!(
-                self.driver,
-                cuModuleGetFunction(&mut function, module, name.as_ptr())
-            )
-            .map(|()| function)
-            .map_err(failed)
+            call!(self.driver, cuModuleGetFunction(&mut function, module, name.as_ptr()))
+                .map(|()| function)
+                .map_err(failed)
         };
         let kernels = Kernels {
             module,
@@ -118,23 +103,14 @@ impl CudaGpu {
         let kernels = self.kernels(name)?;
         let (function, words) = match kernel {
             Kernel::PingPong { .. } => (kernels.ping_pong, 1),
-            Kernel::PingPongData {
-                words,
-                writes: false,
-                ..
-            } => (kernels.ping_pong_data, words),
+            Kernel::PingPongData { words, writes: false, .. } => (kernels.ping_pong_data, words),
             Kernel::PingPongData { words, .. } => (kernels.ping_data, words),
             Kernel::Ping { .. } => (kernels.ping, 1),
             Kernel::Hold { .. } => (kernels.hold, 1),
             Kernel::Post { .. } => (kernels.post_requests, 1),
             Kernel::Chase { .. } => (kernels.chase, 1),
             Kernel::FillPattern { words, .. } => (kernels.fill_pattern, words),
-            Kernel::CheckPattern {
-                words,
-                result,
-                mark,
-                ..
-            } => {
+            Kernel::CheckPattern { words, result, mark, .. } => {
                 self.clear(stream, result, mark)?;
                 (kernels.check_pattern, words)
             }
@@ -142,22 +118,14 @@ impl CudaGpu {
         let threads = if words == 1 { 1 } else { THREADS };
         let (blocks, threads) = match kernel {
             Kernel::Chase { .. } => (kernels.multiprocessors, threads),
-            Kernel::PingPongData {
-                blocks, threads, ..
-            } => (blocks, threads),
+            Kernel::PingPongData { blocks, threads, .. } => (blocks, threads),
             Kernel::Post { count, batches, .. } => (count, batches.threads),
             _ => {
                 let blocks = words.div_ceil(u64::from(threads)).min(BLOCKS);
                 (blocks as u32, threads)
             }
         };
-        let launch = Launch {
-            name,
-            function,
-            parameters: parameters(kernel),
-            blocks,
-            threads,
-        };
+        let launch = Launch { name, function, parameters: parameters(kernel), blocks, threads };
         self.start(stream, launch)
     }
 
@@ -215,11 +183,7 @@ impl CudaGpu {
         call!(self.driver, cuMemsetD32Async(result.get(), 0, 1, stream))
             .and_then(|()| call!(self.driver, cuMemsetD32Async(high, mark, 1, stream)))
             .and_then(|()| call!(self.driver, cuMemsetD32Async(first, u32::MAX, 2, stream)))
-            .map_err(|source| Error::Fill {
-                address: result,
-                bytes: 16,
-                source,
-            })
+            .map_err(|source| Error::Fill { address: result, bytes: 16, source })
     }
 
     /// Launches a kernel with at least one block; the context is current.
@@ -247,54 +211,21 @@ impl CudaGpu {
                 std::ptr::null_mut(),
             )
         )
-        .map_err(|source| Error::Kernel {
-            name: launch.name,
-            source,
-        })
+        .map_err(|source| Error::Kernel { name: launch.name, source })
     }
 }
 
 /// A kernel's parameters, in the order of kernels.ptx.
 fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
     match kernel {
-        Kernel::PingPong {
-            flag: first,
-            reply: second,
-            rounds,
-            limit,
+        Kernel::PingPong { flag: first, reply: second, rounds, limit }
+        | Kernel::Ping { ours: first, theirs: second, rounds, limit } => {
+            [first.get(), second.get(), u64::from(rounds), nanoseconds(limit), 0, 0]
         }
-        | Kernel::Ping {
-            ours: first,
-            theirs: second,
-            rounds,
-            limit,
-        } => [
-            first.get(),
-            second.get(),
-            u64::from(rounds),
-            nanoseconds(limit),
-            0,
-            0,
-        ],
-        Kernel::PingPongData {
-            flags,
-            replies,
-            rounds,
-            limit,
-            data,
-            words,
-            ..
-        } => [
-            flags.get(),
-            replies.get(),
-            u64::from(rounds),
-            nanoseconds(limit),
-            data.get(),
-            words,
-        ],
-        Kernel::Post {
-            queues, batches, ..
-        } => [
+        Kernel::PingPongData { flags, replies, rounds, limit, data, words, .. } => {
+            [flags.get(), replies.get(), u64::from(rounds), nanoseconds(limit), data.get(), words]
+        }
+        Kernel::Post { queues, batches, .. } => [
             queues.get(),
             batches.rounds.into(),
             batches.batch.into(),
@@ -303,14 +234,7 @@ fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
             nanoseconds(batches.timeout),
         ],
         Kernel::Hold { gate, limit } => [gate.get(), nanoseconds(limit), 0, 0, 0, 0],
-        Kernel::Chase {
-            list,
-            start,
-            hops,
-            block,
-            result,
-            mask,
-        } => [
+        Kernel::Chase { list, start, hops, block, result, mask } => [
             list.get(),
             u64::from(start),
             u64::from(hops),
@@ -318,20 +242,12 @@ fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
             result.get(),
             u64::from(mask),
         ],
-        Kernel::FillPattern {
-            to,
-            words,
-            pattern,
-            first,
-        } => [to.get(), words, pattern.key(), first, 0, 0],
-        Kernel::CheckPattern {
-            from,
-            words,
-            pattern,
-            first,
-            result,
-            ..
-        } => [from.get(), words, pattern.key(), first, result.get(), 0],
+        Kernel::FillPattern { to, words, pattern, first } => {
+            [to.get(), words, pattern.key(), first, 0, 0]
+        }
+        Kernel::CheckPattern { from, words, pattern, first, result, .. } => {
+            [from.get(), words, pattern.key(), first, result.get(), 0]
+        }
     }
 }
 

@@ -20,14 +20,8 @@ impl Driver {
         parameters.chunks_mut(BATCH).try_for_each(|part| {
             let count = part.len() as u32;
             match has_v2 {
-                true => call!(
-                    self,
-                    cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)
-                ),
-                false => call!(
-                    self,
-                    cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0)
-                ),
+                true => call!(self, cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)),
+                false => call!(self, cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0)),
             }
         })
     }
@@ -58,21 +52,11 @@ fn parameters(op: MemOp<DevicePtr>) -> sys::StreamMemOp {
             word(sys::STREAM_MEM_OP_WRITE_VALUE_32, at, value.into(), 0)
         }
         MemOp::Write64 { at, value } => word(sys::STREAM_MEM_OP_WRITE_VALUE_64, at, value, 0),
-        MemOp::Wait32 {
-            at,
-            value,
-            compare,
-            flush,
-        } => {
+        MemOp::Wait32 { at, value, compare, flush } => {
             let flags = wait_flags(compare, flush);
             word(sys::STREAM_MEM_OP_WAIT_VALUE_32, at, value.into(), flags)
         }
-        MemOp::Wait64 {
-            at,
-            value,
-            compare,
-            flush,
-        } => {
+        MemOp::Wait64 { at, value, compare, flush } => {
             let flags = wait_flags(compare, flush);
             word(sys::STREAM_MEM_OP_WAIT_VALUE_64, at, value, flags)
         }
@@ -95,12 +79,7 @@ fn wait_flags(compare: Compare, flush: bool) -> u32 {
         Compare::And => sys::STREAM_WAIT_VALUE_AND,
         Compare::Nor => sys::STREAM_WAIT_VALUE_NOR,
     };
-    condition
-        | if flush {
-            sys::STREAM_WAIT_VALUE_FLUSH
-        } else {
-            0
-        }
+    condition | if flush { sys::STREAM_WAIT_VALUE_FLUSH } else { 0 }
 }
 
 #[cfg(test)]
@@ -111,12 +90,7 @@ mod tests {
     fn omits_barriers_before_writes() {
         let at = DevicePtr::new(0x1000);
         let write = MemOp::Write64 { at, value: 1 };
-        let wait = MemOp::Wait32 {
-            at,
-            value: 1,
-            compare: Compare::Eq,
-            flush: false,
-        };
+        let wait = MemOp::Wait32 { at, value: 1, compare: Compare::Eq, flush: false };
         let barrier = MemOp::Barrier;
         let ops = [barrier, write, barrier, wait, write, barrier];
         let kept = |has_v2| needed(&ops, has_v2).copied().collect::<Vec<_>>();
@@ -135,10 +109,7 @@ mod tests {
         });
         assert_eq!((wait.operation, wait.address, wait.value), (4, 0x1000, 5));
         assert_eq!(wait.flags, 0x4000_0003);
-        let write = parameters(MemOp::Write32 {
-            at: DevicePtr::new(0x2004),
-            value: u32::MAX,
-        });
+        let write = parameters(MemOp::Write32 { at: DevicePtr::new(0x2004), value: u32::MAX });
         assert_eq!(
             (write.operation, write.address, write.value, write.flags),
             (2, 0x2004, 0xffff_ffff, 0)

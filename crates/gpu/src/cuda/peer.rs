@@ -29,17 +29,13 @@ impl CudaGpu {
             })
         } else {
             // The flags are reserved.
-            call!(
-                self.driver,
-                cuCtxEnablePeerAccess(raw_context(other.context), 0)
-            )
+            call!(self.driver, cuCtxEnablePeerAccess(raw_context(other.context), 0))
         };
         match answer {
             Ok(()) => Ok(true),
-            Err(Failure::Returned {
-                result: CuResult::PEER_ACCESS_ALREADY_ENABLED,
-                ..
-            }) => Ok(false),
+            Err(Failure::Returned { result: CuResult::PEER_ACCESS_ALREADY_ENABLED, .. }) => {
+                Ok(false)
+            }
             Err(failure) => Err(self.peer_error(other)(failure)),
         }
     }

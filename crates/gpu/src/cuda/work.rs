@@ -16,36 +16,20 @@ impl CudaGpu {
     pub(super) unsafe fn put(&self, stream: sys::Stream, work: Work<'_>) -> Result<(), Error> {
         let driver = self.driver;
         match work {
-            Work::HostToDevice {
-                to, from, bytes, ..
-            } => call!(
-                driver,
-                cuMemcpyHtoDAsync(to.get(), from.cast(), bytes, stream)
-            )
-            .map_err(copy(to, bytes)),
-            Work::DeviceToHost {
-                to, from, bytes, ..
+            Work::HostToDevice { to, from, bytes, .. } => {
+                call!(driver, cuMemcpyHtoDAsync(to.get(), from.cast(), bytes, stream))
+                    .map_err(copy(to, bytes))
             }
-            | Work::Finding { to, from, bytes } => {
+            Work::DeviceToHost { to, from, bytes, .. } | Work::Finding { to, from, bytes } => {
                 // SAFETY: guaranteed by the caller.
                 unsafe { driver.copy_to_host(to, from.get(), bytes, stream) }
                     .map_err(copy(from, bytes))
             }
-            Work::DeviceToDevice {
-                to, from, bytes, ..
-            } => call!(
-                driver,
-                cuMemcpyDtoDAsync(to.get(), from.get(), bytes, stream)
-            )
-            .map_err(copy(to, bytes)),
-            Work::PeerToPeer {
-                to,
-                to_context,
-                from,
-                from_context,
-                bytes,
-                ..
-            } => call!(
+            Work::DeviceToDevice { to, from, bytes, .. } => {
+                call!(driver, cuMemcpyDtoDAsync(to.get(), from.get(), bytes, stream))
+                    .map_err(copy(to, bytes))
+            }
+            Work::PeerToPeer { to, to_context, from, from_context, bytes, .. } => call!(
                 driver,
                 cuMemcpyPeerAsync(
                     to.get(),
@@ -71,21 +55,14 @@ impl CudaGpu {
             Work::Wait(event) => {
                 call!(driver, cuStreamWaitEvent(stream, raw_event(event), 0)).map_err(Error::Event)
             }
-            Work::Operations(steps) => {
-                driver
-                    .batch(stream, steps)
-                    .map_err(|source| Error::MemoryOperations {
-                        count: steps.len(),
-                        source,
-                    })
-            }
+            Work::Operations(steps) => driver
+                .batch(stream, steps)
+                .map_err(|source| Error::MemoryOperations { count: steps.len(), source }),
             // SAFETY: guaranteed by the caller.
             Work::Perform(perform) => unsafe { self.perform(stream, &perform) },
             // SAFETY: guaranteed by the caller.
             Work::Launch(kernel) => unsafe { self.launch(stream, kernel) },
-            Work::CopyWords {
-                to, from, vectors, ..
-            } => {
+            Work::CopyWords { to, from, vectors, .. } => {
                 // SAFETY: guaranteed by the caller.
                 unsafe { self.copy_words(stream, to, from, vectors) }
             }
@@ -94,17 +71,9 @@ impl CudaGpu {
 }
 
 fn copy(address: DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
-    move |source| Error::Copy {
-        address,
-        bytes,
-        source,
-    }
+    move |source| Error::Copy { address, bytes, source }
 }
 
 fn fill(address: DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
-    move |source| Error::Fill {
-        address,
-        bytes,
-        source,
-    }
+    move |source| Error::Fill { address, bytes, source }
 }

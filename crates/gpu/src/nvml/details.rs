@@ -16,25 +16,15 @@ pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
         persistence: flag(session.persistence_mode(device)),
         mig: session
             .mig_mode(device)
-            .map(|mode| Mig {
-                current: mode.current != 0,
-                pending: mode.pending != 0,
-            })
+            .map(|mode| Mig { current: mode.current != 0, pending: mode.pending != 0 })
             .into(),
         bar1: session
             .bar1_memory(device)
-            .map(|bar1| Bar1 {
-                total: bar1.total,
-                used: bar1.used,
-                free: bar1.free,
-            })
+            .map(|bar1| Bar1 { total: bar1.total, used: bar1.used, free: bar1.free })
             .into(),
         memory_total: session.memory(device).map(|memory| memory.total).into(),
         cpu_affinity: cpu_affinity(session, device).into(),
-        memory_affinity: session
-            .memory_affinity(device, 16)
-            .map(|words| set_bits(&words))
-            .into(),
+        memory_affinity: session.memory_affinity(device, 16).map(|words| set_bits(&words)).into(),
         numa_node: numa_node(session, device),
         fabric: fabric(session, device),
         pcie: Pcie {
@@ -58,9 +48,9 @@ fn flag(answer: Answer<u32>) -> Reading<bool> {
 /// Buffer sizes for 1024 CPUs, and for the kernel's maximum of 8192 if that is too small.
 fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
     match session.cpu_affinity(device, 16) {
-        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => session
-            .cpu_affinity(device, 128)
-            .map(|words| set_bits(&words)),
+        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => {
+            session.cpu_affinity(device, 128).map(|words| set_bits(&words))
+        }
         other => other.map(|words| set_bits(&words)),
     }
 }
@@ -108,10 +98,7 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
 
 /// The driver lacks the function or knows only an older structure.
 fn is_too_new(fault: Fault) -> bool {
-    matches!(
-        fault.code(),
-        None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH)
-    )
+    matches!(fault.code(), None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH))
 }
 
 /// Numbers of the set bits, ascending.

@@ -36,10 +36,7 @@ fn link(session: &Session, device: Device<'_>, index: u32, active: bool) -> Link
         active,
         version: session.link_version(device, index).into(),
         remote: Reading::from(session.link_remote_type(device, index)).map(Into::into),
-        remote_bdf: match session
-            .link_remote_pci(device, index)
-            .map(|pci| text(&pci.busId))
-        {
+        remote_bdf: match session.link_remote_pci(device, index).map(|pci| text(&pci.busId)) {
             Ok(bdf) if is_hidden(&bdf) => Reading::NotCovered,
             other => other.into(),
         },

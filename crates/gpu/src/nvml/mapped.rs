@@ -28,8 +28,7 @@ fn file(line: &str) -> Option<&Path> {
 }
 
 fn is_nvml(path: &Path) -> bool {
-    path.file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with("libnvidia-ml.so"))
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvidia-ml.so"))
 }
 
 #[cfg(test)]

@@ -103,11 +103,9 @@ fn attempt(query: &Query, library: Option<&Path>) -> Outcome {
             Err(fault) => failed(&fault),
         },
         Err(Closed::Absent(reason)) => Outcome::Absent { reason },
-        Err(Closed::Unusable { name, reason }) => Outcome::Failed {
-            code: None,
-            name: name.to_owned(),
-            reason,
-        },
+        Err(Closed::Unusable { name, reason }) => {
+            Outcome::Failed { code: None, name: name.to_owned(), reason }
+        }
         Err(Closed::Refused(fault)) => failed(&fault),
     }
 }
@@ -139,9 +137,7 @@ fn survey(session: &Session, query: &Query, library: Option<&Path>) -> Result<Nv
         confidential_compute: system::confidential_compute(session),
         gpus,
         unreachable,
-        pairs: query
-            .p2p
-            .then(|| pairs::read(session, &handles, query.p2p_only)),
+        pairs: query.p2p.then(|| pairs::read(session, &handles, query.p2p_only)),
     })
 }
 
@@ -166,11 +162,7 @@ fn gpu<'s>(
 }
 
 fn failed(fault: &Fault) -> Outcome {
-    Outcome::Failed {
-        code: fault.code(),
-        name: fault.name(),
-        reason: fault.to_string(),
-    }
+    Outcome::Failed { code: fault.code(), name: fault.name(), reason: fault.to_string() }
 }
 
 /// Text of a panic, if any.

@@ -166,9 +166,7 @@ impl Session {
     }
 
     pub(super) fn device_count(&self) -> Answer<u32> {
-        self.nvml()
-            .device_count()
-            .map_err(|error| Fault::wrapped("nvmlDeviceGetCount_v2", error))
+        self.nvml().device_count().map_err(|error| Fault::wrapped("nvmlDeviceGetCount_v2", error))
     }
 
     pub(super) fn cuda_driver_version_v2(&self) -> Answer<i32> {
@@ -184,38 +182,25 @@ impl Session {
 
     pub(super) fn name(&self, device: Device<'_>) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(
-            self,
-            nvmlDeviceGetName(device.handle, out.as_mut_ptr(), TEXT as c_uint)
-        )
-        .map(|()| text(&out))
+        call!(self, nvmlDeviceGetName(device.handle, out.as_mut_ptr(), TEXT as c_uint))
+            .map(|()| text(&out))
     }
 
     pub(super) fn uuid(&self, device: Device<'_>) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(
-            self,
-            nvmlDeviceGetUUID(device.handle, out.as_mut_ptr(), TEXT as c_uint)
-        )
-        .map(|()| text(&out))
+        call!(self, nvmlDeviceGetUUID(device.handle, out.as_mut_ptr(), TEXT as c_uint))
+            .map(|()| text(&out))
     }
 
     pub(super) fn driver_version(&self) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(
-            self,
-            nvmlSystemGetDriverVersion(out.as_mut_ptr(), TEXT as c_uint)
-        )
-        .map(|()| text(&out))
+        call!(self, nvmlSystemGetDriverVersion(out.as_mut_ptr(), TEXT as c_uint))
+            .map(|()| text(&out))
     }
 
     pub(super) fn nvml_version(&self) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(
-            self,
-            nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)
-        )
-        .map(|()| text(&out))
+        call!(self, nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
     }
 
     /// `version` 2 or 3; version 2 is version 3 without its last member, so one buffer serves both.
@@ -252,29 +237,18 @@ impl Session {
 
     pub(super) fn common_ancestor(&self, a: Device<'_>, b: Device<'_>) -> Answer<u32> {
         let mut out = 0;
-        call!(
-            self,
-            nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)
-        )
-        .map(|()| out)
+        call!(self, nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)).map(|()| out)
     }
 
     pub(super) fn p2p_status(&self, a: Device<'_>, b: Device<'_>, kind: u32) -> Answer<u32> {
         let mut out = 0;
-        call!(
-            self,
-            nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)
-        )
-        .map(|()| out)
+        call!(self, nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)).map(|()| out)
     }
 }
 
 /// Text before the first NUL; non-UTF-8 bytes become U+FFFD.
 pub(super) fn text(buffer: &[c_char]) -> String {
-    let bytes: Vec<u8> = buffer
-        .iter()
-        .take_while(|&&c| c != 0)
-        .map(|c| c.to_ne_bytes()[0])
-        .collect();
+    let bytes: Vec<u8> =
+        buffer.iter().take_while(|&&c| c != 0).map(|c| c.to_ne_bytes()[0]).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

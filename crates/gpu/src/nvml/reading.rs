@@ -83,10 +83,7 @@ mod tests {
         for uncovered in [3, 13, 25, 26] {
             assert_eq!(reading(uncovered), Reading::NotCovered, "{uncovered}");
         }
-        assert_eq!(
-            Reading::<u32>::from(Fault::missing("nvmlDeviceGetX")),
-            Reading::NotCovered
-        );
+        assert_eq!(Reading::<u32>::from(Fault::missing("nvmlDeviceGetX")), Reading::NotCovered);
         assert_eq!(reading(4), Reading::Denied);
         assert_eq!(
             reading(15),
@@ -101,14 +98,8 @@ mod tests {
     #[test]
     fn invalid_newer_argument_is_unsupported() {
         let invalid = || Err(Fault::returned("nvmlDeviceGetX", 2));
-        assert_eq!(
-            Reading::<u32>::of_newer_argument(invalid()),
-            Reading::NotCovered
-        );
-        assert!(matches!(
-            Reading::<u32>::from(invalid()),
-            Reading::Broken(_)
-        ));
+        assert_eq!(Reading::<u32>::of_newer_argument(invalid()), Reading::NotCovered);
+        assert!(matches!(Reading::<u32>::from(invalid()), Reading::Broken(_)));
     }
 
     #[test]

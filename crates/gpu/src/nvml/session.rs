@@ -33,9 +33,7 @@ impl Session {
     pub(super) fn open(library: Option<&Path>) -> Result<Self, Closed> {
         let path = library.map_or(OsStr::new(LIBRARY), Path::as_os_str);
         match nvml_wrapper::Nvml::builder().lib_path(path).init() {
-            Ok(nvml) => Ok(Self {
-                nvml: ManuallyDrop::new(nvml),
-            }),
+            Ok(nvml) => Ok(Self { nvml: ManuallyDrop::new(nvml) }),
             Err(NvmlError::LibloadingError(cause)) => Err(unloadable(path, &cause.to_string())),
             Err(NvmlError::FailedToLoadSymbol(cause)) => Err(Closed::Unusable {
                 name: "symbol_missing",
@@ -62,9 +60,6 @@ fn unloadable(path: &OsStr, cause: &str) -> Closed {
     if cause.starts_with(name.as_ref()) && cause.contains("No such file or directory") {
         Closed::Absent(cause.to_owned())
     } else {
-        Closed::Unusable {
-            name: "library_unusable",
-            reason: cause.to_owned(),
-        }
+        Closed::Unusable { name: "library_unusable", reason: cause.to_owned() }
     }
 }

@@ -33,9 +33,7 @@ pub(super) fn confidential_compute(session: &Session) -> ConfidentialCompute {
             })
             .into(),
         links: Reading::of_newer_argument(
-            session
-                .confidential_settings()
-                .map(|settings| settings.multiGpuMode.into()),
+            session.confidential_settings().map(|settings| settings.multiGpuMode.into()),
         ),
     }
 }

@@ -57,21 +57,18 @@ impl Reader {
                 .current_device()
                 .and_then(|device| created(entered.driver, device, exportable, bytes)),
         };
-        made.map(|(address, bytes)| Scratch {
-            address: DevicePtr::new(address),
-            bytes,
-        })
-        .map_err(|source| Error::Allocate {
-            kind: match kind {
-                ScratchKind::Malloc => Allocation::Malloc,
-                ScratchKind::Create { exportable } => Allocation::Create {
-                    exportable,
-                    rdma: true,
+        made.map(|(address, bytes)| Scratch { address: DevicePtr::new(address), bytes }).map_err(
+            |source| Error::Allocate {
+                kind: match kind {
+                    ScratchKind::Malloc => Allocation::Malloc,
+                    ScratchKind::Create { exportable } => {
+                        Allocation::Create { exportable, rdma: true }
+                    }
                 },
+                bytes,
+                source,
             },
-            bytes,
-            source,
-        })
+        )
     }
 
     /// Creates an unmapped `cuMemCreate` allocation and returns its size, rounded up to the
@@ -86,15 +83,13 @@ impl Reader {
         let made = driver
             .current_device()
             .and_then(|device| allocated(driver, location(device), false, bytes));
-        made.map(|(handle, bytes)| (AllocationHandle { driver, handle }, bytes))
-            .map_err(|source| Error::Allocate {
-                kind: Allocation::Create {
-                    exportable: false,
-                    rdma: true,
-                },
+        made.map(|(handle, bytes)| (AllocationHandle { driver, handle }, bytes)).map_err(|source| {
+            Error::Allocate {
+                kind: Allocation::Create { exportable: false, rdma: true },
                 bytes,
                 source,
-            })
+            }
+        })
     }
 
     /// Allocates one scratch range for each size in a new exportable stream-ordered pool.
@@ -112,24 +107,17 @@ impl Reader {
                 source,
             }
         };
-        let made = driver
-            .current_device()
-            .and_then(|device| pool(driver, device));
+        let made = driver.current_device().and_then(|device| pool(driver, device));
         // Not destroyed, like the memory in it.
         let pool = made.map_err(failed(sizes.iter().sum()))?;
         let mut scratch = Vec::with_capacity(sizes.len());
         for &bytes in sizes {
             let mut address = 0;
-            let made = call!(
-                driver,
-                cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream)
-            );
+            let made =
+                call!(driver, cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream));
             let ready = made.and_then(|()| driver.synchronize_stream(self.stream));
             ready.map_err(failed(bytes))?;
-            scratch.push(Scratch {
-                address: DevicePtr::new(address),
-                bytes,
-            });
+            scratch.push(Scratch { address: DevicePtr::new(address), bytes });
         }
         Ok(scratch)
     }
@@ -142,22 +130,13 @@ impl Reader {
     pub fn write(&self, scratch: &Scratch, from: &[u8]) -> Result<(), Error> {
         let bytes = from.len();
         if bytes > scratch.bytes {
-            return Err(Error::Range {
-                offset: 0,
-                bytes,
-                size: scratch.bytes,
-            });
+            return Err(Error::Range { offset: 0, bytes, size: scratch.bytes });
         }
         let entered = self.place.enter(self.near)?;
         let driver = entered.driver;
         let started = call!(
             driver,
-            cuMemcpyHtoDAsync(
-                scratch.address.get(),
-                from.as_ptr().cast(),
-                bytes,
-                self.stream
-            )
+            cuMemcpyHtoDAsync(scratch.address.get(), from.as_ptr().cast(), bytes, self.stream)
         );
         // Waits even after an error: the caller owns `from` again on return.
         let finished = driver.synchronize_stream(self.stream);
@@ -181,26 +160,16 @@ impl Reader {
             // SAFETY: `to` is exclusively borrowed until this returns, after the stream finished
             // with it.
             let started = unsafe {
-                entered
-                    .driver
-                    .copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
+                entered.driver.copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
             };
-            first = started.map_err(|source| Error::Copy {
-                address,
-                bytes,
-                source,
-            });
+            first = started.map_err(|source| Error::Copy { address, bytes, source });
             if first.is_err() {
                 break;
             }
         }
         // Waits even after an error: started copies must end before the parts are returned.
         let finished = entered.driver.synchronize_stream(self.stream);
-        first.and(finished.map_err(|source| Error::Copy {
-            address: self.near,
-            bytes: 0,
-            source,
-        }))
+        first.and(finished.map_err(|source| Error::Copy { address: self.near, bytes: 0, source }))
     }
 }
 
@@ -221,10 +190,7 @@ fn pool(driver: Driver, device: sys::Device) -> Answer<sys::MemoryPool> {
 }
 
 fn location(device: sys::Device) -> sys::MemLocation {
-    sys::MemLocation {
-        kind: sys::MEM_LOCATION_TYPE_DEVICE,
-        id: device.0,
-    }
+    sys::MemLocation { kind: sys::MEM_LOCATION_TYPE_DEVICE, id: device.0 }
 }
 
 /// Address and size of a new mapped allocation.
@@ -296,10 +262,7 @@ fn shown(
         failure
     };
     call!(driver, cuMemMap(address, bytes, 0, handle, 0)).map_err(undo)?;
-    let access = sys::MemAccessDesc {
-        location,
-        flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
+    let access = sys::MemAccessDesc { location, flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE };
     call!(driver, cuMemSetAccess(address, bytes, &access, 1)).map_err(|failure| {
         // Unmap first, else the address range cannot be freed.
         let _ = call!(driver, cuMemUnmap(address, bytes));

@@ -21,74 +21,40 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
         from,
         bytes,
         flaw: injector.and_then(|injector| {
-            injector.next(
-                bytes,
-                keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper),
-            )
+            injector.next(bytes, keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper))
         }),
     };
     Ok(match work {
-        Work::HostToDevice {
-            to,
-            from,
-            bytes,
-            keeper,
-        } => {
+        Work::HostToDevice { to, from, bytes, keeper } => {
             let from = host(from.cast_mut());
             copy(copied(to, bytes)?, from, bytes, Some(keeper))
         }
-        Work::DeviceToHost {
-            to,
-            from,
-            bytes,
-            keeper,
-        } => copy(host(to), copied(from, bytes)?, bytes, keeper),
-        Work::Finding { to, from, bytes } => Item::Copy {
-            from: copied(from, bytes)?,
-            to: host(to),
-            bytes,
-            flaw: None,
-        },
-        Work::DeviceToDevice {
-            to,
-            from,
-            bytes,
-            keeper,
+        Work::DeviceToHost { to, from, bytes, keeper } => {
+            copy(host(to), copied(from, bytes)?, bytes, keeper)
         }
-        | Work::PeerToPeer {
-            to,
-            from,
-            bytes,
-            keeper,
-            ..
-        } => {
+        Work::Finding { to, from, bytes } => {
+            Item::Copy { from: copied(from, bytes)?, to: host(to), bytes, flaw: None }
+        }
+        Work::DeviceToDevice { to, from, bytes, keeper }
+        | Work::PeerToPeer { to, from, bytes, keeper, .. } => {
             let (to, from) = (copied(to, bytes)?, copied(from, bytes)?);
             copy(to, from, bytes, Some(keeper))
         }
-        Work::CopyWords {
-            to,
-            from,
-            vectors,
-            keeper,
-        } => {
+        Work::CopyWords { to, from, vectors, keeper } => {
             let bytes = vectors as usize * 16;
             let span = |address| find(address, bytes).map_err(failed("copy_words"));
             copy(span(to)?, span(from)?, bytes, Some(keeper))
         }
-        Work::FillBytes { to, value, bytes } => Item::FillBytes {
-            to: filled(to, bytes)?,
-            value,
-            bytes,
-        },
-        Work::FillWords { to, value, words } => Item::FillWords {
-            to: filled(to, words * 4)?,
-            value,
-            words,
-        },
+        Work::FillBytes { to, value, bytes } => {
+            Item::FillBytes { to: filled(to, bytes)?, value, bytes }
+        }
+        Work::FillWords { to, value, words } => {
+            Item::FillWords { to: filled(to, words * 4)?, value, words }
+        }
         Work::Operations(ops) => operations(ops)?,
-        Work::Perform(Perform {
-            ops, result, limit, ..
-        }) => Item::Launch(perform(ops, result, limit).map_err(failed("perform"))?),
+        Work::Perform(Perform { ops, result, limit, .. }) => {
+            Item::Launch(perform(ops, result, limit).map_err(failed("perform"))?)
+        }
         Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(failed(kernel.name()))?),
         // The caller handles these.
         Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
@@ -96,19 +62,11 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
 }
 
 fn copied(address: DevicePtr, bytes: usize) -> Result<Span, Error> {
-    find(address, bytes).map_err(|source| Error::Copy {
-        address,
-        bytes,
-        source,
-    })
+    find(address, bytes).map_err(|source| Error::Copy { address, bytes, source })
 }
 
 fn filled(address: DevicePtr, bytes: usize) -> Result<Span, Error> {
-    find(address, bytes).map_err(|source| Error::Fill {
-        address,
-        bytes,
-        source,
-    })
+    find(address, bytes).map_err(|source| Error::Fill { address, bytes, source })
 }
 
 fn failed(name: &'static str) -> impl Fn(Failure) -> Error {
@@ -119,10 +77,7 @@ fn operations(ops: &[MemOp<DevicePtr>]) -> Result<Item, Error> {
     let items: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
     items
         .map(Item::Operations)
-        .map_err(|source| Error::MemoryOperations {
-            count: ops.len(),
-            source,
-        })
+        .map_err(|source| Error::MemoryOperations { count: ops.len(), source })
 }
 
 fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
@@ -136,18 +91,12 @@ fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
     Ok(match op {
         MemOp::Write32 { at: to, value } => Operation::Write32 { to, value },
         MemOp::Write64 { at: to, value } => Operation::Write64 { to, value },
-        MemOp::Wait32 {
-            at: on,
-            value,
-            compare,
-            flush: _,
-        } => Operation::Wait32 { on, value, compare },
-        MemOp::Wait64 {
-            at: on,
-            value,
-            compare,
-            flush: _,
-        } => Operation::Wait64 { on, value, compare },
+        MemOp::Wait32 { at: on, value, compare, flush: _ } => {
+            Operation::Wait32 { on, value, compare }
+        }
+        MemOp::Wait64 { at: on, value, compare, flush: _ } => {
+            Operation::Wait64 { on, value, compare }
+        }
         MemOp::Barrier | MemOp::FlushRemoteWrites => Operation::Fence,
     })
 }
@@ -158,11 +107,7 @@ fn perform(
     limit: Duration,
 ) -> Result<SimKernel, Failure> {
     let operations: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
-    Ok(SimKernel::Perform {
-        operations: operations?,
-        result: find(result, 4)?,
-        limit,
-    })
+    Ok(SimKernel::Perform { operations: operations?, result: find(result, 4)?, limit })
 }
 
 fn post(queues: DevicePtr, count: usize, batches: Batches) -> Result<Post, Failure> {
@@ -180,17 +125,9 @@ fn post(queues: DevicePtr, count: usize, batches: Batches) -> Result<Post, Failu
 
 fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
     Ok(match kernel {
-        Kernel::PingPong {
-            flag,
-            reply,
-            rounds,
-            limit,
-        } => SimKernel::PingPong {
-            flag: find(flag, 4)?,
-            reply: find(reply, 4)?,
-            rounds,
-            limit,
-        },
+        Kernel::PingPong { flag, reply, rounds, limit } => {
+            SimKernel::PingPong { flag: find(flag, 4)?, reply: find(reply, 4)?, rounds, limit }
+        }
         Kernel::PingPongData {
             flags,
             replies,
@@ -211,66 +148,36 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             blocks: blocks as usize,
             writes,
         }),
-        Kernel::FillPattern {
-            to,
-            words,
-            pattern,
-            first,
-        } => SimKernel::FillPattern {
+        Kernel::FillPattern { to, words, pattern, first } => SimKernel::FillPattern {
             to: find(to, words as usize * 4)?,
             words: words as usize,
             key: pattern.key(),
             first,
         },
-        Kernel::CheckPattern {
-            from,
-            words,
-            pattern,
-            first,
-            result,
-            mark,
-        } => SimKernel::CheckPattern {
-            from: find(from, words as usize * 4)?,
-            words: words as usize,
-            key: pattern.key(),
-            first,
-            result: find(result, 16)?,
-            start: Some((u64::from(mark) << 32, u64::MAX)),
-        },
-        Kernel::Chase {
-            list,
-            start,
-            hops,
-            block: _,
-            result,
-            mask,
-        } => SimKernel::Chase {
+        Kernel::CheckPattern { from, words, pattern, first, result, mark } => {
+            SimKernel::CheckPattern {
+                from: find(from, words as usize * 4)?,
+                words: words as usize,
+                key: pattern.key(),
+                first,
+                result: find(result, 16)?,
+                start: Some((u64::from(mark) << 32, u64::MAX)),
+            }
+        }
+        Kernel::Chase { list, start, hops, block: _, result, mask } => SimKernel::Chase {
             list: find(list, mask as usize + 8)?,
             start,
             hops,
             result: find(result, 8)?,
             mask,
         },
-        Kernel::Post {
-            queues,
-            count,
-            batches,
-        } => SimKernel::Post(post(queues, count as usize, batches)?),
-        Kernel::Hold { gate, limit } => SimKernel::Hold {
-            gate: find(gate, 4)?,
-            limit,
-        },
-        Kernel::Ping {
-            ours,
-            theirs,
-            rounds,
-            limit,
-        } => SimKernel::Ping {
-            ours: find(ours, 4)?,
-            theirs: find(theirs, 4)?,
-            rounds,
-            limit,
-        },
+        Kernel::Post { queues, count, batches } => {
+            SimKernel::Post(post(queues, count as usize, batches)?)
+        }
+        Kernel::Hold { gate, limit } => SimKernel::Hold { gate: find(gate, 4)?, limit },
+        Kernel::Ping { ours, theirs, rounds, limit } => {
+            SimKernel::Ping { ours: find(ours, 4)?, theirs: find(theirs, 4)?, rounds, limit }
+        }
     })
 }
 

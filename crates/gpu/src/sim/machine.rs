@@ -57,11 +57,7 @@ impl SimGpu {
             memory: MEMORY,
             simulated: true,
         };
-        Self {
-            device,
-            injector: faults.map(FaultInjector::new),
-            streams: Mutex::default(),
-        }
+        Self { device, injector: faults.map(FaultInjector::new), streams: Mutex::default() }
     }
 
     fn queue(&self, stream: StreamHandle) -> Result<Arc<Queue>, Error> {
@@ -103,10 +99,7 @@ unsafe impl Backend for SimGpu {
     }
 
     fn memory_info(&self) -> Result<(u64, u64), Error> {
-        Ok((
-            MEMORY.saturating_sub(space::used(self.device.ordinal)),
-            MEMORY,
-        ))
+        Ok((MEMORY.saturating_sub(space::used(self.device.ordinal)), MEMORY))
     }
 
     fn flush_remote_writes(&self, _to_all_devices: bool) -> Result<(), Error> {
@@ -136,19 +129,10 @@ unsafe impl Backend for SimGpu {
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         if bytes as u64 > MEMORY - space::used(self.device.ordinal).min(MEMORY) {
             let source = driver_error("allocate", CuResult::OUT_OF_MEMORY);
-            return Err(Error::Allocate {
-                kind,
-                bytes,
-                source,
-            });
+            return Err(Error::Allocate { kind, bytes, source });
         }
         let address = space::allocate(kind, bytes, self.device.ordinal)?;
-        Ok(Block {
-            address,
-            bytes,
-            reserved: bytes,
-            kind,
-        })
+        Ok(Block { address, bytes, reserved: bytes, kind })
     }
 
     fn free(&self, block: Block) -> Result<(), Error> {
@@ -164,11 +148,7 @@ unsafe impl Backend for SimGpu {
     fn allocate_host(&self, bytes: usize, _write_combined: bool) -> Result<HostBlock, Error> {
         let start = map(bytes).map_err(pages_failed(bytes))?;
         let device = expose(start, bytes);
-        Ok(HostBlock {
-            start,
-            device,
-            bytes,
-        })
+        Ok(HostBlock { start, device, bytes })
     }
 
     fn free_host(&self, block: HostBlock) {
@@ -208,10 +188,7 @@ unsafe impl Backend for SimGpu {
         let thread = std::thread::Builder::new()
             .name(format!("sim-stream-{handle}"))
             .spawn(move || served.serve())
-            .map_err(|source| Error::Simulation {
-                what: "start a stream's thread",
-                source,
-            })?;
+            .map_err(|source| Error::Simulation { what: "start a stream's thread", source })?;
         self.streams().insert(handle, SimStream { queue, thread });
         Ok(StreamHandle(handle))
     }
@@ -234,8 +211,7 @@ unsafe impl Backend for SimGpu {
     }
 
     fn state(&self, stream: StreamHandle) -> String {
-        self.queue(stream)
-            .map_or_else(|error| error.to_string(), |queue| queue.describe())
+        self.queue(stream).map_or_else(|error| error.to_string(), |queue| queue.describe())
     }
 
     fn synchronize(&self, stream: StreamHandle) -> Result<(), Error> {
@@ -288,17 +264,14 @@ unsafe impl Backend for SimGpu {
     }
 
     fn elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Duration, Error> {
-        match (
-            latest(from)?.map(|record| record.state()),
-            latest(to)?.map(|record| record.state()),
-        ) {
+        match (latest(from)?.map(|record| record.state()), latest(to)?.map(|record| record.state()))
+        {
             (Some(State::Done(from)), Some(State::Done(to))) => {
                 Ok(to.saturating_duration_since(from))
             }
-            (None, _) | (_, None) => Err(Error::Event(driver_error(
-                "elapsed",
-                CuResult::INVALID_HANDLE,
-            ))),
+            (None, _) | (_, None) => {
+                Err(Error::Event(driver_error("elapsed", CuResult::INVALID_HANDLE)))
+            }
             _ => Err(Error::Event(driver_error("elapsed", CuResult::NOT_READY))),
         }
     }
@@ -306,9 +279,7 @@ unsafe impl Backend for SimGpu {
 
 impl fmt::Debug for SimGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimGpu")
-            .field("device", &self.device)
-            .finish_non_exhaustive()
+        f.debug_struct("SimGpu").field("device", &self.device).finish_non_exhaustive()
     }
 }
 
@@ -340,8 +311,5 @@ fn abandoned(why: Arc<str>) -> Error {
 
 /// An error with the driver's code.
 pub(super) fn driver_error(what: &'static str, result: CuResult) -> Failure {
-    Failure::Returned {
-        function: what,
-        result,
-    }
+    Failure::Returned { function: what, result }
 }

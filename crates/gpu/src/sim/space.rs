@@ -58,10 +58,7 @@ pub fn locate(address: DevicePtr) -> Option<Location> {
 /// True until the simulated allocation with this number is freed.
 #[must_use]
 pub fn is_live(buffer_id: u64) -> bool {
-    lock()
-        .blocks
-        .values()
-        .any(|block| block.live.values().any(|live| live.buffer_id == buffer_id))
+    lock().blocks.values().any(|block| block.live.values().any(|live| live.buffer_id == buffer_id))
 }
 
 /// The host memory that stands for a simulated GPU's: its address in this process, valid while the memory is held. `None` for a real
@@ -75,11 +72,7 @@ pub fn host_address(memory: &DeviceMemory) -> Option<NonNull<u8>> {
 /// Allocates `bytes` bytes.
 pub(super) fn allocate(kind: Allocation, bytes: usize, ordinal: u32) -> Result<DevicePtr, Error> {
     let mut space = lock();
-    let live = Live {
-        bytes,
-        buffer_id: space.next_buffer_id,
-        kind,
-    };
+    let live = Live { bytes, buffer_id: space.next_buffer_id, kind };
     let shared = kind == Allocation::Malloc && bytes <= SHARED;
     let address = match space.gap(bytes, ordinal).filter(|_| shared) {
         Some(address) => address,
@@ -146,22 +139,14 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     (end <= size as u64).then(|| {
         // SAFETY: pinned or registered memory stays valid until the streams that use it are done
         // (`Backend::enqueue`).
-        unsafe {
-            Span::new(
-                std::ptr::with_exposed_provenance_mut(address as usize),
-                None,
-            )
-        }
+        unsafe { Span::new(std::ptr::with_exposed_provenance_mut(address as usize), None) }
     })
 }
 
 /// Allocated bytes of a GPU.
 pub(super) fn used(ordinal: u32) -> u64 {
     let space = lock();
-    let of_gpu = space
-        .blocks
-        .values()
-        .filter(|block| block.ordinal == ordinal);
+    let of_gpu = space.blocks.values().filter(|block| block.ordinal == ordinal);
     of_gpu.map(|block| block.block.size as u64).sum()
 }
 
@@ -171,11 +156,8 @@ struct Space {
     next_buffer_id: u64,
 }
 
-static SPACE: Mutex<Space> = Mutex::new(Space {
-    blocks: BTreeMap::new(),
-    hosts: BTreeMap::new(),
-    next_buffer_id: 1,
-});
+static SPACE: Mutex<Space> =
+    Mutex::new(Space { blocks: BTreeMap::new(), hosts: BTreeMap::new(), next_buffer_id: 1 });
 
 /// Poisoning is ignored: the state is always consistent.
 fn lock() -> MutexGuard<'static, Space> {
@@ -210,29 +192,18 @@ impl Space {
 
     /// First free range in a shared block.
     fn gap(&self, bytes: usize, ordinal: u32) -> Option<u64> {
-        let shared = self
-            .blocks
-            .values()
-            .filter(|entry| entry.shared && entry.ordinal == ordinal);
+        let shared = self.blocks.values().filter(|entry| entry.shared && entry.ordinal == ordinal);
         shared.filter_map(|entry| entry.gap(bytes)).next()
     }
 
     fn add_block(&mut self, bytes: usize, shared: bool, ordinal: u32) -> Result<u64, Error> {
-        let size = bytes
-            .checked_next_multiple_of(BLOCK)
-            .ok_or_else(|| Error::Simulation {
-                what: "allocate this much memory",
-                source: io::ErrorKind::OutOfMemory.into(),
-            })?;
+        let size = bytes.checked_next_multiple_of(BLOCK).ok_or_else(|| Error::Simulation {
+            what: "allocate this much memory",
+            source: io::ErrorKind::OutOfMemory.into(),
+        })?;
         let block = Block::new(size)?;
         let base = block.reserved.as_ptr().addr().next_multiple_of(BLOCK) as u64;
-        let entry = Entry {
-            base,
-            block: Arc::new(block),
-            live: BTreeMap::new(),
-            shared,
-            ordinal,
-        };
+        let entry = Entry { base, block: Arc::new(block), live: BTreeMap::new(), shared, ordinal };
         self.blocks.insert(base, entry);
         Ok(base)
     }
@@ -274,20 +245,14 @@ unsafe impl Sync for Block {}
 
 impl Block {
     fn new(size: usize) -> Result<Self, Error> {
-        let failed = |what| {
-            move |errno: rustix::io::Errno| Error::Simulation {
-                what,
-                source: errno.into(),
-            }
-        };
+        let failed =
+            |what| move |errno: rustix::io::Errno| Error::Simulation { what, source: errno.into() };
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let file =
             rustix::fs::memfd_create("gdr-sim-gpu", flags).map_err(failed("create a memfd"))?;
         rustix::fs::ftruncate(&file, size as u64).map_err(failed("resize its memfd"))?;
-        let (read_write, shared) = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::NORESERVE,
-        );
+        let (read_write, shared) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
         let mapped =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, read_write, shared, &file, 0) };
@@ -299,12 +264,9 @@ impl Block {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), size + BLOCK, nothing, private)
         };
         match reserved {
-            Ok(reserved) => Ok(Self {
-                file: Arc::new(file),
-                mapped,
-                reserved: nonnull(reserved),
-                size,
-            }),
+            Ok(reserved) => {
+                Ok(Self { file: Arc::new(file), mapped, reserved: nonnull(reserved), size })
+            }
             Err(errno) => {
                 unmap(mapped, size);
                 Err(failed("reserve its addresses")(errno))

@@ -36,12 +36,7 @@ impl Stream {
         let to = memory.range(offset, bytes)?;
         aligned(to.get(), 4)?;
         aligned(bytes as u64, 4)?;
-        let kernel = Kernel::FillPattern {
-            to,
-            words: bytes as u64 / 4,
-            pattern,
-            first,
-        };
+        let kernel = Kernel::FillPattern { to, words: bytes as u64 / 4, pattern, first };
         self.launch(&[memory.held()], Work::Launch(kernel))
     }
 
@@ -63,11 +58,8 @@ impl Stream {
         let check = self.start_check(memory, (offset, bytes), (pattern, first), &result, 0)?;
         // All ones is never a valid result: a copy that does nothing must fail the check.
         let mut found = [0xff; Check::BYTES];
-        let finding = Work::Finding {
-            to: found.as_mut_ptr(),
-            from: result.address(),
-            bytes: found.len(),
-        };
+        let finding =
+            Work::Finding { to: found.as_mut_ptr(), from: result.address(), bytes: found.len() };
         // SAFETY: `found` is ours, and this returns after the stream finished with it or failed.
         unsafe { self.enqueue_now(&[result.held()], finding) }?;
         check.finding(found)
@@ -166,18 +158,11 @@ impl Stream {
         list.word(start_offset, 8)?;
         let first = list.word(0, 8)?;
         let bytes = list.size();
-        let mask = u32::try_from(bytes)
-            .ok()
-            .filter(|bytes| bytes.is_power_of_two());
-        let mask = mask
-            .and_then(|bytes| bytes.checked_sub(8))
-            .ok_or(Error::List { bytes })?;
+        let mask = u32::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two());
+        let mask = mask.and_then(|bytes| bytes.checked_sub(8)).ok_or(Error::List { bytes })?;
         let multiprocessors = self.gpu.multiprocessors()?;
         if block >= multiprocessors {
-            return Err(Error::Block {
-                block,
-                multiprocessors,
-            });
+            return Err(Error::Block { block, multiprocessors });
         }
         let kernel = Kernel::Chase {
             list: first,
@@ -200,10 +185,7 @@ impl Stream {
     /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Kernel`],
     /// [`Error::Abandoned`].
     pub fn hold(&self, gate: &HostMemory, timeout: Duration) -> Result<(), Error> {
-        let kernel = Kernel::Hold {
-            gate: gate.word(0, 4)?,
-            limit: timeout,
-        };
+        let kernel = Kernel::Hold { gate: gate.word(0, 4)?, limit: timeout };
         self.launch(&[gate.held()], Work::Launch(kernel))
     }
 
@@ -223,13 +205,7 @@ impl Stream {
         self.write(&list, 0, &bytes)?;
         let result = self.gpu.pinned(4)?;
         held.extend([list.held(), result.held()]);
-        Ok(Operations {
-            ops,
-            held,
-            list,
-            result,
-            timeout,
-        })
+        Ok(Operations { ops, held, list, result, timeout })
     }
 
     /// Launches a kernel that performs memory operations in order, as a program's kernel that drives a NIC itself does. Barriers alone order
@@ -319,17 +295,10 @@ impl Stream {
         shape: Shape,
         writes: bool,
     ) -> Result<(), Error> {
-        let Shape {
-            blocks,
-            threads,
-            rounds,
-        } = shape;
+        let Shape { blocks, threads, rounds } = shape;
         let multiprocessors = self.gpu.multiprocessors()?;
         if blocks > multiprocessors {
-            return Err(Error::Block {
-                block: blocks - 1,
-                multiprocessors,
-            });
+            return Err(Error::Block { block: blocks - 1, multiprocessors });
         }
         let words = data.size() / 4;
         let kernel = Kernel::PingPongData {
@@ -426,11 +395,7 @@ impl Operations {
         match seen {
             seen if seen as usize == count => Ok(None),
             seen if seen & LATE != 0 => Ok(Some((seen & !LATE) as usize)),
-            seen => Err(Error::Finding {
-                count: seen.into(),
-                position: 0,
-                words: count as u64,
-            }),
+            seen => Err(Error::Finding { count: seen.into(), position: 0, words: count as u64 }),
         }
     }
 }
@@ -443,9 +408,7 @@ fn encoded(op: &MemOp<DevicePtr>) -> Result<[u8; ENCODED], Error> {
     let (code, value, address) = match *op {
         MemOp::Write32 { at, value } => (0, value.into(), at.get()),
         MemOp::Write64 { at, value } => (1, value, at.get()),
-        MemOp::Wait32 {
-            at, value, compare, ..
-        } => {
+        MemOp::Wait32 { at, value, compare, .. } => {
             let code = match compare {
                 Compare::Geq => 2,
                 Compare::Eq => 3,
@@ -455,11 +418,7 @@ fn encoded(op: &MemOp<DevicePtr>) -> Result<[u8; ENCODED], Error> {
             (code, value.into(), at.get())
         }
         MemOp::Wait64 { .. } => {
-            return Err(Error::Range {
-                offset: 0,
-                bytes: 8,
-                size: 4,
-            });
+            return Err(Error::Range { offset: 0, bytes: 8, size: 4 });
         }
         MemOp::Barrier | MemOp::FlushRemoteWrites => (6_u64, 0_u64, 0),
     };
@@ -516,16 +475,9 @@ fn finding_of(found: [u8; 16], words: u64, mark: u32) -> Result<Mismatches, Erro
         _ => differing <= words && position < words,
     };
     if !is_whole {
-        return Err(Error::Finding {
-            count,
-            position,
-            words,
-        });
+        return Err(Error::Finding { count, position, words });
     }
-    Ok(Mismatches {
-        words: differing,
-        first: (differing != 0).then_some(position),
-    })
+    Ok(Mismatches { words: differing, first: (differing != 0).then_some(position) })
 }
 
 #[cfg(test)]

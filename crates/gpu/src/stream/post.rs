@@ -24,11 +24,7 @@ impl DeviceRange {
     ///
     /// [`Error::Range`], [`Error::Pageable`].
     pub fn new(memory: &impl Memory, offset: usize, bytes: usize) -> Result<Self, Error> {
-        Ok(Self {
-            address: memory.range(offset, bytes)?,
-            bytes,
-            held: memory.held(),
-        })
+        Ok(Self { address: memory.range(offset, bytes)?, bytes, held: memory.held() })
     }
 
     fn at(&self, need: usize, alignment: usize) -> Result<u64, Error> {
@@ -195,11 +191,7 @@ impl Stream {
             }
         }
         let requests = queues.iter().map(|queue| queue.requests.len()).collect();
-        Ok(Posting {
-            queues: state,
-            requests,
-            held,
-        })
+        Ok(Posting { queues: state, requests, held })
     }
 
     fn load_requests(
@@ -257,10 +249,7 @@ impl Stream {
         let count = posting.requests.len();
         let multiprocessors = self.gpu.multiprocessors()?;
         if count > multiprocessors as usize {
-            return Err(Error::Block {
-                block: count as u32 - 1,
-                multiprocessors,
-            });
+            return Err(Error::Block { block: count as u32 - 1, multiprocessors });
         }
         for (position, requests) in posting.requests.iter().enumerate() {
             whole_batches(*requests, batches.batch)?;
@@ -295,12 +284,8 @@ impl Posting {
                 vendor: (detail >> 16) as u8,
                 syndrome: (detail >> 24) as u8,
             },
-            4 => PostEnd::Full {
-                need: detail as u32,
-            },
-            5 => PostEnd::Other {
-                counter: detail as u16,
-            },
+            4 => PostEnd::Full { need: detail as u32 },
+            5 => PostEnd::Other { counter: detail as u16 },
             count => {
                 return Err(Error::Finding {
                     count,
@@ -325,11 +310,7 @@ impl Posting {
 fn whole_batches(requests: usize, batch: u32) -> Result<(), Error> {
     match requests > 0 && requests.checked_rem(batch as usize) == Some(0) {
         true => Ok(()),
-        false => Err(Error::Range {
-            offset: 0,
-            bytes: batch as usize,
-            size: requests,
-        }),
+        false => Err(Error::Range { offset: 0, bytes: batch as usize, size: requests }),
     }
 }
 
@@ -360,12 +341,7 @@ fn queue_words(
     let ranges = [&queue.ring, &queue.register, &queue.completions];
     let records = [&queue.record, &queue.completion_record];
     let records = records.into_iter().flatten();
-    held.extend(
-        ranges
-            .into_iter()
-            .chain(records)
-            .map(|range| range.held.clone()),
-    );
+    held.extend(ranges.into_iter().chain(records).map(|range| range.held.clone()));
     Ok([
         queue.ring.at(BLOCK, BLOCK)?,
         ring - 1,

@@ -39,10 +39,7 @@ pub fn fake(old: bool) -> Fake {
         // SAFETY: our own library, whose constructors do nothing.
         unsafe { Library::open(Some(path), RTLD_NOW) }.unwrap()
     });
-    Fake {
-        library,
-        _turn: turn,
-    }
+    Fake { library, _turn: turn }
 }
 
 impl Fake {
@@ -51,10 +48,8 @@ impl Fake {
         let name = CString::new(function).unwrap();
         // SAFETY: the function has this type in `libcuda.rs`, and takes a string.
         unsafe {
-            let fail = self
-                .library
-                .get::<unsafe extern "C" fn(*const i8, u32)>("fake_fail")
-                .unwrap();
+            let fail =
+                self.library.get::<unsafe extern "C" fn(*const i8, u32)>("fake_fail").unwrap();
             fail(name.as_ptr().cast(), code);
         }
     }
@@ -68,21 +63,14 @@ impl Fake {
     /// Sets the number of GPUs; drop resets it to one.
     pub fn devices(&self, count: u32) {
         // SAFETY: the function has this type in `libcuda.rs`.
-        unsafe {
-            self.library
-                .get::<extern "C" fn(u32)>("fake_devices")
-                .unwrap()(count)
-        };
+        unsafe { self.library.get::<extern "C" fn(u32)>("fake_devices").unwrap()(count) };
     }
 
     /// Enables or disables access between two GPUs, like other code in the process.
     pub fn peer(&self, from: u32, to: u32, on: bool) {
         // SAFETY: the function has this type in `libcuda.rs`.
-        let peer = unsafe {
-            self.library
-                .get::<extern "C" fn(u32, u32, u32)>("fake_peer")
-                .unwrap()
-        };
+        let peer =
+            unsafe { self.library.get::<extern "C" fn(u32, u32, u32)>("fake_peer").unwrap() };
         peer(from, to, u32::from(on));
     }
 
@@ -97,19 +85,12 @@ impl Fake {
                 .unwrap();
             launches(text.as_mut_ptr(), text.len())
         };
-        String::from_utf8_lossy(&text[..count])
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        String::from_utf8_lossy(&text[..count]).lines().map(str::to_owned).collect()
     }
 
     pub fn count(&self, what: Count) -> i64 {
         // SAFETY: the function has this type in `libcuda.rs`.
-        unsafe {
-            self.library
-                .get::<extern "C" fn(u32) -> i64>("fake_count")
-                .unwrap()(what as u32)
-        }
+        unsafe { self.library.get::<extern "C" fn(u32) -> i64>("fake_count").unwrap()(what as u32) }
     }
 }
 
@@ -128,35 +109,18 @@ fn compile(old: bool) -> PathBuf {
     let lock = std::fs::File::create(directory.join("lock")).unwrap();
     lock.lock().unwrap();
     let library = directory.join("libcuda.so.1");
-    let age = |path: &Path| {
-        path.metadata()
-            .and_then(|metadata| metadata.modified())
-            .ok()
-    };
+    let age = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     if age(&library) > age(&source) {
         return library;
     }
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
     command.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda"]);
-    command.args([
-        "-Copt-level=1",
-        "-Clink-arg=-Wl,-soname,libcuda.so.1",
-        "--check-cfg=cfg(old)",
-    ]);
+    command.args(["-Copt-level=1", "-Clink-arg=-Wl,-soname,libcuda.so.1", "--check-cfg=cfg(old)"]);
     if old {
         command.args(["--cfg", "old"]);
     }
-    let output = command
-        .arg("-o")
-        .arg(&library)
-        .arg(&source)
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.arg("-o").arg(&library).arg(&source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     library
 }

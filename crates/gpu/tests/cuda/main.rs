@@ -25,10 +25,7 @@ fn devices_need_no_context() {
     assert_eq!(found[0].uuid, "GPU-22222222-2222-2222-2222-222222222222");
     assert_eq!(found[0].pci.unwrap().to_string(), "0000:3b:00.0");
     assert_eq!(found[0].memory, 16 << 30);
-    assert_eq!(
-        found[0].attribute(Attribute::DMA_BUF_SUPPORTED).unwrap(),
-        Some(1240)
-    );
+    assert_eq!(found[0].attribute(Attribute::DMA_BUF_SUPPORTED).unwrap(), Some(1240));
     assert_eq!(found[0].attribute(Attribute(5000)).unwrap(), None);
     assert_eq!(gpu::driver_version().unwrap(), 11_040);
     assert_eq!(fake.count(Count::PrimaryContexts), contexts);
@@ -52,36 +49,20 @@ fn sets_how_threads_wait() {
     }
     fake.fail("cuDevicePrimaryCtxSetFlags_v2", 1);
     let error = Gpu::open_with(0, Schedule::Spin).unwrap_err();
-    assert!(
-        matches!(error, Error::Schedule { ordinal: 0, .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, Error::Schedule { ordinal: 0, .. }), "{error:?}");
     assert_eq!(fake.count(Count::PrimaryContexts), contexts);
 }
 
 #[test]
 fn context_is_retained_and_popped() {
     let fake = fake(false);
-    let counts = || {
-        (
-            fake.count(Count::PrimaryContexts),
-            fake.count(Count::Allocations),
-        )
-    };
+    let counts = || (fake.count(Count::PrimaryContexts), fake.count(Count::Allocations));
     let before = counts();
     let gpu = Gpu::open(0).unwrap();
     assert_eq!(counts(), (before.0 + 1, before.1));
     let memory = gpu.allocate(Allocation::Malloc, 100).unwrap();
-    assert_eq!(
-        fake.count(Count::CaptureModeOfAllocation),
-        2,
-        "relaxed during the call"
-    );
-    assert_eq!(
-        fake.count(Count::CaptureModeHere),
-        0,
-        "restored after the call"
-    );
+    assert_eq!(fake.count(Count::CaptureModeOfAllocation), 2, "relaxed during the call");
+    assert_eq!(fake.count(Count::CaptureModeHere), 0, "restored after the call");
     let stream = gpu.stream().unwrap();
     stream.write(&memory, 1, b"abc").unwrap();
     let mut seen = [0; 3];
@@ -99,34 +80,20 @@ fn errors_keep_code_and_kind() {
     let fake = fake(false);
     let gpu = Gpu::open(0).unwrap();
     for (code, kind, words) in [
-        (
-            2,
-            Kind::OutOfMemory,
-            "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
-        ),
-        (
-            800,
-            Kind::Denied,
-            "cuMemAlloc: CUDA_ERROR_NOT_PERMITTED (800)",
-        ),
+        (2, Kind::OutOfMemory, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"),
+        (800, Kind::Denied, "cuMemAlloc: CUDA_ERROR_NOT_PERMITTED (800)"),
         (4711, Kind::Broken, "cuMemAlloc: CUDA error 4711"),
     ] {
         fake.fail("cuMemAlloc_v2", code);
         let error = gpu.allocate(Allocation::Malloc, 64).unwrap_err();
         assert_eq!(error.kind(), kind);
-        assert_eq!(
-            error.to_string(),
-            "cannot allocate 64 bytes of device memory (cuMemAlloc)"
-        );
+        assert_eq!(error.to_string(), "cannot allocate 64 bytes of device memory (cuMemAlloc)");
         assert_eq!(error.source().unwrap().to_string(), words);
         assert_eq!(fake.count(Count::ContextsHere), 0);
         assert_eq!(fake.count(Count::CaptureModeHere), 0);
     }
     fake.fail("cuMemAlloc_v2", 0);
-    assert!(matches!(
-        Gpu::open(1).unwrap_err(),
-        Error::Device { ordinal: 1, .. }
-    ));
+    assert!(matches!(Gpu::open(1).unwrap_err(), Error::Device { ordinal: 1, .. }));
     assert_eq!(Gpu::open(u32::MAX).unwrap_err().kind(), Kind::Invalid);
     drop(gpu);
 
@@ -168,15 +135,11 @@ fn stuck_stream_keeps_memory() {
     let gpu = Gpu::open(0).unwrap();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
-    stream
-        .batch(&[MemOp::write32(&memory, 0, 1).unwrap()])
-        .unwrap();
+    stream.batch(&[MemOp::write32(&memory, 0, 1).unwrap()]).unwrap();
     fake.busy(true);
     assert!(!stream.is_idle().unwrap());
     let start = Instant::now();
-    let error = stream
-        .synchronize_within(Duration::from_millis(10))
-        .unwrap_err();
+    let error = stream.synchronize_within(Duration::from_millis(10)).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }));
     drop(memory);
     let error = stream.close().unwrap_err();
@@ -184,16 +147,8 @@ fn stuck_stream_keeps_memory() {
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(start.elapsed() < Duration::from_secs(10));
     drop(gpu);
-    assert_eq!(
-        fake.count(Count::Allocations) - allocations,
-        1,
-        "not freed under a running stream"
-    );
-    assert_eq!(
-        fake.count(Count::PrimaryContexts) - contexts,
-        1,
-        "context kept"
-    );
+    assert_eq!(fake.count(Count::Allocations) - allocations, 1, "not freed under a running stream");
+    assert_eq!(fake.count(Count::PrimaryContexts) - contexts, 1, "context kept");
 }
 
 #[test]
@@ -211,29 +166,19 @@ fn pointer_queries_use_own_context() {
     assert_eq!(found.rdma_capable, None, "unknown attribute");
 
     assert_eq!(pointer::ipc_handle(inside).unwrap(), [7; 64]);
-    gpu.stream()
-        .unwrap()
-        .write(&memory, 4000, b"read me")
-        .unwrap();
+    gpu.stream().unwrap().write(&memory, 4000, b"read me").unwrap();
     let mut seen = [0; 7];
     pointer::read(inside, &mut seen).unwrap();
     assert_eq!(&seen, b"read me");
     assert_eq!(fake.count(Count::ContextsHere), 0);
     assert_eq!(fake.count(Count::CaptureModeHere), 0);
-    assert_eq!(
-        fake.count(Count::PrimaryContexts),
-        contexts,
-        "only the GPU's own"
-    );
+    assert_eq!(fake.count(Count::PrimaryContexts), contexts, "only the GPU's own");
 
     let beyond = pointer::describe(DevicePtr::new(64)).unwrap_err();
     assert!(pointer::is_unknown(&beyond));
     assert_eq!(beyond.kind(), Kind::Invalid);
     fake.fail("cuIpcGetMemHandle", 1);
-    assert!(matches!(
-        pointer::ipc_handle(inside).unwrap_err(),
-        Error::IpcHandle { .. }
-    ));
+    assert!(matches!(pointer::ipc_handle(inside).unwrap_err(), Error::IpcHandle { .. }));
     fake.fail("cuIpcGetMemHandle", 0);
     for missing in [
         pointer::export_fd(inside).map(drop),

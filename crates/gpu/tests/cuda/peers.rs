@@ -29,17 +29,10 @@ fn access_ends_with_last_holder() {
     drop((first, back));
     assert_eq!(fake.count(Count::Peers), 1, "still held");
     drop((near, far, again));
-    assert_eq!(
-        fake.count(Count::PrimaryContexts),
-        contexts,
-        "both contexts are held"
-    );
+    assert_eq!(fake.count(Count::PrimaryContexts), contexts, "both contexts are held");
     assert_eq!(fake.count(Count::ContextsHere), 0);
     drop(second);
-    assert_eq!(
-        (fake.count(Count::Peers), fake.count(Count::PrimaryContexts)),
-        (0, contexts - 2)
-    );
+    assert_eq!((fake.count(Count::Peers), fake.count(Count::PrimaryContexts)), (0, contexts - 2));
 }
 
 #[test]
@@ -63,10 +56,7 @@ fn foreign_access_stays_on() {
     // The driver returns PEER_ACCESS_ALREADY_ENABLED.
     let (first, second) = (near.access(&far).unwrap(), near.access(&far).unwrap());
     let memory = far.allocate(Allocation::Malloc, 64).unwrap();
-    near.stream()
-        .unwrap()
-        .copy_words(&memory, 0, &memory, 32, 16)
-        .unwrap();
+    near.stream().unwrap().copy_words(&memory, 0, &memory, 32, 16).unwrap();
     drop((first, second));
     assert_eq!(fake.count(Count::Peers), 1);
     // From now on it is ours.
@@ -80,16 +70,8 @@ fn foreign_access_stays_on() {
 fn failed_access_leaves_nothing() {
     let (fake, near, far) = two();
     for (code, kind, words) in [
-        (
-            217,
-            Kind::Unsupported,
-            "cuCtxEnablePeerAccess: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)",
-        ),
-        (
-            711,
-            Kind::Busy,
-            "cuCtxEnablePeerAccess: CUDA_ERROR_TOO_MANY_PEERS (711)",
-        ),
+        (217, Kind::Unsupported, "cuCtxEnablePeerAccess: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)"),
+        (711, Kind::Busy, "cuCtxEnablePeerAccess: CUDA_ERROR_TOO_MANY_PEERS (711)"),
     ] {
         fake.fail("cuCtxEnablePeerAccess", code);
         let error = near.access(&far).unwrap_err();
@@ -100,10 +82,7 @@ fn failed_access_leaves_nothing() {
     }
     fake.fail("cuCtxEnablePeerAccess", 0);
     fake.fail("cuDeviceCanAccessPeer", 101);
-    assert!(matches!(
-        near.can_access(&far).unwrap_err(),
-        Error::Peer { from: 0, to: 1, .. }
-    ));
+    assert!(matches!(near.can_access(&far).unwrap_err(), Error::Peer { from: 0, to: 1, .. }));
     fake.fail("cuDeviceCanAccessPeer", 0);
     // A real GPU and a simulated one cannot access each other.
     let sim = Gpu::sim();
@@ -125,15 +104,9 @@ fn peer_copy_names_both_contexts() {
     let stream = near.stream().unwrap();
     stream.write(&a, 0, b"between two GPUs").unwrap();
     stream.copy(&b, 8, &a, 0, 16).unwrap();
-    assert_eq!(
-        (fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)),
-        (1, 0)
-    );
+    assert_eq!((fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)), (1, 0));
     stream.copy(&a, 32, &b, 8, 16).unwrap();
-    assert_eq!(
-        (fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)),
-        (0, 1)
-    );
+    assert_eq!((fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)), (0, 1));
     let mut seen = [0; 16];
     stream.read(&a, 32, &mut seen).unwrap();
     assert_eq!(&seen, b"between two GPUs");
@@ -154,10 +127,7 @@ fn launch_parameters() {
     let (fake, near, far) = two();
     fake.launches();
     let memory = near.allocate(Allocation::Malloc, 1 << 20).unwrap();
-    let (host, there) = (
-        near.pinned(64).unwrap(),
-        far.allocate(Allocation::Malloc, 64).unwrap(),
-    );
+    let (host, there) = (near.pinned(64).unwrap(), far.allocate(Allocation::Malloc, 64).unwrap());
     let (at, pinned) = (memory.address().get(), host.device_address().get());
     let stream = near.stream().unwrap();
 
@@ -171,36 +141,21 @@ fn launch_parameters() {
     // 160 multiprocessors: this driver returns ten times the attribute's number.
     assert_eq!(near.multiprocessors().unwrap(), 160);
     stream.copy_words(&memory, 16, &there, 32, 16).unwrap();
-    stream
-        .copy_words(&memory, 0, &memory, 512 << 10, 512 << 10)
-        .unwrap();
+    stream.copy_words(&memory, 0, &memory, 512 << 10, 512 << 10).unwrap();
     stream.copy_words(&host, 0, &memory, 0, 0).unwrap();
     stream.chase(&memory, 24, 100, 159, &memory).unwrap();
     assert!(matches!(
         stream.chase(&memory, 24, 100, 160, &memory).unwrap_err(),
-        Error::Block {
-            block: 160,
-            multiprocessors: 160
-        }
+        Error::Block { block: 160, multiprocessors: 160 }
     ));
     stream.hold(&host, Duration::from_micros(3)).unwrap();
     stream.ping(&memory, &there, 7).unwrap();
     stream.ping_pong(&there, &host, 8).unwrap();
-    let shape = Shape {
-        blocks: 3,
-        threads: 96,
-        rounds: 9,
-    };
-    stream
-        .ping_pong_data(&memory, &host, &there, shape)
-        .unwrap();
+    let shape = Shape { blocks: 3, threads: 96, rounds: 9 };
+    stream.ping_pong_data(&memory, &host, &there, shape).unwrap();
     stream.ping_data(&there, &memory, &host, shape).unwrap();
-    stream
-        .fill_pattern(&memory, 0, 64, Pattern::new(0), 5)
-        .unwrap();
-    let found = stream
-        .check_pattern(&memory, 0, 64, Pattern::new(0), 5)
-        .unwrap();
+    stream.fill_pattern(&memory, 0, 64, Pattern::new(0), 5).unwrap();
+    let found = stream.check_pattern(&memory, 0, 64, Pattern::new(0), 5).unwrap();
     // Nothing ran, so the result is still reset: no mismatch.
     assert_eq!((found.words, found.first), (0, None));
 
@@ -211,10 +166,7 @@ fn launch_parameters() {
         format!("copy_words 1x512: {:#x} {:#x} 0x1", at + 16, far_at + 32),
         // 32768 vectors are 64 blocks of 512.
         format!("copy_words 64x512: {at:#x} {:#x} 0x8000", at + (512 << 10)),
-        format!(
-            "chase 160x1: {at:#x} 0x18 0x64 0x9f {at:#x} {:#x}",
-            (1 << 20) - 8
-        ),
+        format!("chase 160x1: {at:#x} 0x18 0x64 0x9f {at:#x} {:#x}", (1 << 20) - 8),
         format!("hold 1x1: {pinned:#x} 0xbb8"),
         format!("ping 1x1: {at:#x} {far_at:#x} 0x7 {ten_seconds:#x}"),
         format!("ping_pong 1x1: {far_at:#x} {pinned:#x} 0x8 {ten_seconds:#x}"),
@@ -244,9 +196,6 @@ fn pageable_memory_needs_no_driver() {
     let mut seen = [0; 5];
     host.read(100, &mut seen).unwrap();
     assert_eq!(&seen, b"pages");
-    assert!(matches!(
-        stream.copy_words(&memory, 0, &host, 0, 16).unwrap_err(),
-        Error::Pageable
-    ));
+    assert!(matches!(stream.copy_words(&memory, 0, &host, 0, 16).unwrap_err(), Error::Pageable));
     fake.fail("cuMemHostRegister_v2", 0);
 }

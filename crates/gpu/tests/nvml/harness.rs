@@ -10,18 +10,8 @@ use gpu::nvml::{Nvml, Outcome, Query};
 
 pub type Test = Result<(), Box<dyn Error>>;
 
-pub const EVERYTHING: Query = Query {
-    links: true,
-    p2p: true,
-    p2p_only: None,
-    details: true,
-};
-pub const NOTHING: Query = Query {
-    links: false,
-    p2p: false,
-    p2p_only: None,
-    details: false,
-};
+pub const EVERYTHING: Query = Query { links: true, p2p: true, p2p_only: None, details: true };
+pub const NOTHING: Query = Query { links: false, p2p: false, p2p_only: None, details: false };
 
 /// Command that runs only [`child`](super::child).
 pub fn reader(query: Query, out: &Path) -> Result<Command, Box<dyn Error>> {
@@ -86,9 +76,5 @@ pub fn changed(base: &str, changes: &str, directory: &Path) -> Result<PathBuf, B
 
 pub fn read_changed(base: &str, changes: &str, query: Query) -> Result<Outcome, Box<dyn Error>> {
     let temporary = tempfile::tempdir()?;
-    simulate(
-        Driver::Current,
-        &changed(base, changes, temporary.path())?,
-        query,
-    )
+    simulate(Driver::Current, &changed(base, changes, temporary.path())?, query)
 }

@@ -38,36 +38,23 @@ fn eight_gpus() -> Test {
     assert_eq!(nvml.driver_version, Reading::Known("580.159.04".into()));
     assert_eq!(nvml.nvml_version, Reading::Known("13.580.159.04".into()));
     assert_eq!(nvml.cuda_driver_version, Some(Reading::Known(13000)));
-    assert_eq!(
-        nvml.confidential_compute.links,
-        Reading::Known(ProtectedLinks::None)
-    );
+    assert_eq!(nvml.confidential_compute.links, Reading::Known(ProtectedLinks::None));
     assert_eq!(nvml.unreachable, []);
 
     let bdfs: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.bdf.as_str()).collect();
-    let expected = [
-        "06.0", "07.0", "08.0", "09.0", "0a.0", "0b.0", "0c.0", "0d.0",
-    ]
-    .map(|end| format!("00000000:00:{end}"));
+    let expected = ["06.0", "07.0", "08.0", "09.0", "0a.0", "0b.0", "0c.0", "0d.0"]
+        .map(|end| format!("00000000:00:{end}"));
     assert_eq!(bdfs, expected);
     for (index, gpu) in (0..).zip(&nvml.gpus) {
         assert_eq!((gpu.index, &gpu.minor), (index, &Reading::Known(index)));
         assert_eq!(gpu.name, Reading::Known("NVIDIA H200".into()));
-        let links = gpu
-            .links
-            .as_ref()
-            .and_then(Reading::known)
-            .ok_or("no links")?;
+        let links = gpu.links.as_ref().and_then(Reading::known).ok_or("no links")?;
         assert_eq!(links.len(), 18);
         for link in links {
             assert!(link.active);
             assert_eq!(link.version, Reading::Known(6));
             assert_eq!(link.remote, Reading::Known(RemoteDevice::Switch));
-            assert_eq!(
-                link.remote_bdf,
-                Reading::NotCovered,
-                "the guest does not see the switches"
-            );
+            assert_eq!(link.remote_bdf, Reading::NotCovered, "the guest does not see the switches");
         }
     }
     details_of_the_last(&nvml)?;
@@ -77,11 +64,7 @@ fn eight_gpus() -> Test {
     for pair in pairs {
         assert!(pair.a < pair.b);
         let near = (pair.a < 4) == (pair.b < 4);
-        let ancestor = if near {
-            CommonAncestor::Hostbridge
-        } else {
-            CommonAncestor::System
-        };
+        let ancestor = if near { CommonAncestor::Hostbridge } else { CommonAncestor::System };
         assert_eq!(pair.common_ancestor, Reading::Known(ancestor));
         for status in [pair.read, pair.write, pair.nvlink, pair.atomics] {
             assert_eq!(status, Reading::Known(P2p::Ok));
@@ -92,56 +75,26 @@ fn eight_gpus() -> Test {
 }
 
 fn details_of_the_last(nvml: &Nvml) -> Test {
-    let details = nvml
-        .gpus
-        .last()
-        .and_then(|gpu| gpu.details.as_ref())
-        .ok_or("no details")?;
+    let details = nvml.gpus.last().and_then(|gpu| gpu.details.as_ref()).ok_or("no details")?;
     assert_eq!(details.persistence, Reading::Known(true));
-    assert_eq!(
-        details.mig,
-        Reading::Known(Mig {
-            current: false,
-            pending: false
-        })
-    );
-    let bar1 = Bar1 {
-        total: 274_877_906_944,
-        free: 274_876_203_008,
-        used: 1_703_936,
-    };
+    assert_eq!(details.mig, Reading::Known(Mig { current: false, pending: false }));
+    let bar1 = Bar1 { total: 274_877_906_944, free: 274_876_203_008, used: 1_703_936 };
     assert_eq!(details.bar1, Reading::Known(bar1));
     assert_eq!(details.memory_total, Reading::Known(150_754_820_096));
     assert_eq!(details.cpu_affinity, Reading::Known((64..128).collect()));
     assert_eq!(details.memory_affinity, Reading::Known(vec![1]));
     assert_eq!(details.numa_node, Reading::Known(None));
     let fabric = details.fabric.known().ok_or("no fabric")?;
-    assert_eq!(
-        (fabric.state, fabric.status, fabric.clique_id),
-        (FabricState::Completed, 0, 0)
-    );
+    assert_eq!((fabric.state, fabric.status, fabric.clique_id), (FabricState::Completed, 0, 0));
     assert_eq!(fabric.cluster_uuid, "00000000-0000-0000-0000-000000000000");
-    assert_eq!(
-        (fabric.health_mask, fabric.health),
-        (Some(0x1aa), Some(FabricHealth::Healthy))
-    );
+    assert_eq!((fabric.health_mask, fabric.health), (Some(0x1aa), Some(FabricHealth::Healthy)));
     let pcie = &details.pcie;
-    for generation in [
-        &pcie.generation,
-        &pcie.max_generation,
-        &pcie.gpu_max_generation,
-    ] {
+    for generation in [&pcie.generation, &pcie.max_generation, &pcie.gpu_max_generation] {
         assert_eq!(generation, &Reading::Known(5));
     }
-    assert_eq!(
-        (&pcie.width, &pcie.max_width),
-        (&Reading::Known(16), &Reading::Known(16))
-    );
+    assert_eq!((&pcie.width, &pcie.max_width), (&Reading::Known(16), &Reading::Known(16)));
     assert_eq!(details.performance_state, Reading::Known(0));
-    assert_eq!(
-        details.virtualization,
-        Reading::Known(Virtualization::Passthrough)
-    );
+    assert_eq!(details.virtualization, Reading::Known(Virtualization::Passthrough));
     assert_eq!(details.architecture, Reading::Known(Architecture::Hopper));
     assert_eq!(details.multi_gpu_board, Reading::Known(false));
     Ok(())
@@ -153,11 +106,7 @@ fn unrequested_values_are_absent() -> Test {
     assert_eq!((nvml.pairs, nvml.cuda_driver_version), (None, None));
     assert_eq!(nvml.gpus.len(), 2);
     for gpu in nvml.gpus {
-        assert!(
-            gpu.uuid
-                .known()
-                .is_some_and(|uuid| uuid.starts_with("GPU-"))
-        );
+        assert!(gpu.uuid.known().is_some_and(|uuid| uuid.starts_with("GPU-")));
         assert_eq!((gpu.links, gpu.details), (None, None));
     }
     Ok(())
@@ -173,10 +122,7 @@ fn links_only_calls_link_functions() -> Test {
         "nvmlShutdown",
     ];
     for other in others {
-        let query = Query {
-            links: true,
-            ..NOTHING
-        };
+        let query = Query { links: true, ..NOTHING };
         let read = read_changed("h200-x2", &format!(r#"{{"hang_in": "{other}"}}"#), query)?;
         assert!(matches!(read, Outcome::Read(_)), "{read:?}");
     }
@@ -189,10 +135,7 @@ fn gpus_without_nvlink() -> Test {
     for gpu in &nvml.gpus {
         assert_eq!(gpu.links, Some(Reading::Known(vec![])));
         let details = gpu.details.as_ref().ok_or("no details")?;
-        assert_eq!(
-            (&details.mig, &details.fabric),
-            (&Reading::NotCovered, &Reading::NotCovered)
-        );
+        assert_eq!((&details.mig, &details.fabric), (&Reading::NotCovered, &Reading::NotCovered));
     }
     let pairs = nvml.pairs.ok_or("no pairs")?;
     let pair = pairs.first().ok_or("no pair")?;
@@ -224,21 +167,12 @@ fn old_driver() -> Test {
         assert_eq!(details.architecture, Reading::NotCovered);
         assert_eq!(details.pcie.gpu_max_generation, Reading::NotCovered);
         assert_eq!(details.pcie.generation, Reading::Known(5));
-        assert_eq!(
-            gpu.links.as_ref().and_then(Reading::known).map(Vec::len),
-            Some(18)
-        );
+        assert_eq!(gpu.links.as_ref().and_then(Reading::known).map(Vec::len), Some(18));
     }
     let pairs = nvml.pairs.ok_or("no pairs")?;
     let pair = pairs.first().ok_or("no pair")?;
-    assert_eq!(
-        (&pair.read, &pair.pcie),
-        (&Reading::NotCovered, &Reading::NotCovered)
-    );
-    assert_eq!(
-        pair.common_ancestor,
-        Reading::Known(CommonAncestor::Hostbridge)
-    );
+    assert_eq!((&pair.read, &pair.pcie), (&Reading::NotCovered, &Reading::NotCovered));
+    assert_eq!(pair.common_ancestor, Reading::Known(CommonAncestor::Hostbridge));
     Ok(())
 }
 
@@ -258,28 +192,14 @@ fn unknown_numbers_are_kept() -> Test {
     };
     let pairs = nvml.pairs.ok_or("no pairs")?;
     let pair = pairs.first().ok_or("no pair")?;
-    assert_eq!(
-        pair.common_ancestor,
-        Reading::Known(CommonAncestor::Unknown(35))
-    );
+    assert_eq!(pair.common_ancestor, Reading::Known(CommonAncestor::Unknown(35)));
     assert_eq!(pair.read, Reading::Known(P2p::Unknown(77)));
-    assert_eq!(
-        pair.write,
-        Reading::Known(P2p::Unknown(6)),
-        "NVML's unknown"
-    );
-    assert_eq!(
-        pair.pcie,
-        Reading::NotCovered,
-        "an unknown capability is not an error"
-    );
+    assert_eq!(pair.write, Reading::Known(P2p::Unknown(6)), "NVML's unknown");
+    assert_eq!(pair.pcie, Reading::NotCovered, "an unknown capability is not an error");
 
     let cc = &nvml.confidential_compute;
     let capabilities = cc.capabilities.known().ok_or("no capabilities")?;
-    assert_eq!(
-        (capabilities.cpu, capabilities.gpus),
-        (CpuProtection::Unknown(9), true)
-    );
+    assert_eq!((capabilities.cpu, capabilities.gpus), (CpuProtection::Unknown(9), true));
     let state = cc.state.known().ok_or("no state")?;
     assert_eq!(
         (state.environment, state.enabled, state.devtools),
@@ -287,18 +207,10 @@ fn unknown_numbers_are_kept() -> Test {
     );
     assert_eq!(cc.links, Reading::Known(ProtectedLinks::Unknown(8)));
 
-    let [first, second] = nvml.gpus.as_slice() else {
-        panic!("{:?}", nvml.gpus)
-    };
+    let [first, second] = nvml.gpus.as_slice() else { panic!("{:?}", nvml.gpus) };
     let details = first.details.as_ref().ok_or("no details")?;
-    assert_eq!(
-        details.architecture,
-        Reading::Known(Architecture::Unknown(u32::MAX))
-    );
-    assert_eq!(
-        details.virtualization,
-        Reading::Known(Virtualization::Unknown(21))
-    );
+    assert_eq!(details.architecture, Reading::Known(Architecture::Unknown(u32::MAX)));
+    assert_eq!(details.virtualization, Reading::Known(Virtualization::Unknown(21)));
     let fabric = details.fabric.known().ok_or("no fabric")?;
     assert_eq!(
         (fabric.state, fabric.health),
@@ -308,14 +220,8 @@ fn unknown_numbers_are_kept() -> Test {
         (fabric.clique_id, fabric.cluster_uuid.as_str()),
         (5, "ee0b4f11-2233-4455-6677-8899aabbccdd")
     );
-    let links = second
-        .links
-        .as_ref()
-        .and_then(Reading::known)
-        .ok_or("no links")?;
-    let [link] = links.as_slice() else {
-        panic!("{links:?}")
-    };
+    let links = second.links.as_ref().and_then(Reading::known).ok_or("no links")?;
+    let [link] = links.as_slice() else { panic!("{links:?}") };
     assert_eq!(link.remote, Reading::Known(RemoteDevice::Unknown(255)));
     assert_eq!(link.remote_bdf, Reading::Known("00000000:C3:00.0".into()));
     assert_eq!(link.version, Reading::NotCovered);
@@ -333,16 +239,9 @@ fn fabric_in_all_versions() -> Test {
         let Outcome::Read(nvml) = read_changed("h200-x2", &changes, EVERYTHING)? else {
             panic!("not read")
         };
-        let details = nvml
-            .gpus
-            .first()
-            .and_then(|gpu| gpu.details.as_ref())
-            .ok_or("no details")?;
+        let details = nvml.gpus.first().and_then(|gpu| gpu.details.as_ref()).ok_or("no details")?;
         let fabric = details.fabric.known().ok_or("no fabric")?;
-        assert_eq!(
-            (fabric.clique_id, fabric.health_mask, fabric.health),
-            (7, mask, None)
-        );
+        assert_eq!((fabric.clique_id, fabric.health_mask, fabric.health), (7, mask, None));
     }
     Ok(())
 }
@@ -353,11 +252,7 @@ fn coherent_gpu_is_a_numa_node() -> Test {
     let Outcome::Read(nvml) = read_changed("h200-x2", changes, EVERYTHING)? else {
         panic!("not read")
     };
-    let details = nvml
-        .gpus
-        .first()
-        .and_then(|gpu| gpu.details.as_ref())
-        .ok_or("no details")?;
+    let details = nvml.gpus.first().and_then(|gpu| gpu.details.as_ref()).ok_or("no details")?;
     assert_eq!(details.numa_node, Reading::Known(Some(4)));
     Ok(())
 }
@@ -370,17 +265,10 @@ fn failed_gpu_does_not_hide_others() -> Test {
     let Outcome::Read(nvml) = read_changed("h200-x2", changes, EVERYTHING)? else {
         panic!("not read")
     };
-    let [lost] = nvml.unreachable.as_slice() else {
-        panic!("{:?}", nvml.unreachable)
-    };
+    let [lost] = nvml.unreachable.as_slice() else { panic!("{:?}", nvml.unreachable) };
     assert_eq!((lost.index, lost.code), (0, Some(15)));
-    assert_eq!(
-        lost.reason,
-        "nvmlDeviceGetHandleByIndex_v2: the GPU has fallen off the bus (15)"
-    );
-    let [gpu] = nvml.gpus.as_slice() else {
-        panic!("{:?}", nvml.gpus)
-    };
+    assert_eq!(lost.reason, "nvmlDeviceGetHandleByIndex_v2: the GPU has fallen off the bus (15)");
+    let [gpu] = nvml.gpus.as_slice() else { panic!("{:?}", nvml.gpus) };
     assert_eq!((gpu.index, gpu.bdf.as_str()), (1, "00000000:00:07.0"));
     assert_eq!(gpu.name, Reading::Denied);
     let broken = "nvmlDeviceGetNvLinkState: the GPU has fallen off the bus (15)";

@@ -12,10 +12,7 @@ fn absent_library_is_not_an_error() -> Test {
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(EVERYTHING, &out)?;
-    command.env(
-        "NVML_TEST_LIBRARY",
-        temporary.path().join("libnvidia-ml.so.1"),
-    );
+    command.env("NVML_TEST_LIBRARY", temporary.path().join("libnvidia-ml.so.1"));
     match outcome(command, &out)? {
         Outcome::Absent { reason } => assert!(reason.contains("No such file"), "{reason}"),
         other => panic!("{other:?}"),
@@ -32,9 +29,7 @@ fn invalid_library_file() -> Test {
     let mut command = reader(EVERYTHING, &out)?;
     command.env("NVML_TEST_LIBRARY", &library);
     match outcome(command, &out)? {
-        Outcome::Failed {
-            code: None, name, ..
-        } => assert_eq!(name, "library_unusable"),
+        Outcome::Failed { code: None, name, .. } => assert_eq!(name, "library_unusable"),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -48,9 +43,7 @@ fn library_without_nvml_symbols() -> Test {
     let mut command = reader(EVERYTHING, &out)?;
     command.env("NVML_TEST_LIBRARY", "libc.so.6");
     match outcome(command, &out)? {
-        Outcome::Failed {
-            code: None, name, ..
-        } => assert_eq!(name, "symbol_missing"),
+        Outcome::Failed { code: None, name, .. } => assert_eq!(name, "symbol_missing"),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -65,16 +58,8 @@ fn failed_initialisation_keeps_code() -> Test {
         (29, "NVML_ERROR_INVALID_STATE"),
         (4242, "NVML_ERROR_4242"),
     ] {
-        match read_changed(
-            "h200-x2",
-            &format!(r#"{{"init_error": {code}}}"#),
-            EVERYTHING,
-        )? {
-            Outcome::Failed {
-                code: Some(found),
-                name,
-                reason,
-            } => {
+        match read_changed("h200-x2", &format!(r#"{{"init_error": {code}}}"#), EVERYTHING)? {
+            Outcome::Failed { code: Some(found), name, reason } => {
                 assert_eq!((found, name.as_str()), (code, expected));
                 assert!(
                     reason.starts_with("nvmlInit_v2: ") && reason.ends_with(&format!("({code})")),

@@ -28,26 +28,16 @@ impl Bench {
         host.write(0, &text).unwrap();
         eyes.fill(&memory, 0, BYTES, 0x11).unwrap();
         eyes.synchronize().unwrap();
-        Self {
-            gpu,
-            stream,
-            eyes,
-            memory,
-            host,
-        }
+        Self { gpu, stream, eyes, memory, host }
     }
 
     fn upload(&self, bytes: usize) {
-        self.stream
-            .upload(&self.memory, 0, &self.host, 0, bytes)
-            .unwrap();
+        self.stream.upload(&self.memory, 0, &self.host, 0, bytes).unwrap();
         self.stream.synchronize().unwrap();
     }
 
     fn found(&self, bytes: usize) -> Mismatches {
-        self.eyes
-            .check_pattern(&self.memory, 0, bytes, PATTERN, 0)
-            .unwrap()
+        self.eyes.check_pattern(&self.memory, 0, bytes, PATTERN, 0).unwrap()
     }
 }
 
@@ -69,10 +59,7 @@ fn uploads_have_faults() {
                 // may be equal by chance.
                 let pages = if kind == Fault::Swap { 2 } else { 1 };
                 let most = (pages * 1024).min(bytes as u64 / 4);
-                assert!(
-                    (1..=most).contains(&found.words),
-                    "{kind:?} {seed} {bytes} {found:?}"
-                );
+                assert!((1..=most).contains(&found.words), "{kind:?} {seed} {bytes} {found:?}");
             }
         }
     }
@@ -84,10 +71,7 @@ fn faulty_stream_sees_faults() {
         for seed in 0..100 {
             let bench = Bench::new(kind, seed);
             bench.upload(BYTES);
-            let found = bench
-                .stream
-                .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
-                .unwrap();
+            let found = bench.stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
             assert!(found.words > 0, "{kind:?} {seed}");
         }
     }
@@ -99,10 +83,7 @@ fn all_copies_have_faults() {
         for seed in 0..20 {
             let bench = Bench::new(kind, seed);
             let from = bench.gpu.allocate(Allocation::Malloc, BYTES).unwrap();
-            bench
-                .eyes
-                .fill_pattern(&from, 0, BYTES, PATTERN, 0)
-                .unwrap();
+            bench.eyes.fill_pattern(&from, 0, BYTES, PATTERN, 0).unwrap();
             bench.eyes.synchronize().unwrap();
             let stream = &bench.stream;
             stream.copy(&bench.memory, 0, &from, 0, BYTES).unwrap();
@@ -114,10 +95,7 @@ fn all_copies_have_faults() {
             bench.eyes.synchronize().unwrap();
             stream.copy_words(&other, 0, &from, 0, BYTES).unwrap();
             stream.synchronize().unwrap();
-            let found = bench
-                .eyes
-                .check_pattern(&other, 0, BYTES, PATTERN, 0)
-                .unwrap();
+            let found = bench.eyes.check_pattern(&other, 0, BYTES, PATTERN, 0).unwrap();
             assert!(found.words > 0, "copy_words, {kind:?} {seed}");
 
             let back = bench.gpu.pinned(BYTES).unwrap();
@@ -125,17 +103,11 @@ fn all_copies_have_faults() {
             stream.synchronize().unwrap();
             let mut seen = vec![0; BYTES];
             back.read(0, &mut seen).unwrap();
-            assert!(
-                PATTERN.first_difference(&seen, 0).is_some(),
-                "download, {kind:?} {seed}"
-            );
+            assert!(PATTERN.first_difference(&seen, 0).is_some(), "download, {kind:?} {seed}");
 
             let mut seen = vec![0; BYTES];
             stream.read(&from, 0, &mut seen).unwrap();
-            assert!(
-                PATTERN.first_difference(&seen, 0).is_some(),
-                "read, {kind:?} {seed}"
-            );
+            assert!(PATTERN.first_difference(&seen, 0).is_some(), "read, {kind:?} {seed}");
 
             // Between two GPUs, the stream's faults apply.
             let far = Gpu::sim();
@@ -163,10 +135,7 @@ fn single_word_fault() {
         let bench = Bench::new(kind, 1);
         bench.eyes.fill(&bench.memory, 0, 4, 0xff).unwrap();
         bench.eyes.synchronize().unwrap();
-        bench
-            .stream
-            .write(&bench.memory, 0, &1_u32.to_le_bytes())
-            .unwrap();
+        bench.stream.write(&bench.memory, 0, &1_u32.to_le_bytes()).unwrap();
         let (reader, place) = (Gpu::sim(), bench.memory.clone());
         let mut seen = [0; 4];
         reader.stream().unwrap().read(&place, 0, &mut seen).unwrap();
@@ -190,10 +159,7 @@ fn seed_determines_faults() {
         assert_eq!(places(kind, 5), places(kind, 5));
         assert_ne!(places(kind, 5), places(kind, 6));
         let first: Vec<_> = places(kind, 5).iter().map(|found| found.first).collect();
-        assert!(
-            first.iter().any(|place| *place != first[0]),
-            "not always the same page"
-        );
+        assert!(first.iter().any(|place| *place != first[0]), "not always the same page");
     }
 }
 
@@ -221,17 +187,11 @@ fn swapped_pages() {
     let bench = Bench::new(Fault::Swap, 2);
     bench.upload(BYTES);
     let mut seen = vec![0; BYTES];
-    Gpu::sim()
-        .stream()
-        .unwrap()
-        .read(&bench.memory, 0, &mut seen)
-        .unwrap();
+    Gpu::sim().stream().unwrap().read(&bench.memory, 0, &mut seen).unwrap();
     let wrong: Vec<usize> = (0..BYTES / 4096)
         .filter(|page| {
             let held = &seen[page * 4096..][..4096];
-            PATTERN
-                .first_difference(held, *page as u64 * 1024)
-                .is_some()
+            PATTERN.first_difference(held, *page as u64 * 1024).is_some()
         })
         .collect();
     assert_eq!(wrong.len(), 2);
@@ -252,21 +212,12 @@ fn late_page_arrives_eventually() {
             bench.stream.fill(&scrap, 0, 16, 0).unwrap();
         }
         bench.stream.synchronize().unwrap();
-        assert_eq!(
-            bench.found(BYTES).words,
-            0,
-            "with the fourth item at the latest, {seed}"
-        );
+        assert_eq!(bench.found(BYTES).words, 0, "with the fourth item at the latest, {seed}");
     }
     let bench = Bench::new(Fault::Delay, 3);
     bench.upload(BYTES);
     assert!(bench.found(BYTES).words > 0);
-    let Bench {
-        stream,
-        eyes,
-        memory,
-        ..
-    } = bench;
+    let Bench { stream, eyes, memory, .. } = bench;
     stream.close().unwrap();
     let found = eyes.check_pattern(&memory, 0, BYTES, PATTERN, 0).unwrap();
     assert_eq!(found.words, 0);
@@ -278,18 +229,10 @@ fn late_page_holds_destination() {
     bench.upload(BYTES);
     let number = gpu::sim::locate(bench.memory.address()).unwrap().buffer_id;
     let mut back = bench.gpu.pinned(BYTES).unwrap();
-    bench
-        .eyes
-        .download(&back, 0, &bench.memory, 0, BYTES)
-        .unwrap();
+    bench.eyes.download(&back, 0, &bench.memory, 0, BYTES).unwrap();
     bench.eyes.synchronize().unwrap();
     assert!(matches!(back.as_mut_slice().unwrap_err(), Error::InUse));
-    let Bench {
-        stream,
-        eyes,
-        memory,
-        ..
-    } = bench;
+    let Bench { stream, eyes, memory, .. } = bench;
     drop(memory);
     assert!(gpu::sim::is_live(number));
     drop(stream);
@@ -302,10 +245,7 @@ fn late_page_holds_destination() {
 fn late_page_skips_borrowed_buffer() {
     for seed in 0..20 {
         let bench = Bench::new(Fault::Delay, seed);
-        bench
-            .eyes
-            .fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
-            .unwrap();
+        bench.eyes.fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
         bench.eyes.synchronize().unwrap();
         let mut seen = vec![0x33; BYTES];
         bench.stream.read(&bench.memory, 0, &mut seen).unwrap();
@@ -322,17 +262,11 @@ fn only_copies_have_faults() {
         let bench = Bench::new(kind, 6);
         let stream = &bench.stream;
         assert_eq!(bench.gpu.device().name, "simulated GPU, faulty");
-        stream
-            .fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
-            .unwrap();
-        let found = stream
-            .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
-            .unwrap();
+        stream.fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
+        let found = stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
         assert_eq!((found.words, found.first), (0, None));
         stream.fill_words(&bench.memory, 400, 1, 0).unwrap();
-        let found = stream
-            .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
-            .unwrap();
+        let found = stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
         assert_eq!((found.words, found.first), (1, Some(100)), "{kind:?}");
     }
 }

@@ -19,12 +19,7 @@ fn copy_words_stays_in_range() {
         let mut seen = [0; 4096];
         stream.read(&memory, 0, &mut seen).unwrap();
         assert_eq!(seen[16..80], text[32..96]);
-        assert!(
-            seen[..16]
-                .iter()
-                .chain(&seen[80..])
-                .all(|&byte| byte == 0xee)
-        );
+        assert!(seen[..16].iter().chain(&seen[80..]).all(|&byte| byte == 0xee));
         // Back to another offset.
         stream.copy_words(&host, 1024, &memory, 16, 64).unwrap();
         stream.synchronize().unwrap();
@@ -42,18 +37,11 @@ fn copy_words_requires_vectors() {
     let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
     for (to, from, bytes) in [(8, 0, 16), (0, 4, 16), (0, 2048, 24)] {
-        let error = stream
-            .copy_words(&memory, to, &memory, from, bytes)
-            .unwrap_err();
-        assert!(
-            matches!(error, Error::Misaligned { alignment: 16, .. }),
-            "{error}"
-        );
+        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
+        assert!(matches!(error, Error::Misaligned { alignment: 16, .. }), "{error}");
     }
     for (to, from, bytes) in [(4096, 0, 16), (0, 4080, 32), (0, 0, usize::MAX - 15)] {
-        let error = stream
-            .copy_words(&memory, to, &memory, from, bytes)
-            .unwrap_err();
+        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
         assert!(matches!(error, Error::Range { .. }), "{error}");
     }
 }
@@ -69,10 +57,8 @@ fn ring(host: &HostMemory, words: usize, step: usize) {
 #[test]
 fn chase_follows_list() {
     let (gpu, stream) = sim();
-    let (host, memory) = (
-        gpu.pinned(8 * 128).unwrap(),
-        gpu.allocate(Allocation::Malloc, 8 * 128).unwrap(),
-    );
+    let (host, memory) =
+        (gpu.pinned(8 * 128).unwrap(), gpu.allocate(Allocation::Malloc, 8 * 128).unwrap());
     let result = gpu.allocate(Allocation::Malloc, 8).unwrap();
     let end = || {
         let mut seen = [0; 8];
@@ -115,10 +101,7 @@ fn chase_detects_invalid_links() {
     let odd = gpu.pinned(96).unwrap();
     let error = stream.chase(&odd, 0, 1, 0, &result).unwrap_err();
     let words = "invalid list size: 96 bytes; must be a power of two from 8 bytes to 2 GiB";
-    assert_eq!(
-        (error.to_string().as_str(), error.kind()),
-        (words, Kind::Invalid)
-    );
+    assert_eq!((error.to_string().as_str(), error.kind()), (words, Kind::Invalid));
     for (error, kind) in [
         (stream.chase(&list, 57, 1, 0, &result), "range"),
         (stream.chase(&list, 4, 1, 0, &result), "alignment"),
@@ -136,9 +119,7 @@ fn gate_holds_later_work() {
     let (gpu, stream) = sim();
     let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
     stream.hold(&gate, TIMEOUT).unwrap();
-    stream
-        .batch(&[MemOp::write32(&word, 0, 1).unwrap()])
-        .unwrap();
+    stream.batch(&[MemOp::write32(&word, 0, 1).unwrap()]).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(word.load_u32(0).unwrap(), 0);
     gate.store_u32(0, 9).unwrap();
@@ -161,10 +142,7 @@ fn ping_pong_on_one_gpu() {
     right.ping_pong(&theirs, &ours, 50).unwrap();
     left.synchronize_within(TIMEOUT).unwrap();
     right.synchronize_within(TIMEOUT).unwrap();
-    assert_eq!(
-        (ours.load_u32(0).unwrap(), theirs.load_u32(0).unwrap()),
-        (50, 50)
-    );
+    assert_eq!((ours.load_u32(0).unwrap(), theirs.load_u32(0).unwrap()), (50, 50));
     left.ping(&ours, &theirs, 0).unwrap();
     left.synchronize_within(Duration::from_secs(5)).unwrap();
 }
@@ -212,11 +190,7 @@ fn kernel_performs_operations() {
     // A wait that takes too long ends it.
     words.store_u32(0, 4).unwrap();
     words.store_u32(28, 0).unwrap();
-    let late = [
-        MemOp::Barrier,
-        wait(0, 5, Compare::Geq),
-        operations[7].clone(),
-    ];
+    let late = [MemOp::Barrier, wait(0, 5, Compare::Geq), operations[7].clone()];
     let late = stream.load(&late, MOMENT).unwrap();
     stream.perform(&late).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
@@ -262,19 +236,13 @@ fn pageable_memory() {
 }
 
 fn words(memory: &HostMemory, count: usize) -> Vec<u32> {
-    (0..count)
-        .map(|word| memory.load_u32(word * 4).unwrap())
-        .collect()
+    (0..count).map(|word| memory.load_u32(word * 4).unwrap()).collect()
 }
 
 fn wait_for(memory: &HostMemory, expected: &[u32]) {
     let begun = Instant::now();
     while words(memory, expected.len()) != expected {
-        assert!(
-            begun.elapsed() < TIMEOUT,
-            "{:?}",
-            words(memory, expected.len())
-        );
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", words(memory, expected.len()));
         std::thread::yield_now();
     }
 }
@@ -283,20 +251,13 @@ fn wait_for(memory: &HostMemory, expected: &[u32]) {
 fn ping_pong_data_checks_each_round() {
     let (gpu, stream) = sim();
     let [flags, replies, data] = [8, 8, 36].map(|bytes| gpu.pinned(bytes).unwrap());
-    let shape = Shape {
-        blocks: 2,
-        threads: 3,
-        rounds: 4,
-    };
+    let shape = Shape { blocks: 2, threads: 3, rounds: 4 };
     let set = |memory: &HostMemory, word: u32| {
-        let bytes: Vec<u8> = std::iter::repeat_n(word.to_le_bytes(), memory.len() / 4)
-            .flatten()
-            .collect();
+        let bytes: Vec<u8> =
+            std::iter::repeat_n(word.to_le_bytes(), memory.len() / 4).flatten().collect();
         memory.write(0, &bytes).unwrap();
     };
-    stream
-        .ping_pong_data(&flags, &replies, &data, shape)
-        .unwrap();
+    stream.ping_pong_data(&flags, &replies, &data, shape).unwrap();
     for round in 1..=3 {
         set(&data, [0xa5a5_a5a5, 0x5a5a_5a5a][round as usize % 2]);
         set(&flags, round);
@@ -313,11 +274,7 @@ fn ping_pong_data_checks_each_round() {
 fn ping_data_writes_before_it_replies() {
     let (gpu, stream) = sim();
     let [flags, replies, data] = [8, 8, 36].map(|bytes| gpu.pinned(bytes).unwrap());
-    let shape = Shape {
-        blocks: 2,
-        threads: 3,
-        rounds: 3,
-    };
+    let shape = Shape { blocks: 2, threads: 3, rounds: 3 };
     stream.ping_data(&flags, &replies, &data, shape).unwrap();
     for round in 1..=3_u32 {
         wait_for(&replies, &[round, round]);
@@ -339,15 +296,9 @@ fn ping_data_writes_before_it_replies() {
 fn ping_pong_data_ends_and_rejects_shapes() {
     let (gpu, stream) = sim();
     let [flags, replies, data] = [8, 8, 16].map(|bytes| gpu.pinned(bytes).unwrap());
-    let shape = |blocks| Shape {
-        blocks,
-        threads: 1,
-        rounds: 1,
-    };
+    let shape = |blocks| Shape { blocks, threads: 1, rounds: 1 };
     flags.write(0, &[0xff; 8]).unwrap();
-    stream
-        .ping_pong_data(&flags, &replies, &data, shape(2))
-        .unwrap();
+    stream.ping_pong_data(&flags, &replies, &data, shape(2)).unwrap();
     stream.synchronize().unwrap();
     assert!(words(&replies, 2).contains(&u32::MAX));
     // More blocks than flags would wait for words beyond the buffer, as gdrcopy's pplat does.

@@ -9,14 +9,8 @@ use crate::sim;
 
 const KINDS: [Allocation; 6] = [
     Allocation::Malloc,
-    Allocation::Create {
-        exportable: false,
-        rdma: false,
-    },
-    Allocation::Create {
-        exportable: true,
-        rdma: true,
-    },
+    Allocation::Create { exportable: false, rdma: false },
+    Allocation::Create { exportable: true, rdma: true },
     Allocation::Pool { exportable: false },
     Allocation::Pool { exportable: true },
     Allocation::Managed,
@@ -66,18 +60,11 @@ fn fills_stay_in_range() {
     stream.fill_words(&memory, 8, 2, 0x0403_0201).unwrap();
     let mut seen = [0; 24];
     stream.read(&memory, 0, &mut seen).unwrap();
-    let expected = [
-        0, 0xab, 0xab, 0xab, 0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0,
-    ];
+    let expected =
+        [0, 0xab, 0xab, 0xab, 0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(seen, expected);
-    assert_eq!(
-        stream.fill_words(&memory, 2, 1, 0).unwrap_err().kind(),
-        Kind::Invalid
-    );
-    assert_eq!(
-        stream.fill(&memory, 20, 5, 0).unwrap_err().kind(),
-        Kind::Invalid
-    );
+    assert_eq!(stream.fill_words(&memory, 2, 1, 0).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(stream.fill(&memory, 20, 5, 0).unwrap_err().kind(), Kind::Invalid);
 }
 
 #[test]
@@ -85,27 +72,19 @@ fn pattern_kernels_match_pattern() {
     let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 1 << 20).unwrap();
     let pattern = Pattern::new(42);
-    stream
-        .fill_pattern(&memory, 0, 1 << 20, pattern, 10)
-        .unwrap();
+    stream.fill_pattern(&memory, 0, 1 << 20, pattern, 10).unwrap();
     let mut seen = vec![0; 1 << 20];
     stream.read(&memory, 0, &mut seen).unwrap();
     assert_eq!(pattern.first_difference(&seen, 10), None);
 
-    let whole = stream
-        .check_pattern(&memory, 0, 1 << 20, pattern, 10)
-        .unwrap();
+    let whole = stream.check_pattern(&memory, 0, 1 << 20, pattern, 10).unwrap();
     assert_eq!((whole.words, whole.first), (0, None));
     // Two words shifted, of which the GPU sees the first at 1000 - 100.
     stream.fill(&memory, 4000, 1, !seen[4000]).unwrap();
     stream.fill(&memory, 8003, 1, !seen[8003]).unwrap();
-    let part = stream
-        .check_pattern(&memory, 400, (1 << 20) - 400, pattern, 110)
-        .unwrap();
+    let part = stream.check_pattern(&memory, 400, (1 << 20) - 400, pattern, 110).unwrap();
     assert_eq!((part.words, part.first), (2, Some(900)));
-    let other = stream
-        .check_pattern(&memory, 0, 1024, Pattern::new(43), 10)
-        .unwrap();
+    let other = stream.check_pattern(&memory, 0, 1024, Pattern::new(43), 10).unwrap();
     assert_eq!((other.words, other.first), (256, Some(0)));
 }
 
@@ -156,19 +135,14 @@ fn rejects_ranges_outside() {
         stream.write(&memory, 60, &[0; 5]).unwrap_err(),
         stream.read(&memory, 65, &mut []).unwrap_err(),
         stream.upload(&memory, 0, &host, 1, 64).unwrap_err(),
-        stream
-            .download(&host, usize::MAX, &memory, 0, 2)
-            .unwrap_err(),
+        stream.download(&host, usize::MAX, &memory, 0, 2).unwrap_err(),
         host.write(63, &[1, 2]).unwrap_err(),
         host.load_u32(61).unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, Error::Range { .. }), "{error}");
     }
-    assert!(matches!(
-        host.load_u64(4).unwrap_err(),
-        Error::Misaligned { .. }
-    ));
+    assert!(matches!(host.load_u64(4).unwrap_err(), Error::Misaligned { .. }));
 }
 
 #[test]
@@ -176,18 +150,13 @@ fn out_of_memory() {
     let gpu = Gpu::sim();
     let (free, total) = gpu.memory_info().unwrap();
     assert_eq!((free, total), (64 << 30, 64 << 30));
-    let error = gpu
-        .allocate(Allocation::Malloc, (64 << 30) + 1)
-        .unwrap_err();
+    let error = gpu.allocate(Allocation::Malloc, (64 << 30) + 1).unwrap_err();
     assert_eq!(error.kind(), Kind::OutOfMemory);
     // Host memory is used only once touched.
     let large = gpu.allocate(Allocation::Malloc, 6 << 30).unwrap();
     let stream = gpu.stream().unwrap();
     stream.write(&large, (6 << 30) - 4, b"last").unwrap();
     assert_eq!(gpu.memory_info().unwrap().0, 58 << 30);
-    assert!(matches!(
-        gpu.allocate(Allocation::Malloc, 0).unwrap_err(),
-        Error::Empty
-    ));
+    assert!(matches!(gpu.allocate(Allocation::Malloc, 0).unwrap_err(), Error::Empty));
     assert!(matches!(gpu.pinned(0).unwrap_err(), Error::Empty));
 }

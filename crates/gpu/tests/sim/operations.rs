@@ -13,12 +13,7 @@ struct Case {
 }
 
 const fn case(compare: Compare, value: u64, before: u64, after: u64) -> Case {
-    Case {
-        compare,
-        value,
-        before,
-        after,
-    }
+    Case { compare, value, before, after }
 }
 
 #[test]
@@ -106,9 +101,7 @@ fn batch_stops_at_wait() {
     other.synchronize_within(TIMEOUT).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(words(), [1, 0, 0, 0, 0, 0, 0, 0]);
-    other
-        .batch(&[MemOp::write32(&memory, 32, 1).unwrap()])
-        .unwrap();
+    other.batch(&[MemOp::write32(&memory, 32, 1).unwrap()]).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(words(), [1, 0, 0, 0, 2, 0, 0, 0]);
 }
@@ -152,10 +145,7 @@ fn rejects_invalid_raw_address() {
     let at = unsafe { Word::at(memory.address().offset(16)) };
     let beyond = MemOp::Write32 { at, value: 1 };
     let error = stream.batch(&[beyond]).unwrap_err();
-    assert!(
-        matches!(error, Error::MemoryOperations { count: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, Error::MemoryOperations { count: 1, .. }), "{error}");
     // SAFETY: inside `memory`, which stays alive.
     let at = unsafe { Word::at(memory.address().offset(8)) };
     let inside = MemOp::Write32 { at, value: 5 };
@@ -190,15 +180,9 @@ fn waits_for(gpu: &Gpu, wait: MemOp, release: impl FnOnce()) {
 }
 
 fn set32(gpu: &Gpu, word: &DeviceMemory, value: u32) {
-    gpu.stream()
-        .unwrap()
-        .write(word, 0, &value.to_le_bytes())
-        .unwrap();
+    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
 }
 
 fn set64(gpu: &Gpu, word: &DeviceMemory, value: u64) {
-    gpu.stream()
-        .unwrap()
-        .write(word, 0, &value.to_le_bytes())
-        .unwrap();
+    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
 }

@@ -13,10 +13,8 @@ const BYTES: usize = 64 << 10;
 fn pair(kind: Allocation) -> (Gpu, Gpu, Stream, DeviceMemory, DeviceMemory) {
     let (near, far) = (Gpu::sim(), Gpu::sim());
     let stream = near.stream().unwrap();
-    let (to, from) = (
-        near.allocate(Allocation::Malloc, BYTES).unwrap(),
-        far.allocate(kind, BYTES).unwrap(),
-    );
+    let (to, from) =
+        (near.allocate(Allocation::Malloc, BYTES).unwrap(), far.allocate(kind, BYTES).unwrap());
     stream.fill(&to, 0, BYTES, 0).unwrap();
     stream.synchronize().unwrap();
     let other = far.stream().unwrap();
@@ -38,11 +36,7 @@ fn is_refused(outcome: Result<(), Error>, code: u32) -> bool {
     let Err(error @ Error::Peer { .. }) = outcome else {
         return false;
     };
-    error
-        .failure()
-        .and_then(|failure| failure.result())
-        .map(|result| result.0)
-        == Some(code)
+    error.failure().and_then(|failure| failure.result()).map(|result| result.0) == Some(code)
 }
 
 #[test]
@@ -58,9 +52,7 @@ fn can_access() {
         error.to_string(),
         format!("GPU {number} has no access to the memory of GPU {number}")
     );
-    let requested = a
-        .device()
-        .p2p_attribute(b.device(), P2pAttribute::ACCESS_SUPPORTED);
+    let requested = a.device().p2p_attribute(b.device(), P2pAttribute::ACCESS_SUPPORTED);
     assert_eq!(requested.unwrap(), Some(1));
     assert_eq!(a.multiprocessors().unwrap(), 4);
     assert_eq!(a.attribute(Attribute::COMPUTE_MODE).unwrap(), Some(0));
@@ -77,10 +69,7 @@ fn kernels_need_access_copies_do_not() {
         stream.fill_pattern(&from, 0, BYTES, PATTERN, 0),
         stream.chase(&from, 0, 1, 0, &to),
     ] {
-        assert!(
-            is_refused(outcome, 705),
-            "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"
-        );
+        assert!(is_refused(outcome, 705), "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED");
     }
     // The other direction needs separate access.
     let back = far.access(&near).unwrap();
@@ -141,20 +130,14 @@ fn access_holds_both_gpus() {
 #[test]
 fn access_covers_cumemalloc_only() {
     let refused = [
-        Allocation::Create {
-            exportable: false,
-            rdma: false,
-        },
+        Allocation::Create { exportable: false, rdma: false },
         Allocation::Pool { exportable: false },
     ];
     for kind in refused {
         let (near, far, stream, to, from) = pair(kind);
         let _access = near.access(&far).unwrap();
         let outcome = stream.copy_words(&to, 0, &from, 0, BYTES);
-        assert!(
-            is_refused(outcome, 217),
-            "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: {kind}"
-        );
+        assert!(is_refused(outcome, 217), "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: {kind}");
         stream.copy(&to, 0, &from, 0, BYTES).unwrap();
     }
     let (_near, _far, stream, to, from) = pair(Allocation::Managed);
@@ -171,12 +154,7 @@ fn push_to_and_pull_from_peer() {
     stream.synchronize().unwrap();
     let bytes = seen(&to);
     assert_eq!(PATTERN.first_difference(&bytes[4096..4112], 8192 / 4), None);
-    assert!(
-        bytes[..4096]
-            .iter()
-            .chain(&bytes[4112..])
-            .all(|&byte| byte == 0)
-    );
+    assert!(bytes[..4096].iter().chain(&bytes[4112..]).all(|&byte| byte == 0));
 
     stream.fill(&to, 0, BYTES, 0x77).unwrap();
     stream.copy_words(&from, 16, &to, 32, BYTES - 32).unwrap();
@@ -184,20 +162,15 @@ fn push_to_and_pull_from_peer() {
     let bytes = seen(&from);
     assert_eq!(PATTERN.first_difference(&bytes[..16], 0), None);
     assert!(bytes[16..BYTES - 16].iter().all(|&byte| byte == 0x77));
-    assert_eq!(
-        PATTERN.first_difference(&bytes[BYTES - 16..], (BYTES as u64 - 16) / 4),
-        None
-    );
+    assert_eq!(PATTERN.first_difference(&bytes[BYTES - 16..], (BYTES as u64 - 16) / 4), None);
 }
 
 #[test]
 fn ping_pong_of_two_gpus() {
     let (a, b) = (Gpu::sim(), Gpu::sim());
     let (_there, _back) = (a.access(&b).unwrap(), b.access(&a).unwrap());
-    let (ours, theirs) = (
-        a.allocate(Allocation::Malloc, 4).unwrap(),
-        b.allocate(Allocation::Malloc, 4).unwrap(),
-    );
+    let (ours, theirs) =
+        (a.allocate(Allocation::Malloc, 4).unwrap(), b.allocate(Allocation::Malloc, 4).unwrap());
     let (left, right) = (a.stream().unwrap(), b.stream().unwrap());
     let reset = || {
         left.write(&ours, 0, &[0; 4]).unwrap();

@@ -28,9 +28,7 @@ fn wait_for_event_of_other_stream() {
     std::thread::sleep(MOMENT);
     assert!(!event.is_done().unwrap() && !second.is_idle().unwrap());
     let third = gpu.stream().unwrap();
-    third
-        .batch(&[MemOp::write32(&gate, 0, 1).unwrap()])
-        .unwrap();
+    third.batch(&[MemOp::write32(&gate, 0, 1).unwrap()]).unwrap();
     event.synchronize().unwrap();
     second.synchronize_within(TIMEOUT).unwrap();
     let mut seen = [0; 8];
@@ -50,9 +48,7 @@ fn wait_for_latest_earlier_record() {
     first.record(&event).unwrap();
     second.wait(&event).unwrap();
     // A second record, behind a gate: not what the wait above waits for.
-    first
-        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
-        .unwrap();
+    first.batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()]).unwrap();
     first.record(&event).unwrap();
     second.synchronize_within(TIMEOUT).unwrap();
     assert!(!event.is_done().unwrap());
@@ -65,14 +61,9 @@ fn event_times() {
     let (gpu, stream) = sim();
     let gate = gpu.pinned(4).unwrap();
     let (start, end) = (gpu.event().unwrap(), gpu.event().unwrap());
-    assert!(matches!(
-        end.elapsed_since(&start).unwrap_err(),
-        Error::Event(_)
-    ));
+    assert!(matches!(end.elapsed_since(&start).unwrap_err(), Error::Event(_)));
     stream.record(&start).unwrap();
-    stream
-        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
-        .unwrap();
+    stream.batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()]).unwrap();
     stream.record(&end).unwrap();
     start.synchronize().unwrap();
     std::thread::sleep(MOMENT);
@@ -88,9 +79,7 @@ fn timeout_describes_wait() {
     let (gpu, stream) = sim();
     let word = gpu.pinned(4).unwrap();
     word.store_u32(0, 0x21).unwrap();
-    stream
-        .batch(&[MemOp::wait32(&word, 0, 0x42, Compare::Geq).unwrap()])
-        .unwrap();
+    stream.batch(&[MemOp::wait32(&word, 0, 0x42, Compare::Geq).unwrap()]).unwrap();
     let start = Instant::now();
     loop {
         let error = stream.synchronize_within(MOMENT).unwrap_err();
@@ -148,9 +137,7 @@ fn eight_threads_share_stream() {
             scope.spawn(move || {
                 let offset = usize::from(thread) * 1024;
                 for round in 0..50_u8 {
-                    stream
-                        .write(memory, offset, &[thread ^ round; 1024])
-                        .unwrap();
+                    stream.write(memory, offset, &[thread ^ round; 1024]).unwrap();
                     let mut seen = [0; 1024];
                     stream.read(memory, offset, &mut seen).unwrap();
                     assert_eq!(seen, [thread ^ round; 1024]);

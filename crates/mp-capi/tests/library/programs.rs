@@ -24,21 +24,14 @@ fn passed(file: &str, output: &Output) -> String {
 fn all(mpi: MpiLibrary) {
     check(mpi, "messages.c", &[], &[]);
     check(mpi, "windows.c", &[], &[]);
-    let kernels = [
-        ("COMM_USE_COMM", "1"),
-        ("COMM_USE_ASYNC_SA", "0"),
-        ("COMM_USE_ASYNC_KI", "2x"),
-    ];
+    let kernels = [("COMM_USE_COMM", "1"), ("COMM_USE_ASYNC_SA", "0"), ("COMM_USE_ASYNC_KI", "2x")];
     check(mpi, "comm.cc", &[], &kernels);
     let errors = check(mpi, "misuse.c", &[], &[]);
     for expected in [
         "mp_irecv() no connection to rank 2: it is not among the peers",
         "mp_finalize() 3 requests were neither waited for nor freed",
     ] {
-        assert!(
-            errors.contains(expected),
-            "{expected:?} is not in:\n{errors}"
-        );
+        assert!(errors.contains(expected), "{expected:?} is not in:\n{errors}");
     }
 }
 
@@ -83,10 +76,7 @@ fn waits_end_in_time() {
     let short = [("MP_TIMEOUT_MS", "1500")];
     let errors = check(MPICH, "failures.c", &["missing"], &short);
     for expected in ["rank 1", "1234 bytes", "request"] {
-        assert!(
-            errors.contains(expected),
-            "{expected:?} is not in:\n{errors}"
-        );
+        assert!(errors.contains(expected), "{expected:?} is not in:\n{errors}");
     }
     let errors = check(MPICH, "failures.c", &["stopped"], &short);
     assert!(errors.contains("99 bytes"), "{errors}");
@@ -118,20 +108,13 @@ fn reads_variables() {
         "MP DBG  mp_init() Environment { debug: true, warn: true, device: Some(\"mlx5_9\")",
         "depth: 64, most_blocks: 30",
     ] {
-        assert!(
-            errors.contains(expected),
-            "{expected:?} is not in:\n{errors}"
-        );
+        assert!(errors.contains(expected), "{expected:?} is not in:\n{errors}");
     }
     let program = Program::compile(MPICH, "messages.c");
     // The simulated CUDA has no CPU mappings.
     let on_gpu = "mp_init() queues in GPU memory need a CPU mapping: ";
     for (name, value, expected) in [
-        (
-            "MP_IB_MAX_SGL",
-            "29",
-            "mp_isendv() invalid number of blocks: 30 (22)",
-        ),
+        ("MP_IB_MAX_SGL", "29", "mp_isendv() invalid number of blocks: 30 (22)"),
         ("MP_HCA", "proxy", "mp_init() no RDMA device can be used"),
         ("MP_DBREC_ON_GPU", "1", on_gpu),
         ("MP_RX_CQ_ON_GPU", "1", on_gpu),
@@ -141,10 +124,7 @@ fn reads_variables() {
         let output = program.run(&[], &[(name, value), ("MP_ENABLE_WARN", "0")]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success());
-        assert!(
-            errors.contains(expected),
-            "{name}: {expected:?} is not in:\n{errors}"
-        );
+        assert!(errors.contains(expected), "{name}: {expected:?} is not in:\n{errors}");
         assert!(!errors.contains("MP WARN"), "{errors}");
     }
 }

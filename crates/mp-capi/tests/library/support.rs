@@ -67,15 +67,8 @@ impl Program {
             .arg("-l:libcuda.so.1")
             .args(flags())
             .output();
-        succeed(
-            &compiler,
-            &output.unwrap_or_else(|error| panic!("{compiler}: {error}")),
-        );
-        Self {
-            path,
-            mpi,
-            directory,
-        }
+        succeed(&compiler, &output.unwrap_or_else(|error| panic!("{compiler}: {error}")));
+        Self { path, mpi, directory }
     }
 
     /// Runs it as two ranks over the software HCA.
@@ -87,9 +80,8 @@ impl Program {
     pub fn run_on_mlx5(&self) -> Output {
         let sysfs = self.directory.path().join("sysfs");
         let nic = uverbs::nic(&sysfs).expect("a NIC");
-        let nic = nic
-            .iter()
-            .map(|(name, value)| format!("{name}={}", value.to_str().expect("text")));
+        let nic =
+            nic.iter().map(|(name, value)| format!("{name}={}", value.to_str().expect("text")));
         // Only the ranks have it, and MPI does not use it.
         let prefix: Vec<String> = ["env".to_owned()].into_iter().chain(nic).collect();
         let peers = self.directory.path().join("peers");
@@ -115,10 +107,7 @@ impl Program {
         let paths = std::env::join_paths([simulated(), simulated_cuda()]).expect("paths");
         let mut command = Command::new(format!("mpirun.{}", self.mpi.0));
         for (name, _) in std::env::vars() {
-            if ["MP_", "COMM_", "USE_IB_HCA"]
-                .iter()
-                .any(|known| name.starts_with(known))
-            {
+            if ["MP_", "COMM_", "USE_IB_HCA"].iter().any(|known| name.starts_with(known)) {
                 command.env_remove(name);
             }
         }

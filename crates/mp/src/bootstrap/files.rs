@@ -36,10 +36,7 @@ impl Files {
         }
         let found = fs::symlink_metadata(&path);
         let found = found.map_err(Error::io(format!("read {}", path.display())))?;
-        let unusable = |why| Error::Directory {
-            path: path.clone(),
-            why,
-        };
+        let unusable = |why| Error::Directory { path: path.clone(), why };
         if !found.is_dir() {
             return Err(unusable("it is not a directory"));
         }
@@ -48,13 +45,7 @@ impl Files {
                 "other users may write to it; use a directory of this user with mode 0700",
             ));
         }
-        let files = Self {
-            directory: path.clone(),
-            rank,
-            size,
-            round: 0,
-            failed: false,
-        };
+        let files = Self { directory: path.clone(), rank, size, round: 0, failed: false };
         let failed = || Error::io(format!("read {}", path.display()));
         for entry in fs::read_dir(&path).map_err(failed())? {
             let name = entry.map_err(failed())?.file_name();
@@ -78,8 +69,7 @@ impl Files {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&draft);
-        file.and_then(|mut file| file.write_all(bytes))
-            .map_err(failed())?;
+        file.and_then(|mut file| file.write_all(bytes)).map_err(failed())?;
         fs::rename(&draft, to).map_err(failed())
     }
 
@@ -121,13 +111,10 @@ fn read(path: &Path, rank: u32, room: &mut usize) -> Result<Option<Vec<u8>>, Err
         opened => opened.map_err(failed)?,
     };
     let mut bytes = Vec::new();
-    file.take(*room as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    *room = room.checked_sub(bytes.len()).ok_or(Error::Malformed {
-        who: names([rank].into_iter()),
-        what: "too many bytes",
-    })?;
+    file.take(*room as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    *room = room
+        .checked_sub(bytes.len())
+        .ok_or(Error::Malformed { who: names([rank].into_iter()), what: "too many bytes" })?;
     Ok(Some(bytes))
 }
 

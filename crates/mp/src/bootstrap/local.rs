@@ -48,20 +48,9 @@ impl Local {
     #[must_use]
     pub fn ranks(size: u32) -> Vec<Self> {
         let given = vec![None; size as usize];
-        let state = State {
-            given,
-            ..State::default()
-        };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            size,
-        });
-        let rank = |rank| Self {
-            rank,
-            round: 0,
-            shared: Arc::clone(&shared),
-        };
+        let state = State { given, ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), size });
+        let rank = |rank| Self { rank, round: 0, shared: Arc::clone(&shared) };
         (0..size).map(rank).collect()
     }
 }
@@ -94,10 +83,7 @@ impl Bootstrap for Local {
         }
         let round = self.round;
         let waits = |state: &mut State| state.round < round && !state.failed;
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(state, timeout, waits);
+        let waited = self.shared.changed.wait_timeout_while(state, timeout, waits);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.round >= round {
             return Ok(state.complete.as_ref().clone());

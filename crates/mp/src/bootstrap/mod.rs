@@ -160,11 +160,7 @@ pub fn from_environment(
     if let Some(directory) = text("MP_DIRECTORY") {
         return Ok(Box::new(Files::new(directory, rank, size)?));
     }
-    if let Some(Place {
-        host: Some(host),
-        port: Some(port),
-        ..
-    }) = &place
+    if let Some(Place { host: Some(host), port: Some(port), .. }) = &place
         && !secret.is_none()
     {
         let address = format!("{host}:{port}");
@@ -183,10 +179,9 @@ pub fn from_environment(
 fn check(rank: u32, size: u32) -> Result<(), Error> {
     match rank < size {
         true => Ok(()),
-        false => Err(Error::value(
-            format!("rank {rank}"),
-            format!("there are {size} ranks, from 0"),
-        )),
+        false => {
+            Err(Error::value(format!("rank {rank}"), format!("there are {size} ranks, from 0")))
+        }
     }
 }
 

@@ -70,11 +70,7 @@ impl Secret {
 /// Without the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_none() {
-            "no secret"
-        } else {
-            "a secret"
-        })
+        f.write_str(if self.is_none() { "no secret" } else { "a secret" })
     }
 }
 
@@ -103,9 +99,8 @@ impl Tcp {
     ) -> Result<Self, Error> {
         check(rank, size)?;
         let resolved = address.to_socket_addrs();
-        let addresses: Vec<SocketAddr> = resolved
-            .map_err(Error::io(format!("resolve {address}")))?
-            .collect();
+        let addresses: Vec<SocketAddr> =
+            resolved.map_err(Error::io(format!("resolve {address}")))?.collect();
         if secret.is_none() && !addresses.iter().all(|address| address.ip().is_loopback()) {
             return Err(Error::value(
                 format!("address {address} without a secret"),
@@ -117,21 +112,12 @@ impl Tcp {
             0 => accept(&addresses, size, secret, &pause)?,
             rank => vec![connect(&addresses, rank, size, secret, &pause)?],
         };
-        Ok(Self {
-            rank,
-            size,
-            streams,
-            failed: false,
-        })
+        Ok(Self { rank, size, streams, failed: false })
     }
 
     /// The rank at the other end of a stream.
     fn other(&self, position: usize) -> u32 {
-        if self.rank == 0 {
-            position as u32 + 1
-        } else {
-            0
-        }
+        if self.rank == 0 { position as u32 + 1 } else { 0 }
     }
 
     fn exchange(&mut self, bytes: &[u8], timeout: Duration) -> Result<Vec<Vec<u8>>, Error> {
@@ -159,10 +145,7 @@ impl Tcp {
 
 /// The parts of all ranks.
 fn split(mut joined: &[u8], size: u32) -> Result<Vec<Vec<u8>>, Error> {
-    let malformed = |what| Error::Malformed {
-        who: names([0].into_iter()),
-        what,
-    };
+    let malformed = |what| Error::Malformed { who: names([0].into_iter()), what };
     let mut parts = Vec::new();
     while let Some((length, rest)) = joined.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
@@ -204,10 +187,9 @@ fn receive(
     let mut length = [0; 4];
     read(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
-    *room = room.checked_sub(length).ok_or(Error::Malformed {
-        who: names([rank].into_iter()),
-        what: "too many bytes",
-    })?;
+    *room = room
+        .checked_sub(length)
+        .ok_or(Error::Malformed { who: names([rank].into_iter()), what: "too many bytes" })?;
     let mut bytes = Vec::new();
     // Memory is allocated for what arrives, not for what is announced.
     while bytes.len() < length {
@@ -239,10 +221,9 @@ fn limit(stream: &TcpStream, left: Duration) -> io::Result<()> {
 
 fn ended(error: io::Error, rank: u32, pause: &Pause) -> Error {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::TimedOut {
-            who: names([rank].into_iter()),
-            timeout: pause.timeout,
-        },
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            Error::TimedOut { who: names([rank].into_iter()), timeout: pause.timeout }
+        }
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             Error::Gone { rank }
         }
@@ -255,9 +236,7 @@ fn nonce() -> Result<[u8; NONCE], Error> {
     let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     match filled {
         Ok(NONCE) => Ok(bytes),
-        Ok(_) => Err(Error::io("get random bytes")(
-            ErrorKind::UnexpectedEof.into(),
-        )),
+        Ok(_) => Err(Error::io("get random bytes")(ErrorKind::UnexpectedEof.into())),
         Err(error) => Err(Error::io("get random bytes")(error.into())),
     }
 }
@@ -369,9 +348,7 @@ fn introduce(mut stream: TcpStream, hello: &[u8], secret: &Secret) -> io::Result
     read_exact(&stream, &mut answer, &pause)?;
     match secret.proof("hub", [&theirs, hello]).verify_slice(&answer) {
         Ok(()) => Ok(stream),
-        Err(_) => Err(io::Error::other(
-            "it did not prove that it knows the secret",
-        )),
+        Err(_) => Err(io::Error::other("it did not prove that it knows the secret")),
     }
 }
 

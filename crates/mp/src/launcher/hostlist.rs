@@ -90,9 +90,7 @@ fn expand_item(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<
         let name: String = (fixed.iter().zip(&numbers).zip(&index))
             .flat_map(|((fixed, numbers), at)| [*fixed, numbers[*at].as_str()])
             .collect();
-        *room = room
-            .checked_sub(name.len())
-            .ok_or("its names are too long")?;
+        *room = room.checked_sub(name.len()).ok_or("its names are too long")?;
         names.push(name);
         for place in std::iter::once(last).chain(0..last) {
             index[place] += 1;
@@ -142,15 +140,9 @@ mod tests {
     #[test]
     fn expands_like_scontrol() {
         let known: [(&str, &str); 22] = [
-            (
-                "node[01-04,7],gpu3",
-                "node01 node02 node03 node04 node7 gpu3",
-            ),
+            ("node[01-04,7],gpu3", "node01 node02 node03 node04 node7 gpu3"),
             ("a[0-1]b[0-2]", "a0b0 a0b1 a0b2 a1b0 a1b1 a1b2"),
-            (
-                "x[1-2]y[1-2]z[1-2]",
-                "x1y1z1 x1y1z2 x2y1z1 x2y1z2 x1y2z1 x1y2z2 x2y2z1 x2y2z2",
-            ),
+            ("x[1-2]y[1-2]z[1-2]", "x1y1z1 x1y1z2 x2y1z1 x2y1z2 x1y2z1 x1y2z2 x2y2z1 x2y2z2"),
             (
                 "w[1-2]x[1-2]y[1-2]z[1-2]",
                 "w1x1y1z1 w1x1y1z2 w2x1y1z1 w2x1y1z2 w1x2y1z1 w1x2y1z2 w2x2y1z1 w2x2y1z2 \
@@ -202,10 +194,7 @@ mod tests {
             "n[1-70000]",
             "n[0-65536]",
         ];
-        for list in invalid
-            .into_iter()
-            .chain(["n[1-3", "n1-3]", "n[3-]", "n[+1-2]", "a\nb"])
-        {
+        for list in invalid.into_iter().chain(["n[1-3", "n1-3]", "n[3-]", "n[+1-2]", "a\nb"]) {
             assert!(expand(list).is_err(), "{list}");
         }
     }
@@ -213,11 +202,9 @@ mod tests {
     #[test]
     fn name_limit() {
         assert_eq!(expand("n[0-65535]").expect("a list").len(), 65_536);
-        for list in [
-            "n[0-65535],m",
-            "a[0-255]b[0-256]",
-            "a[1-9999]b[1-9999]c[1-9999]d[1-9999]e[1-9999]",
-        ] {
+        for list in
+            ["n[0-65535],m", "a[0-255]b[0-256]", "a[1-9999]b[1-9999]c[1-9999]d[1-9999]e[1-9999]"]
+        {
             assert!(expand(list).is_err(), "{list}");
         }
         let long = format!("{}[0-65535]", "n".repeat(1000));

@@ -87,12 +87,7 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
         Some("OMPI_COMM_WORLD_SIZE"),
         Some("PMIX_NAMESPACE"),
     ),
-    (
-        Launcher::Mvapich,
-        "MV2_COMM_WORLD_RANK",
-        Some("MV2_COMM_WORLD_SIZE"),
-        None,
-    ),
+    (Launcher::Mvapich, "MV2_COMM_WORLD_RANK", Some("MV2_COMM_WORLD_SIZE"), None),
     (Launcher::Pmi, "PMI_RANK", Some("PMI_SIZE"), None),
     (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
 ];
@@ -180,19 +175,13 @@ fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Err
     if rank == 0 && own.is_some() {
         return Ok(own);
     }
-    for variable in [
-        "SLURM_STEP_NODELIST",
-        "SLURM_JOB_NODELIST",
-        "SLURM_NODELIST",
-    ] {
+    for variable in ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
         if let Some(value) = text(variables, variable) {
             return match hostlist::expand(&value) {
                 Ok(names) => Ok(names.into_iter().next()),
-                Err(why) => Err(Error {
-                    variable: variable.to_owned(),
-                    value: shortened(&value, 200),
-                    why,
-                }),
+                Err(why) => {
+                    Err(Error { variable: variable.to_owned(), value: shortened(&value, 200), why })
+                }
             };
         }
     }
@@ -253,14 +242,7 @@ mod tests {
     }
 
     fn place(launcher: Launcher, rank: u32, size: Option<u32>) -> Place {
-        Place {
-            launcher,
-            rank,
-            size,
-            host: None,
-            port: None,
-            job: None,
-        }
+        Place { launcher, rank, size, host: None, port: None, job: None }
     }
 
     /// What `srun -N2 -n2` sets on the second node.
@@ -292,17 +274,8 @@ mod tests {
             ..place(Launcher::Slurm, 1, Some(2))
         };
         assert_eq!(parse(&SRUN), Ok(Some(expected.clone())));
-        let first = parse(&srun(&[
-            ("SLURM_PROCID", "0"),
-            ("SLURMD_NODENAME", "gnode20"),
-        ]));
-        assert_eq!(
-            first,
-            Ok(Some(Place {
-                rank: 0,
-                ..expected
-            }))
-        );
+        let first = parse(&srun(&[("SLURM_PROCID", "0"), ("SLURMD_NODENAME", "gnode20")]));
+        assert_eq!(first, Ok(Some(Place { rank: 0, ..expected })));
         assert_eq!(parse(&[]), Ok(None));
     }
 
@@ -310,10 +283,7 @@ mod tests {
     fn slurm_falls_back_to_job_nodes() {
         let host =
             |variables: &[(&str, &str)]| parse(variables).expect("a place").expect("a place").host;
-        assert_eq!(
-            host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(),
-            Some("gnode10")
-        );
+        assert_eq!(host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(), Some("gnode10"));
         let old = [
             ("SLURM_PROCID", "1"),
             ("SLURM_NTASKS", "2"),
@@ -326,29 +296,20 @@ mod tests {
             assert_eq!(host(&arbitrary), None, "neither waits for the other");
         }
         let wrong = parse(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
-        assert!(
-            wrong
-                .to_string()
-                .contains("invalid SLURM_STEP_NODELIST 'a[7-'"),
-            "{wrong}"
-        );
+        assert!(wrong.to_string().contains("invalid SLURM_STEP_NODELIST 'a[7-'"), "{wrong}");
     }
 
     #[test]
     fn ignores_batch_and_interactive_steps() {
         for step in ["", "4294967291", "4294967290"] {
-            assert_eq!(
-                parse(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
-                Ok(None)
-            );
+            assert_eq!(parse(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])), Ok(None));
         }
     }
 
     #[test]
     fn neighbouring_jobs_have_different_ports() {
-        let mut ports: Vec<u16> = (1000..1100)
-            .flat_map(|job| (0..60).map(move |step| port(job, step)))
-            .collect();
+        let mut ports: Vec<u16> =
+            (1000..1100).flat_map(|job| (0..60).map(move |step| port(job, step))).collect();
         assert!(ports.iter().all(|port| (18_600..30_600).contains(port)));
         ports.sort_unstable();
         ports.dedup();
@@ -369,17 +330,10 @@ mod tests {
             ..place(Launcher::OpenMpi, 1, Some(2))
         };
         assert_eq!(parse(&open), Ok(Some(expected.clone())));
-        let pmix = Place {
-            launcher: Launcher::Pmix,
-            size: None,
-            ..expected
-        };
+        let pmix = Place { launcher: Launcher::Pmix, size: None, ..expected };
         assert_eq!(parse(&open[2..]), Ok(Some(pmix)));
         let mvapich = [("MV2_COMM_WORLD_RANK", "0"), ("MV2_COMM_WORLD_SIZE", "2")];
-        assert_eq!(
-            parse(&mvapich),
-            Ok(Some(place(Launcher::Mvapich, 0, Some(2))))
-        );
+        assert_eq!(parse(&mvapich), Ok(Some(place(Launcher::Mvapich, 0, Some(2)))));
         let hydra = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
         assert_eq!(parse(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
     }
@@ -392,16 +346,10 @@ mod tests {
         assert_eq!((found.launcher, found.host), (Launcher::OpenMpi, None));
         for variables in [
             &[("PMI_RANK", "1"), ("PMI_SIZE", "2")][..],
-            &[
-                ("PMIX_RANK", "1"),
-                ("PMIX_NAMESPACE", "slurm.pmix.200505.3"),
-            ],
+            &[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "slurm.pmix.200505.3")],
         ] {
             let found = parse(&srun(variables)).expect("a place").expect("a place");
-            assert_eq!(
-                (found.launcher, found.host.as_deref()),
-                (Launcher::Slurm, Some("gnode20"))
-            );
+            assert_eq!((found.launcher, found.host.as_deref()), (Launcher::Slurm, Some("gnode20")));
         }
         let hydra = srun(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
         let found = parse(&hydra).expect("a place").expect("a place");

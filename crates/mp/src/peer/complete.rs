@@ -158,11 +158,7 @@ impl Peer {
         let is_over = |unposted: &mut Unposted| unposted.prepared.number() <= number;
         while requests.unposted.pop_front_if(is_over).is_some() {}
         let mut failure = None;
-        while let Some(entry) = requests
-            .entries
-            .front()
-            .filter(|entry| entry.number <= number)
-        {
+        while let Some(entry) = requests.entries.front().filter(|entry| entry.number <= number) {
             let result = match completion.event.failed() {
                 _ if entry.number < number => Ok(0),
                 None => self.arrive(entry, completion.bytes.into()),
@@ -213,9 +209,7 @@ impl Peer {
         let oldest = lane.of(direction).oldest_posted();
         let cause = Cause::TimedOut(self.settings.timeout);
         let failure = oldest.map(|entry| self.failure(entry, cause));
-        let words = failure
-            .as_ref()
-            .map_or_else(String::new, |failure| failure.to_string());
+        let words = failure.as_ref().map_or_else(String::new, |failure| failure.to_string());
         let culprit = failure.map(|failure| (direction, failure));
         self.fail_with(lane, culprit, words);
     }

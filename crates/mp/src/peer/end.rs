@@ -27,9 +27,6 @@ impl Peer {
     }
 
     pub(super) fn closed(&self) -> Error {
-        Error::PeerFailed {
-            peer: self.rank,
-            cause: Cause::Closed.to_string(),
-        }
+        Error::PeerFailed { peer: self.rank, cause: Cause::Closed.to_string() }
     }
 }

@@ -155,9 +155,7 @@ pub(crate) enum Direction {
 impl Requests {
     fn position(&self, request: u64) -> Option<usize> {
         // Numbers of requests increase in a queue.
-        let found = self
-            .entries
-            .binary_search_by_key(&request, |entry| entry.request);
+        let found = self.entries.binary_search_by_key(&request, |entry| entry.request);
         found.ok()
     }
 
@@ -190,9 +188,7 @@ impl Requests {
     }
 
     fn outcome_position(&self, request: u64) -> Option<usize> {
-        let found = self
-            .outcomes
-            .binary_search_by_key(&request, |outcome| outcome.request);
+        let found = self.outcomes.binary_search_by_key(&request, |outcome| outcome.request);
         found.ok()
     }
 
@@ -240,11 +236,7 @@ impl Lane {
 
     fn outcomes(&mut self) -> impl Iterator<Item = &mut Result<u64, Box<Failure>>> {
         let (sends, receives) = (&mut self.sends, &mut self.receives);
-        sends
-            .outcomes
-            .iter_mut()
-            .chain(&mut receives.outcomes)
-            .map(|outcome| &mut outcome.result)
+        sends.outcomes.iter_mut().chain(&mut receives.outcomes).map(|outcome| &mut outcome.result)
     }
 }
 
@@ -261,11 +253,7 @@ impl Peer {
             failed: None,
             released: Vec::new(),
         };
-        Self {
-            rank,
-            settings,
-            lane: Mutex::new(lane),
-        }
+        Self { rank, settings, lane: Mutex::new(lane) }
     }
 
     pub fn endpoint(&self) -> Endpoint {
@@ -291,10 +279,7 @@ impl Peer {
     fn check(&self, lane: &Lane) -> Result<(), Error> {
         match &lane.failed {
             None => Ok(()),
-            Some(cause) => Err(Error::PeerFailed {
-                peer: self.rank,
-                cause: cause.clone(),
-            }),
+            Some(cause) => Err(Error::PeerFailed { peer: self.rank, cause: cause.clone() }),
         }
     }
 }

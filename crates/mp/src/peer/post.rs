@@ -104,11 +104,7 @@ impl Peer {
     /// Prepares a transfer for [`Self::post`], [`Self::queue`] or [`Self::expose`].
     pub fn prepare(&self, transfer: &Transfer<'_>) -> Result<u64, Error> {
         self.prepare_then(transfer, |lane, request, prepared| {
-            lane.sends.unposted.push_back(Unposted {
-                request,
-                prepared,
-                is_queued: false,
-            });
+            lane.sends.unposted.push_back(Unposted { request, prepared, is_queued: false });
             Ok(())
         })
     }
@@ -159,11 +155,7 @@ impl Peer {
         let mut lane = self.lane();
         self.check(&lane)?;
         self.check_order(&lane, request)?;
-        if lane
-            .sends
-            .entry(request)
-            .is_some_and(|entry| entry.region.is_staged())
-        {
+        if lane.sends.entry(request).is_some_and(|entry| entry.region.is_staged()) {
             let used = "sent by a kernel";
             return Err(Error::Staged { used });
         }
@@ -236,11 +228,7 @@ impl Peer {
             drop(lane);
             let waited = start.get_or_insert_with(Instant::now).elapsed();
             if waited >= timeout {
-                return Err(Error::Full {
-                    peer,
-                    queue,
-                    timeout,
-                });
+                return Err(Error::Full { peer, queue, timeout });
             }
             pause(waited);
         }
@@ -257,11 +245,7 @@ impl Peer {
     }
 
     fn out_of_order(&self, request: u64, first: u64) -> Error {
-        Error::Order {
-            peer: self.rank,
-            request,
-            first,
-        }
+        Error::Order { peer: self.rank, request, first }
     }
 }
 
@@ -280,11 +264,7 @@ impl Lane {
         let Some(entry) = self.sends.entry(request) else {
             return Ok(());
         };
-        if let Some(staged) = entry
-            .region
-            .staged()
-            .filter(|_| entry.operation != Operation::Get)
-        {
+        if let Some(staged) = entry.region.staged().filter(|_| entry.operation != Operation::Get) {
             for block in &entry.staged {
                 batch.download(staged, block.start, block.len())?;
             }
@@ -294,8 +274,7 @@ impl Lane {
 
     /// Notes that a stream or kernel rings this doorbell, and with it those that were deferred before.
     fn given(&mut self, prepared: Prepared) {
-        self.deferred
-            .retain(|deferred| deferred.number() > prepared.number());
+        self.deferred.retain(|deferred| deferred.number() > prepared.number());
         self.on_stream = Some(prepared);
     }
 

@@ -29,8 +29,7 @@ impl Peer {
     /// Reserves the wait of a descriptor queue.
     pub fn queue_wait(&self, direction: Direction, request: u64) -> Result<(), Error> {
         let mut lane = self.lane();
-        self.take_wait(&mut lane, direction, request, true)
-            .map(drop)
+        self.take_wait(&mut lane, direction, request, true).map(drop)
     }
 
     /// Adds a reserved wait to a batch.

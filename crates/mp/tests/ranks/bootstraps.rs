@@ -43,10 +43,8 @@ fn misses(make: impl Fn(u32) -> Box<dyn Bootstrap> + Sync, size: u32) {
                 }
                 let start = Instant::now();
                 let error = bootstrap.barrier(SHORT).unwrap_err();
-                let is_named = matches!(
-                    &error,
-                    Error::TimedOut { .. } | Error::Gone { .. } | Error::Failed
-                );
+                let is_named =
+                    matches!(&error, Error::TimedOut { .. } | Error::Gone { .. } | Error::Failed);
                 assert!(is_named, "{error}");
                 assert!(start.elapsed() < LONG / 2);
                 assert!(bootstrap.barrier(SHORT).is_err());
@@ -74,10 +72,7 @@ fn threads() {
     let locals = std::sync::Mutex::new(Local::ranks(4));
     let take = |rank: u32| -> Box<dyn Bootstrap> {
         let mut locals = locals.lock().unwrap();
-        let position = locals
-            .iter()
-            .position(|local| local.rank() == rank)
-            .unwrap();
+        let position = locals.iter().position(|local| local.rank() == rank).unwrap();
         Box::new(locals.remove(position))
     };
     gathers(take, 4);
@@ -103,10 +98,7 @@ fn ranks_prove_the_secret() {
         let stranger = tcp(&at, 1, 2, "another secret text");
         assert!(stranger.is_err());
         let error = hub.join().unwrap().unwrap_err();
-        assert!(
-            matches!(&error, Error::TimedOut { who, .. } if who == "rank 1"),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::TimedOut { who, .. } if who == "rank 1"), "{error}");
     });
     // Another number of ranks.
     let at = address();
@@ -116,10 +108,7 @@ fn ranks_prove_the_secret() {
         assert!(Tcp::new(&at, 1, 2, &secret, SHORT * 4).is_err());
     });
     let without = Tcp::new("192.0.2.1:5", 0, 2, &Secret::none(), SHORT).unwrap_err();
-    assert!(
-        without.to_string().contains("without a secret"),
-        "{without}"
-    );
+    assert!(without.to_string().contains("without a secret"), "{without}");
     assert!(Secret::parse("short").is_err());
     assert_eq!(format!("{:?}", Secret::parse(SECRET).unwrap()), "a secret");
 }
@@ -162,12 +151,7 @@ fn environment_chooses() {
         bootstrap::from_environment(&find, SHORT)
     };
     let directory = meet.to_str().unwrap();
-    let files = from(&[
-        ("MP_RANK", "0"),
-        ("MP_SIZE", "1"),
-        ("MP_DIRECTORY", directory),
-    ])
-    .unwrap();
+    let files = from(&[("MP_RANK", "0"), ("MP_SIZE", "1"), ("MP_DIRECTORY", directory)]).unwrap();
     assert!(format!("{files:?}").starts_with("Files"), "{files:?}");
     let hub = from(&[("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("MP_ADDRESS", &at)]).unwrap();
     assert!(format!("{hub:?}").starts_with("Tcp"), "{hub:?}");
@@ -176,22 +160,8 @@ fn environment_chooses() {
         (&[("MP_RANK", "0")], "MP_SIZE"),
         (&[("MP_RANK", "x"), ("MP_SIZE", "1")], "not a number"),
         (&[("MP_RANK", "0"), ("MP_SIZE", "1")], "MP_ADDRESS"),
-        (
-            &[
-                ("MP_RANK", "3"),
-                ("MP_SIZE", "2"),
-                ("MP_DIRECTORY", directory),
-            ],
-            "there are 2 ranks",
-        ),
-        (
-            &[
-                ("PMI_RANK", "0"),
-                ("PMI_SIZE", "2"),
-                ("MP_ADDRESS", "203.0.113.1:7"),
-            ],
-            "set MP_SECRET",
-        ),
+        (&[("MP_RANK", "3"), ("MP_SIZE", "2"), ("MP_DIRECTORY", directory)], "there are 2 ranks"),
+        (&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("MP_ADDRESS", "203.0.113.1:7")], "set MP_SECRET"),
     ] {
         let error = from(variables).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");

@@ -15,10 +15,7 @@ const SHORT: Duration = Duration::from_millis(400);
 const BOUND: Duration = Duration::from_secs(2);
 
 fn short() -> Options {
-    Options {
-        timeout: SHORT,
-        ..Options::default()
-    }
+    Options { timeout: SHORT, ..Options::default() }
 }
 
 /// The failure that a wait reports.
@@ -88,10 +85,7 @@ fn long_message_fails_at_both_ends() {
     let first = |rank: Rank| {
         let (_, region) = rank.memory(4096);
         rank.meet();
-        let sent = rank
-            .ranks
-            .start(&Transfer::send(1, &region, 0..65))
-            .unwrap();
+        let sent = rank.ranks.start(&Transfer::send(1, &region, 0..65)).unwrap();
         let found = failure(&rank, sent);
         assert_eq!((found.cause, found.bytes), (Cause::TooLong, 65));
         rank.meet();
@@ -170,14 +164,9 @@ fn dead_peer_ends_every_wait() {
         let start = Instant::now();
         ranks.wait_on(&streams[0], [&received[1]]).unwrap();
         let word = place.part(2048, 4).unwrap();
-        let condition = Condition {
-            compare: Compare::Eq,
-            value: 1,
-        };
+        let condition = Condition { compare: Compare::Eq, value: 1 };
         ranks.wait_word_on(&streams[1], &word, condition).unwrap();
-        let put_on = ranks
-            .start_on(&streams[2], &Transfer::send(1, &region, 0..8))
-            .unwrap();
+        let put_on = ranks.start_on(&streams[2], &Transfer::send(1, &region, 0..8)).unwrap();
         ranks.wait_on(&streams[2], [&put_on]).unwrap();
         for stream in &streams {
             stream.synchronize_within(LONG).unwrap();
@@ -221,17 +210,10 @@ fn silent_peer_ends_waits_in_time() {
         rank.meet();
         rank.end();
     };
-    two(
-        Options {
-            timeout: SHORT,
-            ..Options::default()
-        },
-        first,
-        |rank: Rank| {
-            rank.meet();
-            rank.end();
-        },
-    );
+    two(Options { timeout: SHORT, ..Options::default() }, first, |rank: Rank| {
+        rank.meet();
+        rank.end();
+    });
 }
 
 /// A message that arrives after its receive timed out does not reach the memory.
@@ -260,13 +242,7 @@ fn late_message_does_not_reach_the_memory() {
 #[test]
 fn injected_errors_are_reported_at_their_request() {
     let all = [
-        (
-            Syndrome::LocalOperation,
-            Cause::Hca {
-                syndrome: Syndrome::LocalOperation,
-                vendor: 0x77,
-            },
-        ),
+        (Syndrome::LocalOperation, Cause::Hca { syndrome: Syndrome::LocalOperation, vendor: 0x77 }),
         (Syndrome::TransportRetry, Cause::NoAnswer),
         (Syndrome::ReceiverNotReady, Cause::NoReceive),
         (Syndrome::LocalProtection, Cause::LocalAccess),
@@ -280,14 +256,7 @@ fn injected_errors_are_reported_at_their_request() {
             let window = ranks.window(&region).unwrap();
             if ranks.rank() == 0 {
                 // The first queue pair of a software HCA has this number.
-                rank.hca.inject(
-                    0x100,
-                    2,
-                    Effect::Fail {
-                        syndrome,
-                        vendor: 0x77,
-                    },
-                );
+                rank.hca.inject(0x100, 2, Effect::Fail { syndrome, vendor: 0x77 });
                 let put = |at: usize| Transfer::put(peer, &window, 0, &region, at..at + 8);
                 // An unsignalled one before, and one after.
                 let none = ranks.start(&put(0).without_completion()).unwrap();
@@ -351,10 +320,7 @@ fn open_requests_are_counted_and_ended() {
         let stream = rank.stream();
         ranks.wait_on(&stream, [&received]).unwrap();
         let word = place.part(8, 4).unwrap();
-        let condition = Condition {
-            compare: Compare::Eq,
-            value: 3,
-        };
+        let condition = Condition { compare: Compare::Eq, value: 3 };
         let other = rank.stream();
         ranks.wait_word_on(&other, &word, condition).unwrap();
         assert_eq!(ranks.open_requests(), 2);
@@ -376,10 +342,7 @@ fn ranks_agree_on_errors() {
     std::thread::scope(|scope| {
         let start = |((local, hca), peers): ((mp::bootstrap::Local, Arc<SimHca>), Vec<u32>)| {
             scope.spawn(move || {
-                let options = Options {
-                    peers: Some(peers),
-                    ..Options::default()
-                };
+                let options = Options { peers: Some(peers), ..Options::default() };
                 let allocator = super::support::allocator();
                 mp::Communicator::connect(Box::new(local), hca, allocator, options).map(drop)
             })
@@ -393,20 +356,11 @@ fn ranks_agree_on_errors() {
             errors[0],
             "rank 1: rank 2 does not name rank 1 as a peer: both must name each other"
         );
-        assert_eq!(
-            errors[1],
-            "rank 2 does not name rank 1 as a peer: both must name each other"
-        );
-        assert_eq!(
-            errors[2],
-            "rank 0 does not name rank 2 as a peer: both must name each other"
-        );
+        assert_eq!(errors[1], "rank 2 does not name rank 1 as a peer: both must name each other");
+        assert_eq!(errors[2], "rank 0 does not name rank 2 as a peer: both must name each other");
     });
     for (peers, invalid) in [(vec![1, 1], 1), (vec![2], 2)] {
-        let options = Options {
-            peers: Some(peers),
-            ..Options::default()
-        };
+        let options = Options { peers: Some(peers), ..Options::default() };
         let local = mp::bootstrap::Local::ranks(1).remove(0);
         let hca = super::support::hcas(1).remove(0);
         let allocator = super::support::allocator();
@@ -437,16 +391,7 @@ fn rejects_invalid_arguments() {
             }
             let many: Vec<_> = (0..31).map(|at| at..at + 1).collect();
             let many = ranks.receive(1, &region, &many).unwrap_err();
-            assert!(
-                matches!(
-                    many,
-                    Error::TooLarge {
-                        blocks: 31,
-                        bytes: 31
-                    }
-                ),
-                "{many}"
-            );
+            assert!(matches!(many, Error::TooLarge { blocks: 31, bytes: 31 }), "{many}");
             rank.end();
         },
         Rank::end,

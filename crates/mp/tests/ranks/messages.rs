@@ -55,9 +55,7 @@ fn gathers_and_scatters_thirty_blocks() {
         if ranks.rank() == 0 {
             place.write(0, &bytes(9, 4096)).unwrap();
             ranks.barrier().unwrap();
-            let sent = ranks
-                .start(&Transfer::send(peer, &region, &blocks))
-                .unwrap();
+            let sent = ranks.start(&Transfer::send(peer, &region, &blocks)).unwrap();
             ranks.wait(sent).unwrap();
         } else {
             // Other blocks: 30 of 17 bytes, for 465 bytes.
@@ -66,14 +64,10 @@ fn gathers_and_scatters_thirty_blocks() {
             ranks.barrier().unwrap();
             assert_eq!(ranks.wait(received).unwrap(), 465);
             let source = bytes(9, 4096);
-            let sent: Vec<u8> = blocks
-                .iter()
-                .flat_map(|block| source[block.clone()].to_vec())
-                .collect();
-            let mut found: Vec<u8> = into
-                .iter()
-                .flat_map(|block| read(&place, block.start, 17))
-                .collect();
+            let sent: Vec<u8> =
+                blocks.iter().flat_map(|block| source[block.clone()].to_vec()).collect();
+            let mut found: Vec<u8> =
+                into.iter().flat_map(|block| read(&place, block.start, 17)).collect();
             assert_eq!(found.split_off(465), vec![0; 45]);
             assert_eq!(found, sent);
         }
@@ -83,10 +77,7 @@ fn gathers_and_scatters_thirty_blocks() {
 
 #[test]
 fn empty_message_and_message_to_itself() {
-    let options = Options {
-        peers: Some(vec![0]),
-        ..Options::default()
-    };
+    let options = Options { peers: Some(vec![0]), ..Options::default() };
     on_ranks(1, options, |rank: Rank| {
         let ranks = &rank.ranks;
         let (place, region) = rank.memory(4096);
@@ -105,10 +96,7 @@ fn empty_message_and_message_to_itself() {
 /// More messages than the queues hold: posting waits for completions.
 #[test]
 fn queues_never_overflow() {
-    let options = Options {
-        depth: 8,
-        ..Options::default()
-    };
+    let options = Options { depth: 8, ..Options::default() };
     on_ranks(2, options, |rank: Rank| {
         let ranks = &rank.ranks;
         let peer = 1 - ranks.rank();
@@ -118,11 +106,7 @@ fn queues_never_overflow() {
                 let at = number as usize % 64 * 4;
                 place.store_u32(at, number).unwrap();
                 // Its outcome is not needed.
-                drop(
-                    ranks
-                        .start(&Transfer::send(peer, &region, at..at + 4))
-                        .unwrap(),
-                );
+                drop(ranks.start(&Transfer::send(peer, &region, at..at + 4)).unwrap());
             }
         } else {
             let mut received = std::collections::VecDeque::new();
@@ -147,10 +131,7 @@ fn queues_never_overflow() {
 #[test]
 fn gpu_memory_is_registered_mapped_or_staged() {
     for stages in [false, true] {
-        let options = Options {
-            stages,
-            ..Options::default()
-        };
+        let options = Options { stages, ..Options::default() };
         on_ranks(2, options, |rank: Rank| {
             let peer = 1 - rank.ranks.rank();
             let gpu = rank.ranks.allocator().gpu().clone();
@@ -198,10 +179,7 @@ fn exchange(rank: &Rank, peer: u32, memory: &gpu::DeviceMemory, region: &mp::Reg
 #[test]
 fn stages_unmapped_gpu_memory_on_request() {
     for stages in [false, true] {
-        let options = Options {
-            stages,
-            ..Options::default()
-        };
+        let options = Options { stages, ..Options::default() };
         let unmapped = || Allocator::new(Gpu::sim(), None);
         on_hcas(hcas(2), unmapped, options, |rank: Rank| {
             let gpu = rank.ranks.allocator().gpu().clone();

@@ -65,23 +65,14 @@ fn waits_in_any_order() {
         let (place, region) = rank.memory(4096);
         if ranks.rank() == 1 {
             let received: Vec<_> = (0..3)
-                .map(|at| {
-                    ranks
-                        .receive(peer, &region, at * 100..at * 100 + 8)
-                        .unwrap()
-                })
+                .map(|at| ranks.receive(peer, &region, at * 100..at * 100 + 8).unwrap())
                 .collect();
             let stream = rank.stream();
-            ranks
-                .wait_on(&stream, [&received[2], &received[0]])
-                .unwrap();
+            ranks.wait_on(&stream, [&received[2], &received[0]]).unwrap();
             ranks.barrier().unwrap();
             let mut received = received.into_iter();
-            let (first, second, third) = (
-                received.next().unwrap(),
-                received.next().unwrap(),
-                received.next().unwrap(),
-            );
+            let (first, second, third) =
+                (received.next().unwrap(), received.next().unwrap(), received.next().unwrap());
             assert_eq!(ranks.wait(second).unwrap(), 8);
             assert_eq!(ranks.wait(third).unwrap(), 8);
             assert_eq!(ranks.wait(first).unwrap(), 8);
@@ -108,9 +99,8 @@ fn cpu_follows_streams() {
         let (place, region) = rank.memory(4096);
         if ranks.rank() == 1 {
             let slot = |at: usize| at * 8..at * 8 + 8;
-            let received: Vec<_> = (0..4)
-                .map(|at| ranks.receive(peer, &region, slot(at)).unwrap())
-                .collect();
+            let received: Vec<_> =
+                (0..4).map(|at| ranks.receive(peer, &region, slot(at)).unwrap()).collect();
             ranks.barrier().unwrap();
             for request in received {
                 assert_eq!(ranks.wait(request).unwrap(), 8);
@@ -167,10 +157,7 @@ fn monitor_rings_deferred_doorbells() {
         ranks.barrier().unwrap();
         let (stream, gate) = gated(&rank);
         let send = Transfer::send(peer, &region, 0..8);
-        let requests = [
-            ranks.start_on(&stream, &send).unwrap(),
-            ranks.start(&send).unwrap(),
-        ];
+        let requests = [ranks.start_on(&stream, &send).unwrap(), ranks.start(&send).unwrap()];
         gate.store_u32(0, 1).unwrap();
         // The other rank gets both messages.
         ranks.barrier().unwrap();
@@ -214,24 +201,11 @@ fn prepared_requests_are_posted_in_order() {
         let send = |at: usize| Transfer::send(peer, &region, at * 8..at * 8 + 8);
         let [first, second, third] = [0, 1, 2].map(|at| ranks.prepare(&send(at)).unwrap());
         let early = ranks.post_on(&stream, [&second]).unwrap_err();
-        assert!(
-            matches!(
-                early,
-                Error::Order {
-                    peer: 1,
-                    request: 2,
-                    first: 1
-                }
-            ),
-            "{early}"
-        );
+        assert!(matches!(early, Error::Order { peer: 1, request: 2, first: 1 }), "{early}");
         let early = ranks.start_on(&stream, &send(3)).unwrap_err();
         assert!(matches!(early, Error::Order { first: 1, .. }), "{early}");
         let unposted = ranks.wait_on(&stream, [&first]).unwrap_err();
-        assert!(
-            matches!(unposted, Error::NotPosted { request: 1 }),
-            "{unposted}"
-        );
+        assert!(matches!(unposted, Error::NotPosted { request: 1 }), "{unposted}");
         ranks.post_on(&stream, [&first, &second]).unwrap();
         let again = ranks.post_on(&stream, [&first]).unwrap_err();
         assert!(matches!(again, Error::Posted { request: 1 }), "{again}");
@@ -256,9 +230,7 @@ fn kernels_send_and_wait() {
         let second = ranks.receive(peer, &region, 200..300).unwrap();
         let arrives = ranks.wait_descriptor(&received).unwrap();
         place.write(0, &bytes(ranks.rank() as u8, 100)).unwrap();
-        let sent = ranks
-            .prepare(&Transfer::send(peer, &region, 0..100))
-            .unwrap();
+        let sent = ranks.prepare(&Transfer::send(peer, &region, 0..100)).unwrap();
         let unsent = ranks.wait_descriptor(&sent).unwrap_err();
         assert!(matches!(unsent, Error::NotPosted { .. }), "{unsent}");
         let leaves = ranks.send_descriptor(&sent).unwrap();
@@ -290,15 +262,9 @@ fn kernel(stream: &Stream, send: SendDescriptor, waits: [WaitDescriptor; 2]) {
     // SAFETY: the words of the queues live until the stream is synchronised.
     let [record, doorbell] = [send.record.0, send.doorbell.0].map(|at| unsafe { Word::at(at) });
     let ring = [
-        MemOp::Write32 {
-            at: record,
-            value: send.record.1,
-        },
+        MemOp::Write32 { at: record, value: send.record.1 },
         MemOp::Barrier,
-        MemOp::Write64 {
-            at: doorbell,
-            value: send.doorbell.1,
-        },
+        MemOp::Write64 { at: doorbell, value: send.doorbell.1 },
     ];
     stream.batch(&ring).unwrap();
     waits.into_iter().for_each(|wait| kernel_wait(stream, wait));
@@ -308,16 +274,8 @@ fn kernel_wait(stream: &Stream, wait: WaitDescriptor) {
     // SAFETY: as above.
     let [word, flag] = [wait.word.0, wait.flag.0].map(|at| unsafe { Word::at(at) });
     let ops = [
-        MemOp::Wait32 {
-            at: word,
-            value: wait.word.1,
-            compare: wait.compare,
-            flush: false,
-        },
-        MemOp::Write32 {
-            at: flag,
-            value: wait.flag.1,
-        },
+        MemOp::Wait32 { at: word, value: wait.word.1, compare: wait.compare, flush: false },
+        MemOp::Write32 { at: flag, value: wait.flag.1 },
     ];
     stream.batch(&ops).unwrap();
 }

@@ -86,10 +86,7 @@ pub fn on_hcas<T: Send>(
             })
         };
         let threads: Vec<_> = locals.into_iter().zip(hcas).map(start).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
@@ -137,7 +134,5 @@ pub fn read(place: &Place, offset: usize, bytes: usize) -> Vec<u8> {
 
 /// Bytes that depend on position and seed.
 pub fn bytes(seed: u8, count: usize) -> Vec<u8> {
-    (0..count)
-        .map(|at| (at * 7 + at / 251) as u8 ^ seed)
-        .collect()
+    (0..count).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
 }

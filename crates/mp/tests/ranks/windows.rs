@@ -80,9 +80,7 @@ fn rejects_puts_outside_windows() {
         assert!(matches!(error, Error::Inline { bytes: 257 }), "{error}");
         let none = Transfer::put(peer, &window, 0, &source, 0..4).without_completion();
         let request = ranks.start(&none).unwrap();
-        let error = ranks
-            .wait_on(&rank.stream(), [&request])
-            .map_err(|e| e.to_string());
+        let error = ranks.wait_on(&rank.stream(), [&request]).map_err(|e| e.to_string());
         let number = request.number();
         let unwaitable = ranks.wait(request).map_err(|error| error.to_string());
         for error in [error.map(|()| 0), unwaitable] {
@@ -102,10 +100,7 @@ fn rejects_puts_outside_windows() {
 /// Puts that nobody waits for free the queue all the same.
 #[test]
 fn puts_without_completion() {
-    let options = Options {
-        depth: 16,
-        ..Options::default()
-    };
+    let options = Options { depth: 16, ..Options::default() };
     on_ranks(2, options, |rank: Rank| {
         let ranks = &rank.ranks;
         let peer = 1 - ranks.rank();
@@ -117,10 +112,7 @@ fn puts_without_completion() {
             let put = Transfer::put(peer, &window, 8, &source_region, 0..4);
             drop(ranks.start(&put.inline().without_completion()).unwrap());
         }
-        let last = Condition {
-            compare: Compare::Eq,
-            value: 1000,
-        };
+        let last = Condition { compare: Compare::Eq, value: 1000 };
         last.wait(LONG, || memory.load_u32(8).unwrap()).unwrap();
         ranks.barrier().unwrap();
         rank.end();
@@ -144,10 +136,7 @@ fn waits_for_words() {
             word.store_u32(0, unmet).unwrap();
             let short = std::time::Duration::from_millis(20);
             let late = condition.wait(short, || word.load_u32(0).unwrap());
-            assert!(
-                matches!(late, Err(Error::Word { seen, .. }) if seen == unmet),
-                "{late:?}"
-            );
+            assert!(matches!(late, Err(Error::Word { seen, .. }) if seen == unmet), "{late:?}");
             let stream = rank.stream();
             rank.ranks.wait_word_on(&stream, &word, condition).unwrap();
             std::thread::sleep(short);
@@ -163,67 +152,54 @@ fn waits_for_words() {
 /// The sender waits for each receive, so none is missing, however late it is posted.
 #[test]
 fn credits_order_receives_before_sends() {
-    on_ranks(
-        3,
-        Options {
-            retries: Some(0),
-            ..Options::default()
-        },
-        |rank: Rank| {
-            let ranks = &rank.ranks;
-            let credits = Credits::new(ranks).unwrap();
-            let (place, region) = rank.memory(8192);
-            let stream = rank.stream();
-            let mut streamed = Vec::new();
-            for round in 0..60_usize {
-                let by_stream = round % 3 == 1;
-                let mut requests = Vec::new();
-                for peer in ranks.peers() {
-                    let at = 4096 + peer as usize * 64;
-                    requests.push(ranks.receive(peer, &region, at..at + 64).unwrap());
-                    match by_stream {
-                        false => drop(credits.give(ranks, peer).unwrap()),
-                        true => streamed.push(credits.give_on(ranks, &stream, peer).unwrap()),
-                    }
-                }
-                place.write(0, &[round as u8; 64]).unwrap();
-                for peer in ranks.peers() {
-                    let send = Transfer::send(peer, &region, 0..64);
-                    requests.push(match by_stream {
-                        true => {
-                            credits.take_on(ranks, &stream, peer).unwrap();
-                            ranks.start_on(&stream, &send).unwrap()
-                        }
-                        false => {
-                            if round % 3 == 0 {
-                                credits.take(ranks, peer).unwrap();
-                            } else {
-                                while !credits.try_take(peer).unwrap() {}
-                            }
-                            ranks.start(&send).unwrap()
-                        }
-                    });
-                }
-                for request in requests {
-                    ranks.wait(request).unwrap();
-                }
-                for peer in ranks.peers() {
-                    assert_eq!(
-                        read(&place, 4096 + peer as usize * 64, 64),
-                        [round as u8; 64]
-                    );
+    on_ranks(3, Options { retries: Some(0), ..Options::default() }, |rank: Rank| {
+        let ranks = &rank.ranks;
+        let credits = Credits::new(ranks).unwrap();
+        let (place, region) = rank.memory(8192);
+        let stream = rank.stream();
+        let mut streamed = Vec::new();
+        for round in 0..60_usize {
+            let by_stream = round % 3 == 1;
+            let mut requests = Vec::new();
+            for peer in ranks.peers() {
+                let at = 4096 + peer as usize * 64;
+                requests.push(ranks.receive(peer, &region, at..at + 64).unwrap());
+                match by_stream {
+                    false => drop(credits.give(ranks, peer).unwrap()),
+                    true => streamed.push(credits.give_on(ranks, &stream, peer).unwrap()),
                 }
             }
-            for request in streamed {
+            place.write(0, &[round as u8; 64]).unwrap();
+            for peer in ranks.peers() {
+                let send = Transfer::send(peer, &region, 0..64);
+                requests.push(match by_stream {
+                    true => {
+                        credits.take_on(ranks, &stream, peer).unwrap();
+                        ranks.start_on(&stream, &send).unwrap()
+                    }
+                    false => {
+                        if round % 3 == 0 {
+                            credits.take(ranks, peer).unwrap();
+                        } else {
+                            while !credits.try_take(peer).unwrap() {}
+                        }
+                        ranks.start(&send).unwrap()
+                    }
+                });
+            }
+            for request in requests {
                 ranks.wait(request).unwrap();
             }
-            assert!(matches!(
-                credits.try_take(3),
-                Err(Error::NoPeer { rank: 3 })
-            ));
-            rank.end();
-        },
-    );
+            for peer in ranks.peers() {
+                assert_eq!(read(&place, 4096 + peer as usize * 64, 64), [round as u8; 64]);
+            }
+        }
+        for request in streamed {
+            ranks.wait(request).unwrap();
+        }
+        assert!(matches!(credits.try_take(3), Err(Error::NoPeer { rank: 3 })));
+        rank.end();
+    });
 }
 
 #[test]
@@ -243,10 +219,7 @@ fn descriptor_queues() {
             let received = ranks.receive(peer, &source_region, 4000..5000).unwrap();
             ranks.barrier().unwrap();
             let mut queue = ranks.descriptor_queue();
-            let round_begins = Condition {
-                compare: Compare::Eq,
-                value: round,
-            };
+            let round_begins = Condition { compare: Compare::Eq, value: round };
             queue.wait_word(&word(0), round_begins).unwrap();
             let puts: Vec<_> = (0..4)
                 .map(|part| {
@@ -258,9 +231,7 @@ fn descriptor_queues() {
                     put
                 })
                 .collect();
-            let sent = ranks
-                .prepare(&Transfer::send(peer, &source_region, 0..16))
-                .unwrap();
+            let sent = ranks.prepare(&Transfer::send(peer, &source_region, 0..16)).unwrap();
             let early = queue.wait(&sent).unwrap_err();
             assert!(matches!(early, Error::NotPosted { .. }), "{early}");
             queue.send(&sent).unwrap();
@@ -285,22 +256,15 @@ fn descriptor_queues() {
         }
         // A queue that is not posted ends its waits.
         let received = ranks.receive(peer, &source_region, 4000..5000).unwrap();
-        let sent = ranks
-            .prepare(&Transfer::send(peer, &source_region, 0..16))
-            .unwrap();
+        let sent = ranks.prepare(&Transfer::send(peer, &source_region, 0..16)).unwrap();
         let mut queue = ranks.descriptor_queue();
         queue.wait(&received).unwrap();
         queue.send(&sent).unwrap();
-        let anything = Condition {
-            compare: Compare::Eq,
-            value: 77,
-        };
+        let anything = Condition { compare: Compare::Eq, value: 77 };
         queue.wait_word(&word(3), anything).unwrap();
         drop((queue, sent));
         ranks.barrier().unwrap();
-        let sent = ranks
-            .start(&Transfer::send(peer, &source_region, 0..7))
-            .unwrap();
+        let sent = ranks.start(&Transfer::send(peer, &source_region, 0..7)).unwrap();
         assert_eq!(ranks.wait(received).unwrap(), 7);
         ranks.wait(sent).unwrap();
         rank.end();

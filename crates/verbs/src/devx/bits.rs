@@ -21,10 +21,7 @@ pub(super) const fn field(name: &'static str, at: usize, bits: u32) -> Field {
 impl Field {
     /// The same field in a structure that starts `bits` bits later.
     pub(super) const fn within(self, base: usize) -> Self {
-        Self {
-            at: base + self.at,
-            ..self
-        }
+        Self { at: base + self.at, ..self }
     }
 
     /// True if the value fits.
@@ -46,22 +43,13 @@ pub(super) fn set(
 ) -> Result<(), Error> {
     if !field.holds(value) || field.at + field.bits as usize > bytes.len() * 8 {
         let Field { name, bits, .. } = field;
-        return Err(Error::Field {
-            command,
-            field: name,
-            bits,
-            value,
-        });
+        return Err(Error::Field { command, field: name, bits, value });
     }
     for place in 0..field.bits as usize {
         let bit = value >> (field.bits as usize - 1 - place) & 1;
         let (at, mask) = (field.at + place, 0x80 >> ((field.at + place) % 8));
         if let Some(byte) = bytes.get_mut(at / 8) {
-            *byte = if bit == 1 {
-                *byte | mask
-            } else {
-                *byte & !mask
-            };
+            *byte = if bit == 1 { *byte | mask } else { *byte & !mask };
         }
     }
     Ok(())
@@ -86,19 +74,8 @@ mod tests {
         set(&mut bytes, "C", field("whole_byte", 8, 8), 0xa5).unwrap();
         set(&mut bytes, "C", field("a_bit", 3, 1), 1).unwrap();
         set(&mut bytes, "C", field("across_bytes", 0x1c, 0x14), 0xf_3c5a).unwrap();
-        set(
-            &mut bytes,
-            "C",
-            field("long", 64, 64),
-            0x0102_0304_0506_0708,
-        )
-        .unwrap();
-        assert_eq!(
-            bytes,
-            [
-                0x10, 0xa5, 0, 0x0f, 0x3c, 0x5a, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8
-            ]
-        );
+        set(&mut bytes, "C", field("long", 64, 64), 0x0102_0304_0506_0708).unwrap();
+        assert_eq!(bytes, [0x10, 0xa5, 0, 0x0f, 0x3c, 0x5a, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         // Overwriting clears the old bits and keeps the neighbours.
         set(&mut bytes, "C", field("across_bytes", 0x1c, 0x14), 1).unwrap();
         assert_eq!(bytes[..6], [0x10, 0xa5, 0, 0, 0, 0x01]);
@@ -121,13 +98,8 @@ mod tests {
             (field("past_the_end", 25, 8), 0),
             (field("one_bit", 0, 1), 2),
         ] {
-            let refused = set(&mut bytes, "CREATE_QP", field, value)
-                .unwrap_err()
-                .to_string();
-            assert!(
-                refused.contains("CREATE_QP") && refused.contains(field.name),
-                "{refused}"
-            );
+            let refused = set(&mut bytes, "CREATE_QP", field, value).unwrap_err().to_string();
+            assert!(refused.contains("CREATE_QP") && refused.contains(field.name), "{refused}");
             assert_eq!(bytes, [0; 4]);
         }
     }

@@ -13,10 +13,7 @@ impl QueuePair<Reset> {
     /// Leaves the state changes to the program.
     #[must_use]
     pub fn borrow(self) -> QueuePair<Borrowed> {
-        QueuePair {
-            inner: self.inner,
-            state: std::marker::PhantomData,
-        }
+        QueuePair { inner: self.inner, state: std::marker::PhantomData }
     }
 }
 
@@ -45,12 +42,7 @@ impl QueuePair<Borrowed> {
             _ => attributes.qp_state,
         };
         let context = self.inner.domain.context();
-        let invalid = |why| Error::StateChange {
-            name: context.name().into(),
-            from,
-            to,
-            why,
-        };
+        let invalid = |why| Error::StateChange { name: context.name().into(), from, to, why };
         if to == state::IBV_QPS_ERR && from != state::IBV_QPS_RESET {
             self.fail()?;
             return Ok(to);
@@ -58,9 +50,7 @@ impl QueuePair<Borrowed> {
         let required = required(self.inner.transport, from, to)
             .ok_or_else(|| invalid("supported are RESET to INIT, to RTR, to RTS, and to ERROR"))?;
         if given.0 & required.0 != required.0 {
-            return Err(invalid(
-                "a required attribute is not in the mask (see ibv_modify_qp(3))",
-            ));
+            return Err(invalid("a required attribute is not in the mask (see ibv_modify_qp(3))"));
         }
         if given.0 & !(required | mask::IBV_QP_CUR_STATE).0 != 0 {
             return Err(invalid("an attribute in the mask does not belong to it"));
@@ -71,26 +61,21 @@ impl QueuePair<Borrowed> {
             }
             state::IBV_QPS_INIT => {
                 let access = access(attributes.qp_access_flags);
-                self.inner
-                    .to_init(attributes.port_num, access, attributes.qkey)?
+                self.inner.to_init(attributes.port_num, access, attributes.qkey)?
             }
             state::IBV_QPS_RTR => {
                 let to = &attributes.ah_attr;
                 if self.inner.transport != Transport::Ud
                     && (to.src_path_bits != 0 || to.static_rate != 0 || to.grh.flow_label != 0)
                 {
-                    return Err(invalid(
-                        "src_path_bits, static_rate and flow_label must be 0",
-                    ));
+                    return Err(invalid("src_path_bits, static_rate and flow_label must be 0"));
                 }
                 let (route, peer) = remote(attributes);
                 self.inner.to_rtr(route, peer, behaviour(attributes))?
             }
             _ => {
-                let behaviour = Behaviour {
-                    reads: attributes.max_rd_atomic,
-                    ..behaviour(attributes)
-                };
+                let behaviour =
+                    Behaviour { reads: attributes.max_rd_atomic, ..behaviour(attributes) };
                 self.inner.to_rts(attributes.sq_psn, behaviour)?
             }
         };
@@ -154,15 +139,8 @@ fn remote(attributes: &raw::ibv_qp_attr) -> (Route, Peer) {
     };
     // SAFETY: any bytes are valid for all members of the union.
     let gid = unsafe { to.grh.dgid.raw };
-    let address = Address {
-        lid: to.dlid,
-        gid: (to.is_global != 0).then(|| Ipv6Addr::from(gid)),
-    };
-    let peer = Peer {
-        address,
-        queue_pair: attributes.dest_qp_num,
-        psn: attributes.rq_psn,
-    };
+    let address = Address { lid: to.dlid, gid: (to.is_global != 0).then(|| Ipv6Addr::from(gid)) };
+    let peer = Peer { address, queue_pair: attributes.dest_qp_num, psn: attributes.rq_psn };
     (route, peer)
 }
 

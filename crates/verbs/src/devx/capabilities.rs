@@ -40,9 +40,7 @@ impl Devx {
     /// As [`Context::open`] and [`Self::of`]; [`Error::Missing`] below rdma-core 21.
     pub fn open(name: &str) -> Result<Self, Error> {
         let function = "mlx5dv_open_device";
-        let open = raw::mlx5dv()?
-            .mlx5dv_open_device
-            .ok_or(Error::Missing { function })?;
+        let open = raw::mlx5dv()?.mlx5dv_open_device.ok_or(Error::Missing { function })?;
         let context = Context::open_by(name, |device| {
             let mut attributes = raw::mlx5dv_context_attr {
                 flags: flags::MLX5DV_CONTEXT_FLAGS_DEVX.0,
@@ -83,10 +81,7 @@ impl Devx {
             has_recordless_queues,
             clock,
         };
-        Ok(Self {
-            context: context.clone(),
-            capabilities,
-        })
+        Ok(Self { context: context.clone(), capabilities })
     }
 
     /// The device.

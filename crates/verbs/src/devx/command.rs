@@ -36,10 +36,7 @@ unsafe impl Sync for Object {}
 impl Command {
     /// A command of `bytes` bytes, a multiple of eight.
     pub(super) fn new(name: &'static str, opcode: u64, bytes: usize) -> Result<Self, Error> {
-        let mut command = Self {
-            name,
-            bytes: vec![0; bytes],
-        };
+        let mut command = Self { name, bytes: vec![0; bytes] };
         command.set(header::OPCODE, opcode)?;
         Ok(command)
     }
@@ -68,9 +65,7 @@ impl Command {
     /// Creates an object; returns it with its number.
     pub(super) fn create(&self, context: &Context) -> Result<(Object, u32), Error> {
         let function = "mlx5dv_devx_obj_create";
-        let create = raw::mlx5dv()?
-            .mlx5dv_devx_obj_create
-            .ok_or(Error::Missing { function })?;
+        let create = raw::mlx5dv()?.mlx5dv_devx_obj_create.ok_or(Error::Missing { function })?;
         mlx5(context)?;
         let (given, mut room) = (words(&self.bytes), vec![0_u64; bytes::SHORT / 8]);
         // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths passed.
@@ -89,24 +84,17 @@ impl Command {
             return Err(self.error(context, &response, source));
         };
         let context = context.clone();
-        Ok((
-            Object { raw, context },
-            response.get(header::NEW_NUMBER) as u32,
-        ))
+        Ok((Object { raw, context }, response.get(header::NEW_NUMBER) as u32))
     }
 
     pub(super) fn modify(&self, object: &Object) -> Result<(), Error> {
         let function = "mlx5dv_devx_obj_modify";
         let modify = raw::mlx5dv()?.mlx5dv_devx_obj_modify;
         let modify = modify.ok_or(Error::Missing { function })?;
-        self.run(
-            &object.context,
-            bytes::SHORT,
-            |given, length, room, most| {
-                // SAFETY: the object is alive; both buffers have the lengths passed.
-                unsafe { modify(object.raw.as_ptr(), given, length, room, most) }
-            },
-        )?;
+        self.run(&object.context, bytes::SHORT, |given, length, room, most| {
+            // SAFETY: the object is alive; both buffers have the lengths passed.
+            unsafe { modify(object.raw.as_ptr(), given, length, room, most) }
+        })?;
         Ok(())
     }
 
@@ -129,12 +117,8 @@ impl Command {
         call: impl FnOnce(*const c_void, usize, *mut c_void, usize) -> c_int,
     ) -> Result<Response, Error> {
         let (given, mut response) = (words(&self.bytes), vec![0_u64; room.div_ceil(8)]);
-        let errno = call(
-            given.as_ptr().cast(),
-            self.bytes.len(),
-            response.as_mut_ptr().cast(),
-            room,
-        );
+        let errno =
+            call(given.as_ptr().cast(), self.bytes.len(), response.as_mut_ptr().cast(), room);
         let response = Response::of(&response);
         match failure(errno, response.get(header::STATUS)) {
             None => Ok(response),
@@ -179,9 +163,7 @@ impl Response {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        let destroy = raw::mlx5dv()
-            .ok()
-            .and_then(|library| library.mlx5dv_devx_obj_destroy);
+        let destroy = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_obj_destroy);
         if let Some(destroy) = destroy {
             // SAFETY: created by the library, and destroyed only here. Ignored: a failure to destroy cannot be handled.
             unsafe { destroy(self.raw.as_ptr()) };
@@ -194,20 +176,12 @@ pub(super) fn mlx5(context: &Context) -> Result<(), Error> {
     if context.is_mlx5() {
         return Ok(());
     }
-    Err(Error::NotMlx5 {
-        name: context.name().to_owned(),
-        what: "the firmware",
-    })
+    Err(Error::NotMlx5 { name: context.name().to_owned(), what: "the firmware" })
 }
 
 /// The same bytes with word alignment, which the library expects.
 fn words(bytes: &[u8]) -> Vec<u64> {
-    let word = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-    };
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     bytes.chunks(8).map(|bytes| word(bytes).to_le()).collect()
 }
 
@@ -252,10 +226,7 @@ mod tests {
     fn failure_of_call_or_firmware() {
         let number = |errno, status| failure(errno, status).and_then(|error| error.raw_os_error());
         assert!(failure(0, 0).is_none());
-        assert_eq!(
-            (number(0, 3), number(22, 0), number(-22, 3)),
-            (Some(121), Some(22), Some(22))
-        );
+        assert_eq!((number(0, 3), number(22, 0), number(-22, 3)), (Some(121), Some(22), Some(22)));
     }
 
     #[test]
@@ -268,13 +239,7 @@ mod tests {
             source: io::Error::from_raw_os_error(EREMOTEIO),
         };
         let text = error.to_string();
-        for part in [
-            "mlx5_0",
-            "CREATE_QP",
-            "0x03 (bad parameter)",
-            "0x00f12e3d",
-            "dmesg",
-        ] {
+        for part in ["mlx5_0", "CREATE_QP", "0x03 (bad parameter)", "0x00f12e3d", "dmesg"] {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(error.errno(), Some(EREMOTEIO));

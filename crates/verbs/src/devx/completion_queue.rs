@@ -76,9 +76,7 @@ impl Devx {
     /// The event queue number of completion vector 0.
     fn event_queue(&self) -> Result<u32, Error> {
         let function = "mlx5dv_devx_query_eqn";
-        let query_eqn = raw::mlx5dv()?
-            .mlx5dv_devx_query_eqn
-            .ok_or(Error::Missing { function })?;
+        let query_eqn = raw::mlx5dv()?.mlx5dv_devx_query_eqn.ok_or(Error::Missing { function })?;
         let context = self.context();
         mlx5(context)?;
         let mut number = 0;
@@ -153,24 +151,10 @@ mod tests {
 
     #[test]
     fn rejects_invalid_entry_count() {
-        let named = Named {
-            ring: (1, 0),
-            records: (2, 0),
-            page: 3,
-            event_queue: 4,
-        };
+        let named = Named { ring: (1, 0), records: (2, 0), page: 3, event_queue: 4 };
         for entries in [0, 3, 1 << 23] {
             let refused = create(entries, 22, &named);
-            assert!(
-                matches!(
-                    refused,
-                    Err(Error::Entries {
-                        most: 0x40_0000,
-                        ..
-                    })
-                ),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, Err(Error::Entries { most: 0x40_0000, .. })), "{refused:?}");
         }
     }
 }

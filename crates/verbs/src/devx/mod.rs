@@ -37,11 +37,7 @@ use crate::Error;
 ///
 /// [`Error::Entries`] unless it is a power of two of at most 2^`most`.
 fn power(what: &'static str, count: u32, most: u32) -> Result<u64, Error> {
-    let log = count
-        .is_power_of_two()
-        .then(|| count.ilog2())
-        .filter(|log| *log <= most);
+    let log = count.is_power_of_two().then(|| count.ilog2()).filter(|log| *log <= most);
     let most = 1_u64.checked_shl(most).unwrap_or(u64::MAX);
-    log.map(u64::from)
-        .ok_or(Error::Entries { what, count, most })
+    log.map(u64::from).ok_or(Error::Entries { what, count, most })
 }

@@ -13,11 +13,7 @@ pub(super) enum AddressPath {
     /// A LID, and for routed packets a GID.
     InfiniBand { lid: u16, gid: Option<Ipv6Addr> },
     /// A MAC address and a UDP source port.
-    Ethernet {
-        mac: [u8; 6],
-        port: u16,
-        gid: Ipv6Addr,
-    },
+    Ethernet { mac: [u8; 6], port: u16, gid: Ipv6Addr },
 }
 
 impl AddressPath {
@@ -33,18 +29,14 @@ impl AddressPath {
     ) -> Result<Self, Error> {
         let context = domain.context();
         match (context.port(route.port)?.link_layer, address.gid) {
-            (LinkLayer::Ethernet, None) => Err(Error::NoGid {
-                name: context.name().to_owned(),
-                port: route.port,
-            }),
+            (LinkLayer::Ethernet, None) => {
+                Err(Error::NoGid { name: context.name().to_owned(), port: route.port })
+            }
             (LinkLayer::Ethernet, Some(gid)) => {
                 let (mac, port) = resolved(&domain.datagram(route, address, 0, 0)?)?;
                 Ok(Self::Ethernet { mac, port, gid })
             }
-            (_, gid) => Ok(Self::InfiniBand {
-                lid: address.lid,
-                gid,
-            }),
+            (_, gid) => Ok(Self::InfiniBand { lid: address.lid, gid }),
         }
     }
 
@@ -117,43 +109,27 @@ mod tests {
 
     #[test]
     fn infiniband_path_bytes() {
-        let route = Route {
-            service_level: 9,
-            ..Route::of(1, 3)
-        };
+        let route = Route { service_level: 9, ..Route::of(1, 3) };
         let mut expected = [0; 44];
         expected[6..8].copy_from_slice(&[0x12, 0x34]);
         expected[36..38].copy_from_slice(&[0x09, 1]);
-        let address_path = AddressPath::InfiniBand {
-            lid: 0x1234,
-            gid: None,
-        };
+        let address_path = AddressPath::InfiniBand { lid: 0x1234, gid: None };
         assert_eq!(put(address_path, route), expected);
         let gid: Ipv6Addr = "fe80::a:b".parse().unwrap();
         expected[5] = 0x80;
         expected[9] = 3;
         expected[11] = 64;
         expected[16..32].copy_from_slice(&gid.octets());
-        let address_path = AddressPath::InfiniBand {
-            lid: 0x1234,
-            gid: Some(gid),
-        };
+        let address_path = AddressPath::InfiniBand { lid: 0x1234, gid: Some(gid) };
         assert_eq!(put(address_path, route), expected);
     }
 
     #[test]
     fn ethernet_path_bytes() {
-        let route = Route {
-            traffic_class: 0x6a,
-            service_level: 0xb,
-            ..Route::of(2, 1)
-        };
+        let route = Route { traffic_class: 0x6a, service_level: 0xb, ..Route::of(2, 1) };
         let gid: Ipv6Addr = "::ffff:10.0.0.2".parse().unwrap();
-        let address_path = AddressPath::Ethernet {
-            mac: [0x02, 0x11, 0x22, 0x33, 0x44, 0x55],
-            port: 0xc00a,
-            gid,
-        };
+        let address_path =
+            AddressPath::Ethernet { mac: [0x02, 0x11, 0x22, 0x33, 0x44, 0x55], port: 0xc00a, gid };
         let mut expected = [0; 44];
         expected[9] = 1;
         expected[11] = 64;

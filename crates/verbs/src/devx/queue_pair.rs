@@ -93,9 +93,7 @@ impl Devx {
             return Err(Error::Foreign { what: "a domain" });
         }
         if options.transport == Transport::Srd {
-            return Err(Error::NotEfa {
-                name: self.context().name().to_owned(),
-            });
+            return Err(Error::NotEfa { name: self.context().name().to_owned() });
         }
         let capabilities = self.capabilities();
         let named = Named {
@@ -109,11 +107,7 @@ impl Devx {
             queues: [sent.number(), received.number()],
             clock: capabilities.clock,
         };
-        let sizes = [
-            options.send_blocks,
-            options.receives,
-            options.receive_stride,
-        ];
+        let sizes = [options.send_blocks, options.receives, options.receive_stride];
         let command = create(sizes, capabilities.log_most_blocks, &named)?;
         let (object, number) = command.create(self.context())?;
         let (rings, records) = (&options.rings.memory, &options.records.memory);
@@ -129,10 +123,7 @@ impl Devx {
                 [sent.clone(), received.clone()],
             ),
         };
-        Ok(QueuePair {
-            inner: Arc::new(inner),
-            state: PhantomData,
-        })
+        Ok(QueuePair { inner: Arc::new(inner), state: PhantomData })
     }
 }
 
@@ -264,20 +255,14 @@ mod tests {
         expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
         expected[268] = 0x80;
         assert_eq!(command.bytes(), expected);
-        let recordless = Named {
-            has_record: false,
-            ..named()
-        };
+        let recordless = Named { has_record: false, ..named() };
         let command = create([1 << 9, 1 << 6, 128], 15, &recordless).unwrap();
         // The upper two bits of the word of the user index.
         let mut with_mode = expected;
         with_mode[24 + 16] = 0x40;
         assert_eq!(command.bytes(), with_mode);
         for (transport, byte) in [(Transport::Uc, 1), (Transport::Ud, 2)] {
-            let named = Named {
-                transport,
-                ..named()
-            };
+            let named = Named { transport, ..named() };
             expected[25] = byte;
             let command = create([1 << 9, 1 << 6, 128], 15, &named).unwrap();
             assert_eq!(command.bytes(), expected);
@@ -297,10 +282,7 @@ mod tests {
             [4, 2, 16],
         ] {
             let refused = create(sizes, 18, &named());
-            assert!(
-                matches!(refused, Err(Error::Entries { .. })),
-                "{sizes:?}: {refused:?}"
-            );
+            assert!(matches!(refused, Err(Error::Entries { .. })), "{sizes:?}: {refused:?}");
         }
     }
 }

@@ -31,10 +31,7 @@ unsafe impl Sync for Owned {}
 /// Page kinds in the order of attempts, as in NVSHMEM and DOCA: uncached and exclusive, which a GPU can ring without the CPU's write
 /// combining in between; uncached and shared in the context; write-combining.
 const KINDS: [(raw::mlx5dv_uar_alloc_type, &str); 3] = [
-    (
-        raw::MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED,
-        "not cached, dedicated",
-    ),
+    (raw::MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED, "not cached, dedicated"),
     (raw::MLX5DV_UAR_ALLOC_TYPE_NC, "not cached, shared"),
     (raw::MLX5DV_UAR_ALLOC_TYPE_BF, "write-combined"),
 ];
@@ -47,9 +44,7 @@ impl Devx {
     /// [`Error::Call`] for the last kind, [`Error::Missing`].
     pub fn registers(&self) -> Result<Registers, Error> {
         let function = "mlx5dv_devx_alloc_uar";
-        let allocate = raw::mlx5dv()?
-            .mlx5dv_devx_alloc_uar
-            .ok_or(Error::Missing { function })?;
+        let allocate = raw::mlx5dv()?.mlx5dv_devx_alloc_uar.ok_or(Error::Missing { function })?;
         let context = self.context();
         mlx5(context)?;
         let one = |(flags, kind)| {
@@ -59,17 +54,10 @@ impl Devx {
             // SAFETY: just allocated by the library, which keeps it until it is freed.
             let number = unsafe { raw.as_ref().page_id };
             let context = context.clone();
-            Ok(Registers(Arc::new(Owned {
-                raw,
-                number,
-                kind,
-                context,
-            })))
+            Ok(Registers(Arc::new(Owned { raw, number, kind, context })))
         };
         let [first, second, third] = KINDS;
-        one(first)
-            .or_else(|_: Error| one(second))
-            .or_else(|_| one(third))
+        one(first).or_else(|_: Error| one(second)).or_else(|_| one(third))
     }
 }
 
@@ -125,11 +113,7 @@ impl Registers {
 
 impl fmt::Debug for Owned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "page {} of doorbell registers ({})",
-            self.number, self.kind
-        )
+        write!(f, "page {} of doorbell registers ({})", self.number, self.kind)
     }
 }
 
@@ -141,9 +125,7 @@ impl fmt::Debug for Registers {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let free = raw::mlx5dv()
-            .ok()
-            .and_then(|library| library.mlx5dv_devx_free_uar);
+        let free = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_free_uar);
         if let Some(free) = free {
             // SAFETY: allocated by the library, and freed only here; users of its registers hold it, so none is left.
             unsafe { free(self.raw.as_ptr()) };

@@ -36,10 +36,7 @@ impl<S> QueuePair<S> {
 
     fn now<T>(self, command: &Command) -> Result<QueuePair<T>, Error> {
         command.modify(&self.inner.object)?;
-        Ok(QueuePair {
-            inner: self.inner,
-            state: PhantomData,
-        })
+        Ok(QueuePair { inner: self.inner, state: PhantomData })
     }
 }
 
@@ -128,10 +125,7 @@ fn to_init(
         (at::RRE, access.remote_read.into()),
         (at::RWE, access.remote_write.into()),
         (at::RAE, access.remote_atomic.into()),
-        (
-            at::ATOMIC_MODE,
-            if access.remote_atomic { WORDS } else { 0 },
-        ),
+        (at::ATOMIC_MODE, if access.remote_atomic { WORDS } else { 0 }),
     ] {
         command.set(field, value)?;
     }
@@ -234,11 +228,8 @@ mod tests {
 
     #[test]
     fn rtr_command_bytes() {
-        let peer = Peer {
-            address: Address { lid: 0, gid: None },
-            queue_pair: 0x11_2233,
-            psn: 0x44_5566,
-        };
+        let peer =
+            Peer { address: Address { lid: 0, gid: None }, queue_pair: 0x11_2233, psn: 0x44_5566 };
         let behaviour = Behaviour {
             timeout: 18,
             retries: 5,
@@ -280,18 +271,9 @@ mod tests {
         ];
         assert_eq!(nonzero_bytes(&command), expected);
         let behaviour = Behaviour::of(1000);
-        assert!(matches!(
-            to_rtr(7, Transport::Rc, peer, behaviour, 4),
-            Err(Error::Mtu(1000))
-        ));
-        let too_many = Behaviour {
-            retries: 8,
-            ..Behaviour::of(1024)
-        };
-        assert!(matches!(
-            to_rts(7, Transport::Rc, 0, too_many, 4),
-            Err(Error::Field { .. })
-        ));
+        assert!(matches!(to_rtr(7, Transport::Rc, peer, behaviour, 4), Err(Error::Mtu(1000))));
+        let too_many = Behaviour { retries: 8, ..Behaviour::of(1024) };
+        assert!(matches!(to_rts(7, Transport::Rc, 0, too_many, 4), Err(Error::Field { .. })));
     }
 
     #[test]
@@ -311,23 +293,13 @@ mod tests {
             (context + 0xab, 0x44),
         ];
         assert_eq!(nonzero_bytes(&command), expected);
-        let peer = Peer {
-            address: Address { lid: 0, gid: None },
-            queue_pair: 1,
-            psn: 1,
-        };
+        let peer = Peer { address: Address { lid: 0, gid: None }, queue_pair: 1, psn: 1 };
         let command = to_rtr(7, Transport::Ud, peer, Behaviour::of(1024), 4).unwrap();
         // MTU 5, log_msg_max 12.
         let expected = [(0, 0x05), (1, 0x03), (11, 7), (context + 8, 0xac)];
         assert_eq!(nonzero_bytes(&command), expected);
         let command = to_rts(7, Transport::Ud, 0x0102, Behaviour::of(1024), 4).unwrap();
-        let expected = [
-            (0, 0x05),
-            (1, 0x04),
-            (11, 7),
-            (context + 0x7a, 1),
-            (context + 0x7b, 2),
-        ];
+        let expected = [(0, 0x05), (1, 0x04), (11, 7), (context + 0x7a, 1), (context + 0x7b, 2)];
         assert_eq!(nonzero_bytes(&command), expected);
     }
 }

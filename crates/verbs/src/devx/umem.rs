@@ -80,10 +80,7 @@ impl Devx {
         memory: &DeviceMemory,
         part: Range<usize>,
     ) -> Result<Chosen<Umem>, Rejections> {
-        let facts = PathFacts {
-            data_direct: false,
-            ..PathFacts::read(self.context(), memory)
-        };
+        let facts = PathFacts { data_direct: false, ..PathFacts::read(self.context(), memory) };
         Chosen::first(&facts.memory_paths(), |memory_path| {
             self.device_memory(memory_path, memory, part.clone())
         })
@@ -112,10 +109,7 @@ impl Devx {
         }
         check(part.start, part.len(), memory.len())?;
         reachable(memory)?;
-        let (address, bytes) = (
-            memory.device_address().get() + part.start as u64,
-            part.len(),
-        );
+        let (address, bytes) = (memory.device_address().get() + part.start as u64, part.len());
         let file = memory_path.export(DevicePtr::new(address), bytes)?;
         Ok(match file {
             Some(file) => self.dmabuf(memory, file.as_fd(), 0, bytes)?,
@@ -148,16 +142,11 @@ impl Devx {
         let library = raw::mlx5dv()?;
         mlx5(context)?;
         // The NIC writes CQEs and doorbell records.
-        let access = Access {
-            local_write: true,
-            ..Access::default()
-        };
+        let access = Access { local_write: true, ..Access::default() };
         let (function, made) = match from {
             From::Address(address) => {
                 let function = "mlx5dv_devx_umem_reg";
-                let register = library
-                    .mlx5dv_devx_umem_reg
-                    .ok_or(Error::Missing { function })?;
+                let register = library.mlx5dv_devx_umem_reg.ok_or(Error::Missing { function })?;
                 let address = without_provenance_mut(address);
                 // SAFETY: the context is open and an mlx5 device's. The kernel pins the memory at the address or fails, and `held` keeps it.
                 let made = unsafe { register(context.as_raw(), address, bytes, access.bits()) };
@@ -165,17 +154,14 @@ impl Devx {
             }
             From::Dmabuf(file, offset) => {
                 let function = "mlx5dv_devx_umem_reg_ex";
-                let register = library
-                    .mlx5dv_devx_umem_reg_ex
-                    .ok_or(Error::Missing { function })?;
+                let register =
+                    library.mlx5dv_devx_umem_reg_ex.ok_or(Error::Missing { function })?;
                 let mut wanted = raw::mlx5dv_devx_umem_in {
                     addr: without_provenance_mut(offset),
                     size: bytes,
                     access: access.bits(),
                     pgsz_bitmap: PAGES,
-                    comp_mask: raw::mlx5dv_devx_umem_in_mask::MLX5DV_UMEM_MASK_DMABUF
-                        .0
-                        .into(),
+                    comp_mask: raw::mlx5dv_devx_umem_in_mask::MLX5DV_UMEM_MASK_DMABUF.0.into(),
                     dmabuf_fd: file,
                 };
                 // SAFETY: the context is open and an mlx5 device's. The file is open, the kernel checks its type and length, and the memory is kept
@@ -192,13 +178,7 @@ impl Devx {
         })?;
         // SAFETY: just created by the library, which keeps it until it is deregistered.
         let number = unsafe { raw.as_ref().umem_id };
-        Ok(Umem(Arc::new(Owned {
-            raw,
-            number,
-            bytes,
-            context: context.clone(),
-            _memory: memory,
-        })))
+        Ok(Umem(Arc::new(Owned { raw, number, bytes, context: context.clone(), _memory: memory })))
     }
 }
 
@@ -227,10 +207,7 @@ impl Umem {
     /// A position in it.
     #[must_use]
     pub fn at(&self, offset: usize) -> Spot {
-        Spot {
-            memory: self.clone(),
-            offset,
-        }
+        Spot { memory: self.clone(), offset }
     }
 }
 
@@ -252,9 +229,7 @@ impl Spot {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let deregister = raw::mlx5dv()
-            .ok()
-            .and_then(|library| library.mlx5dv_devx_umem_dereg);
+        let deregister = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_umem_dereg);
         if let Some(deregister) = deregister {
             // SAFETY: created by the library, and deregistered only here; objects in it hold it, so none is left.
             unsafe { deregister(self.raw.as_ptr()) };

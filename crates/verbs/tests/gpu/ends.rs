@@ -19,10 +19,7 @@ pub struct End {
 
 /// A NIC's protection domain.
 pub fn domain(name: &str) -> ProtectionDomain {
-    Context::open(name)
-        .expect("a NIC")
-        .domain()
-        .expect("a domain")
+    Context::open(name).expect("a NIC").domain().expect("a domain")
 }
 
 /// `mlx5_0` and `mlx5_1`, whose ports have LIDs 7 and 9.
@@ -36,13 +33,9 @@ pub fn connected(first: Address, second: Address, gid_index: u8) -> (End, End) {
     let new = |name: &str| {
         let domain = domain(name);
         let completions = domain.context().completions(16).expect("a queue");
-        let options = QueuePairOptions {
-            inline_bytes: 32,
-            ..QueuePairOptions::of(Transport::Rc, 8)
-        };
-        let pair = domain
-            .queue_pair(options, &completions, &completions)
-            .expect("a pair");
+        let options =
+            QueuePairOptions { inline_bytes: 32, ..QueuePairOptions::of(Transport::Rc, 8) };
+        let pair = domain.queue_pair(options, &completions, &completions).expect("a pair");
         let pair = pair.init(1, Access::ALL, 0).expect("a port");
         (domain, completions, pair)
     };
@@ -55,21 +48,11 @@ pub fn connected(first: Address, second: Address, gid_index: u8) -> (End, End) {
     ),
                  address,
                  queue_pair| {
-        let peer = Peer {
-            address,
-            queue_pair,
-            psn: 1,
-        };
+        let peer = Peer { address, queue_pair, psn: 1 };
         let behaviour = Behaviour::of(4096);
-        let pair = pair
-            .ready_to_receive(Route::of(1, gid_index), peer, behaviour)
-            .expect("a way");
+        let pair = pair.ready_to_receive(Route::of(1, gid_index), peer, behaviour).expect("a way");
         let pair = pair.ready_to_send(1, behaviour).expect("a connection");
-        End {
-            domain,
-            pair,
-            completions,
-        }
+        End { domain, pair, completions }
     };
     (start(here, second, remote), start(there, first, number))
 }
@@ -91,19 +74,11 @@ impl End {
 
     /// True if no completion is pending.
     pub fn is_idle(&self) -> bool {
-        self.completions
-            .poll(&mut [None])
-            .expect("a queue that works")
-            == 0
+        self.completions.poll(&mut [None]).expect("a queue that works") == 0
     }
 
     pub fn works(&mut self, work: Work<'_>, pieces: &[verbs::Sge<'_>]) {
-        let completion = self
-            .done(&Request::new(5, work, pieces))
-            .expect("it is taken");
-        assert!(
-            completion.outcome.is_ok() && completion.id == 5,
-            "{completion:?}"
-        );
+        let completion = self.done(&Request::new(5, work, pieces)).expect("it is taken");
+        assert!(completion.outcome.is_ok() && completion.id == 5, "{completion:?}");
     }
 }

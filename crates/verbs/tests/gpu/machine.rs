@@ -52,13 +52,8 @@ fn on_library(
     let libraries =
         [verbs(), cuda::build(Driver::Current)].map(|built| built.expect("a simulated library"));
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command
-        .args(["--exact", test, "--nocapture"])
-        .env(CASE, test);
-    command.env(
-        "LD_LIBRARY_PATH",
-        std::env::join_paths(libraries).expect("a list"),
-    );
+    command.args(["--exact", test, "--nocapture"]).env(CASE, test);
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("a list"));
     command.env("FAKE_CUDA", &file).env("FAKE_VERBS", &file);
     command.env_remove("CUDA_VISIBLE_DEVICES");
     let output = command.output().expect("it starts");

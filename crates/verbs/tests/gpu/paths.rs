@@ -16,15 +16,7 @@ use MemoryPath::{DataDirect, Dmabuf, DmabufPcie, Peermem};
 const ERRORS: [i32; 4] = [0, 524, 95, 22];
 
 /// A memory path's failures: at attach or at registration.
-const FAILURES: [(i32, i32); 7] = [
-    (0, 0),
-    (524, 0),
-    (95, 0),
-    (22, 0),
-    (0, 524),
-    (0, 95),
-    (0, 22),
-];
+const FAILURES: [(i32, i32); 7] = [(0, 0), (524, 0), (95, 0), (22, 0), (0, 524), (0, 95), (0, 22)];
 
 /// How a NIC fails, by memory path.
 #[derive(Debug, Clone, Copy)]
@@ -126,11 +118,8 @@ fn every_combination() {
             })
         })
         .collect();
-    all["verbs"]["devices"] = nics
-        .iter()
-        .enumerate()
-        .map(|(number, nic)| nic.described(number))
-        .collect();
+    all["verbs"]["devices"] =
+        nics.iter().enumerate().map(|(number, nic)| nic.described(number)).collect();
     on_mlx5("paths::every_combination", &all, || {
         let memories: Vec<DeviceMemory> = (0..gpus().len()).map(memory).collect();
         for (number, nic) in nics.iter().enumerate() {
@@ -188,9 +177,7 @@ fn data_direct_of_coherent_gpu() {
     let mut refused = superchip();
     refused["verbs"]["devices"][0]["attach"] = json!({"data_direct": 524});
     on_mlx5("paths::data_direct_of_coherent_gpu", &refused, || {
-        let chosen = domain("mlx5_0")
-            .register_gpu(&memory(1), Access::ALL)
-            .expect("a memory path");
+        let chosen = domain("mlx5_0").register_gpu(&memory(1), Access::ALL).expect("a memory path");
         assert_eq!(chosen.memory_path, Dmabuf);
         assert_eq!(
             chosen.rejections.to_string(),
@@ -198,9 +185,7 @@ fn data_direct_of_coherent_gpu() {
              the driver, ENOTSUPP (os error 524)"
         );
         // The other NIC has no such function.
-        let chosen = domain("mlx5_1")
-            .register_gpu(&memory(1), Access::ALL)
-            .expect("a memory path");
+        let chosen = domain("mlx5_1").register_gpu(&memory(1), Access::ALL).expect("a memory path");
         assert_eq!(outcome(&Ok(chosen)), (Some(Dmabuf), vec![]));
     });
 }
@@ -213,9 +198,7 @@ fn data_direct_comes_first() {
             nic.data_direct().expect("an answer").as_deref(),
             Some("/sys/devices/pci0002:00/0002:00:01.0".as_ref())
         );
-        let chosen = domain("mlx5_0")
-            .register_gpu(&memory(1), Access::ALL)
-            .expect("a memory path");
+        let chosen = domain("mlx5_0").register_gpu(&memory(1), Access::ALL).expect("a memory path");
         assert_eq!(outcome(&Ok(chosen)), (Some(DataDirect), vec![]));
     });
 }
@@ -225,21 +208,16 @@ fn data_direct_comes_first() {
 fn plain_gpu_never_asks_for_pcie_mapping() {
     let mut plain = superchip();
     plain["dmabuf_pcie"] = json!(801);
-    on_mlx5(
-        "paths::plain_gpu_never_asks_for_pcie_mapping",
-        &plain,
-        || {
-            let chosen = domain("mlx5_0").register_gpu(&memory(0), Access::ALL);
-            match cfg!(target_arch = "x86_64") {
-                true => assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![])),
-                // Its driver may hide NVLink-C2C.
-                false => assert_eq!(
-                    outcome(&chosen),
-                    (Some(Dmabuf), vec![(DataDirect, Step::Export, 801)])
-                ),
+    on_mlx5("paths::plain_gpu_never_asks_for_pcie_mapping", &plain, || {
+        let chosen = domain("mlx5_0").register_gpu(&memory(0), Access::ALL);
+        match cfg!(target_arch = "x86_64") {
+            true => assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![])),
+            // Its driver may hide NVLink-C2C.
+            false => {
+                assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![(DataDirect, Step::Export, 801)]))
             }
-        },
-    );
+        }
+    });
 }
 
 #[test]
@@ -250,14 +228,9 @@ fn without_fake_libmlx5() {
     on("paths::without_fake_libmlx5", &none, || {
         let nic = domain("mlx5_0");
         assert_eq!(nic.context().data_direct().ok().flatten(), None);
-        let failed = nic
-            .register_gpu(&memory(1), Access::ALL)
-            .expect_err("no memory path");
+        let failed = nic.register_gpu(&memory(1), Access::ALL).expect_err("no memory path");
         let text = failed.to_string();
-        assert!(
-            text.starts_with("dma-buf (export): cannot export 4096 bytes at 0x"),
-            "{text}"
-        );
+        assert!(text.starts_with("dma-buf (export): cannot export 4096 bytes at 0x"), "{text}");
         assert!(
             text.ends_with(
                 "as a dma-buf: cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED (801); peermem (registration): \

@@ -56,11 +56,7 @@ fn check(pcie: i32, default: i32) {
     let gpu = Gpu::open(0).expect("a GPU");
     let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
     let devx = Devx::open("mlx5_0").expect("a NIC");
-    let facts = PathFacts {
-        c2c: Some(true),
-        below_one_bridge: Some(true),
-        data_direct: false,
-    };
+    let facts = PathFacts { c2c: Some(true), below_one_bridge: Some(true), data_direct: false };
     let tried = Chosen::first(&facts.memory_paths(), |memory_path| {
         devx.device_memory(memory_path, &memory, ALL)
     });
@@ -73,11 +69,7 @@ fn check(pcie: i32, default: i32) {
         (pcie, default) => (Peermem, vec![(DmabufPcie, pcie), (Dmabuf, default)]),
     };
     let step = |errno| {
-        if errno == 524 {
-            Step::Attach
-        } else {
-            Step::Registration
-        }
+        if errno == 524 { Step::Attach } else { Step::Registration }
     };
     let failed = chosen.rejections.0.iter().map(|rejection| {
         let error = &rejection.error;

@@ -11,10 +11,7 @@ use crate::machine::{machine, on};
 /// The address of `mlx5_0` (last byte 1) or `mlx5_1` (last byte 2).
 fn address(last: u8) -> Address {
     let gid: Ipv6Addr = format!("::ffff:192.0.2.{last}").parse().expect("a GID");
-    Address {
-        lid: 0,
-        gid: Some(gid),
-    }
+    Address { lid: 0, gid: Some(gid) }
 }
 
 /// Two RoCE NICs. Each has its address once for each type.
@@ -22,10 +19,7 @@ fn with_types(first: &[&str], second: &[&str]) -> Value {
     let mut machine = machine();
     for (last, types) in [(1, first), (2, second)] {
         let gid = address(last).gid;
-        let gids: Vec<_> = types
-            .iter()
-            .map(|kind| json!({"gid": gid, "type": kind}))
-            .collect();
+        let gids: Vec<_> = types.iter().map(|kind| json!({"gid": gid, "type": kind})).collect();
         machine["verbs"]["devices"][usize::from(last) - 1]["ports"] =
             json!([{"link_layer": "ethernet", "gids": gids}]);
     }
@@ -65,11 +59,7 @@ fn rejects_lid_and_unknown_gid_index() {
     let test = "roce::rejects_lid_and_unknown_gid_index";
     on(test, &with_types(&types, &types), || {
         let domain = domain("mlx5_0");
-        let to = |address, index| {
-            domain
-                .datagram(Route::of(1, index), address, 1, 0)
-                .map(drop)
-        };
+        let to = |address, index| domain.datagram(Route::of(1, index), address, 1, 0).map(drop);
         let by_lid = Address { lid: 9, gid: None };
         for refused in [to(by_lid, 0), to(address(2), 2)] {
             assert_eq!(refused.expect_err("no such path").errno(), Some(22));

@@ -43,11 +43,7 @@ fn modify(qp: *mut ibv_qp, qp_state: u32, mask: u32) -> c_int {
         dest_qp_num: 1,
         max_rd_atomic: 1,
         max_dest_rd_atomic: 1,
-        ah_attr: ibv_ah_attr {
-            dlid: 9,
-            port_num: 1,
-            ..ibv_ah_attr::default()
-        },
+        ah_attr: ibv_ah_attr { dlid: 9, port_num: 1, ..ibv_ah_attr::default() },
         ..ibv_qp_attr::default()
     };
     let mask = c_int::try_from(mask).expect("bits");
@@ -57,49 +53,43 @@ fn modify(qp: *mut ibv_qp, qp_state: u32, mask: u32) -> c_int {
 
 #[test]
 fn requires_attributes_of_manual_page() {
-    on(
-        "state::requires_attributes_of_manual_page",
-        &machine(),
-        || {
-            let domain = domain("mlx5_0");
-            let completions = domain.context().completions(16).expect("a queue");
-            for transport in [Transport::Rc, Transport::Uc, Transport::Ud] {
-                let options = QueuePairOptions::of(transport, 8);
-                let pair = domain
-                    .queue_pair(options, &completions, &completions)
-                    .expect("a pair");
-                let qp = pair.as_raw();
-                let refused = |state, mask, why: &str| {
-                    assert_eq!(
-                        modify(qp, state, mask),
-                        libc::EINVAL,
-                        "{transport:?} {state} {mask:#x}: {why}"
-                    );
-                };
-                for (state, mask) in steps(transport) {
-                    for bit in (1..26).map(|bit| 1 << bit).filter(|bit| mask & bit != 0) {
-                        refused(state, mask & !bit, "an attribute is missing");
-                    }
-                    // IBV_QP_CAP and IBV_QP_EN_SQD_ASYNC_NOTIFY.
-                    for bit in [1 << 19, 1 << 2] {
-                        refused(state, mask | bit, "no step allows it");
-                    }
-                    if state == INIT {
-                        refused(state, mask | 1 << 16, "INIT has no send PSN");
-                    }
-                    assert_eq!(modify(qp, state, mask), 0, "{transport:?} {state}");
-                    // SAFETY: the queue pair is alive.
-                    assert_eq!(unsafe { (*qp).state }, state);
-                    refused(state + 2, 1, "it skips a state");
-                    if state > INIT {
-                        refused(state - 1, 1, "backwards");
-                    }
+    on("state::requires_attributes_of_manual_page", &machine(), || {
+        let domain = domain("mlx5_0");
+        let completions = domain.context().completions(16).expect("a queue");
+        for transport in [Transport::Rc, Transport::Uc, Transport::Ud] {
+            let options = QueuePairOptions::of(transport, 8);
+            let pair = domain.queue_pair(options, &completions, &completions).expect("a pair");
+            let qp = pair.as_raw();
+            let refused = |state, mask, why: &str| {
+                assert_eq!(
+                    modify(qp, state, mask),
+                    libc::EINVAL,
+                    "{transport:?} {state} {mask:#x}: {why}"
+                );
+            };
+            for (state, mask) in steps(transport) {
+                for bit in (1..26).map(|bit| 1 << bit).filter(|bit| mask & bit != 0) {
+                    refused(state, mask & !bit, "an attribute is missing");
                 }
-                for state in [ERR, RESET] {
-                    assert_eq!(modify(qp, state, 1), 0, "from any state");
+                // IBV_QP_CAP and IBV_QP_EN_SQD_ASYNC_NOTIFY.
+                for bit in [1 << 19, 1 << 2] {
+                    refused(state, mask | bit, "no step allows it");
                 }
-                refused(RTS, steps(transport)[2].1, "from RESET");
+                if state == INIT {
+                    refused(state, mask | 1 << 16, "INIT has no send PSN");
+                }
+                assert_eq!(modify(qp, state, mask), 0, "{transport:?} {state}");
+                // SAFETY: the queue pair is alive.
+                assert_eq!(unsafe { (*qp).state }, state);
+                refused(state + 2, 1, "it skips a state");
+                if state > INIT {
+                    refused(state - 1, 1, "backwards");
+                }
             }
-        },
-    );
+            for state in [ERR, RESET] {
+                assert_eq!(modify(qp, state, 1), 0, "from any state");
+            }
+            refused(RTS, steps(transport)[2].1, "from RESET");
+        }
+    });
 }

@@ -40,11 +40,7 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     } else {
         let program = old_glibc(args, release, arch, PROGRAM, &program)?;
         super::progress(arch, "compiles the libraries");
-        (
-            PROGRAM,
-            program,
-            old_glibc(args, release, arch, DIST, &libraries)?,
-        )
+        (PROGRAM, program, old_glibc(args, release, arch, DIST, &libraries)?)
     };
     let mut debug = Vec::new();
     let gdr = compile::find(&program, "gdr")?;
@@ -58,11 +54,7 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
         Ok((library, separate(file, arch, &mut debug, DIST)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
-    Ok(Built {
-        gdr,
-        libraries,
-        debug,
-    })
+    Ok(Built { gdr, libraries, debug })
 }
 
 fn command(name: &str, profile: &str, packages: &[String]) -> Command {
@@ -156,15 +148,8 @@ fn separate(
 ) -> anyhow::Result<Vec<u8>> {
     let objcopy = objcopy(arch);
     let run = |arguments: &[&OsStr]| text(Command::new(&objcopy).args(arguments));
-    let (symbols, stripped) = (
-        file.with_extension("debug"),
-        file.with_extension("stripped"),
-    );
-    run(&[
-        "--only-keep-debug".as_ref(),
-        file.as_os_str(),
-        symbols.as_os_str(),
-    ])?;
+    let (symbols, stripped) = (file.with_extension("debug"), file.with_extension("stripped"));
+    run(&["--only-keep-debug".as_ref(), file.as_os_str(), symbols.as_os_str()])?;
     let mut strip = vec![OsStr::new("--strip-all")];
     if profile == PROGRAM {
         for section in [".eh_frame", ".eh_frame_hdr"] {
@@ -226,17 +211,12 @@ fn headers(file: &[u8]) -> impl Iterator<Item = usize> + use<> {
     let [place, size, count] =
         [(32, 8), (54, 2), (56, 2)].map(|(at, bytes)| number(file, at, bytes) as usize);
     let whole = file.len().saturating_sub(HEADER);
-    (0..count)
-        .map(move |header| place + header * size)
-        .filter(move |header| *header <= whole)
+    (0..count).map(move |header| place + header * size).filter(move |header| *header <= whole)
 }
 
 fn number(file: &[u8], at: usize, size: usize) -> u64 {
     let bytes = file.get(at..at + size).unwrap_or_default();
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// objcopy of binutils is made for one architecture, and Debian names the others.
@@ -263,11 +243,7 @@ mod tests {
 
     /// What readelf prints of a file.
     fn readelf(option: &str, file: &Path) -> String {
-        let output = Command::new("readelf")
-            .arg(option)
-            .arg(file)
-            .output()
-            .expect("readelf");
+        let output = Command::new("readelf").arg(option).arg(file).output().expect("readelf");
         String::from_utf8(output.stdout).expect("text")
     }
 
@@ -304,10 +280,8 @@ mod tests {
         // All but the offset in the file.
         assert_eq!((&new[2..], &new[0]), (&old[2..], &old[0]));
         assert!(readelf("-dW", &packed).contains("NOW"));
-        let listed = Command::new(&packed)
-            .args(["--list", "packed_program"])
-            .output()
-            .expect("it starts");
+        let listed =
+            Command::new(&packed).args(["--list", "packed_program"]).output().expect("it starts");
         assert!(String::from_utf8_lossy(&listed.stdout).contains("has_full_relro"));
     }
 }

@@ -57,50 +57,25 @@ pub fn released(arch: Arch) -> anyhow::Result<Vec<Crate>> {
     let target = arch.target();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args([
-        "metadata",
-        "--locked",
-        "--format-version",
-        "1",
-        "--filter-platform",
-        &target,
-    ]);
+    command.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", &target]);
     let metadata: Metadata = serde_json::from_str(&text(&mut command)?)?;
-    let nodes: BTreeMap<&str, &Node> = metadata
-        .resolve
-        .nodes
-        .iter()
-        .map(|node| (node.id.as_str(), node))
-        .collect();
-    let roots: Vec<String> = LIBRARIES
-        .iter()
-        .map(Library::package)
-        .chain(["gdr".to_owned()])
-        .collect();
-    let ours = metadata
-        .packages
-        .iter()
-        .filter(|one| one.source.is_none() && roots.contains(&one.name));
+    let nodes: BTreeMap<&str, &Node> =
+        metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+    let roots: Vec<String> =
+        LIBRARIES.iter().map(Library::package).chain(["gdr".to_owned()]).collect();
+    let ours =
+        metadata.packages.iter().filter(|one| one.source.is_none() && roots.contains(&one.name));
     let mut found = BTreeSet::new();
     let mut open: Vec<String> = ours.map(|one| one.id.clone()).collect();
     while let Some(id) = open.pop() {
         let node = nodes.get(id.as_str()).context("a node of cargo's graph")?;
-        let needed = node
-            .deps
-            .iter()
-            .filter(|dep| dep.dep_kinds.iter().any(|kind| kind.kind.is_none()));
-        open.extend(
-            needed
-                .map(|dep| dep.pkg.clone())
-                .filter(|id| !found.contains(id)),
-        );
+        let needed =
+            node.deps.iter().filter(|dep| dep.dep_kinds.iter().any(|kind| kind.kind.is_none()));
+        open.extend(needed.map(|dep| dep.pkg.clone()).filter(|id| !found.contains(id)));
         found.insert(id);
     }
-    let mut crates: Vec<Crate> = metadata
-        .packages
-        .into_iter()
-        .filter(|one| found.contains(&one.id))
-        .collect();
+    let mut crates: Vec<Crate> =
+        metadata.packages.into_iter().filter(|one| found.contains(&one.id)).collect();
     crates.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     Ok(crates)
 }
@@ -117,28 +92,16 @@ pub fn licenses(crates: &[Crate]) -> anyhow::Result<String> {
             bail!("{name} names no license");
         };
         list += &format!("{name}: {license}\n");
-        let directory = Path::new(&one.manifest_path)
-            .parent()
-            .context("a manifest's directory")?;
+        let directory = Path::new(&one.manifest_path).parent().context("a manifest's directory")?;
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let file = entry.file_name().to_string_lossy().to_uppercase();
-            let is_license = [
-                "LICENSE",
-                "LICENCE",
-                "COPYING",
-                "COPYRIGHT",
-                "NOTICE",
-                "UNLICENSE",
-            ]
-            .iter()
-            .any(|prefix| file.starts_with(prefix));
+            let is_license = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"]
+                .iter()
+                .any(|prefix| file.starts_with(prefix));
             if is_license && entry.file_type()?.is_file() {
                 let text = String::from_utf8_lossy(&fs::read(entry.path())?).replace('\r', "");
-                texts
-                    .entry(text.trim().to_owned())
-                    .or_default()
-                    .push(name.clone());
+                texts.entry(text.trim().to_owned()).or_default().push(name.clone());
             }
         }
     }

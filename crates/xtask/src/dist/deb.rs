@@ -34,11 +34,8 @@ pub fn write(
     ] {
         let size = member.len();
         bytes.extend(
-            format!(
-                "{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n",
-                release.time, 0, 0, "100644"
-            )
-            .bytes(),
+            format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", release.time, 0, 0, "100644")
+                .bytes(),
         );
         bytes.extend(member);
         if size % 2 == 1 {
@@ -50,16 +47,9 @@ pub fn write(
 }
 
 fn fields(version: &str, arch: Arch, package: &Package) -> String {
-    let size: usize = package
-        .files
-        .iter()
-        .map(|file| size(file).div_ceil(1024))
-        .sum();
-    let mut depends: Vec<String> = package
-        .own
-        .iter()
-        .map(|name| format!("{name} (= {version})"))
-        .collect();
+    let size: usize = package.files.iter().map(|file| size(file).div_ceil(1024)).sum();
+    let mut depends: Vec<String> =
+        package.own.iter().map(|name| format!("{name} (= {version})")).collect();
     depends.extend(package.depends.iter().map(|&name| name.to_owned()));
     if package.has_code {
         depends.push(format!("libc6 (>= {GLIBC})"));
@@ -72,21 +62,11 @@ fn fields(version: &str, arch: Arch, package: &Package) -> String {
         package.section,
     );
     let others = package.others.join(", ");
-    let names: Vec<&str> = package
-        .others
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !name.contains(' '))
-        .collect();
-    let provided = if package.interface.is_empty() {
-        &[]
-    } else {
-        names.as_slice()
-    };
-    let provides: Vec<String> = provided
-        .iter()
-        .map(|name| format!("{name} (= {}-1)", package.interface))
-        .collect();
+    let names: Vec<&str> =
+        package.others.iter().map(String::as_str).filter(|name| !name.contains(' ')).collect();
+    let provided = if package.interface.is_empty() { &[] } else { names.as_slice() };
+    let provides: Vec<String> =
+        provided.iter().map(|name| format!("{name} (= {}-1)", package.interface)).collect();
     for (field, value) in [
         ("Depends", depends.join(", ")),
         ("Conflicts", others.clone()),

@@ -122,17 +122,9 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
     let crates = crates::released(arch)?;
     let stem = format!("gdr-{}-{}", release.version, arch.name());
     let licenses = crates::licenses(&crates)?;
-    fs::write(
-        out.join(format!("{stem}.cdx.json")),
-        crates::bill(release, arch, &crates)?,
-    )?;
+    fs::write(out.join(format!("{stem}.cdx.json")), crates::bill(release, arch, &crates)?)?;
     progress(arch, "packs the debug information");
-    tarball::write(
-        &out.join(format!("{stem}-debug.tar.gz")),
-        &stem,
-        &built.debug,
-        release.time,
-    )?;
+    tarball::write(&out.join(format!("{stem}-debug.tar.gz")), &stem, &built.debug, release.time)?;
     for format in &args.format {
         progress(arch, &format!("packs {format:?}").to_lowercase());
         let packages = packages::all(*format, release, arch, &built, &licenses)?;
@@ -146,16 +138,9 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
         }
         match format {
             Format::Tar => {
-                let files: Vec<_> = packages
-                    .into_iter()
-                    .flat_map(|package| package.files)
-                    .collect();
-                tarball::write(
-                    &out.join(format!("{stem}.tar.gz")),
-                    &stem,
-                    &files,
-                    release.time,
-                )?;
+                let files: Vec<_> =
+                    packages.into_iter().flat_map(|package| package.files).collect();
+                tarball::write(&out.join(format!("{stem}.tar.gz")), &stem, &files, release.time)?;
             }
             Format::Deb => tarball::bundle(out, &format!("{stem}-deb"), &made, release.time)?,
             Format::Rpm => tarball::bundle(out, &format!("{stem}-rpm"), &made, release.time)?,
@@ -169,11 +154,7 @@ fn checksums(out: &Path) -> anyhow::Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(out)? {
         let path = entry?.path();
-        let name = path
-            .file_name()
-            .context("a file's name")?
-            .display()
-            .to_string();
+        let name = path.file_name().context("a file's name")?.display().to_string();
         let digest = Sha256::digest(fs::read(&path)?);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(std::io::stdout(), "{}", path.display())?;
@@ -197,9 +178,7 @@ impl Release {
             Ok(time) => time,
             Err(_) => git(&["log", "-1", "--format=%ct"])?,
         };
-        let time: u32 = time
-            .parse()
-            .with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?;
+        let time: u32 = time.parse().with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?;
         let mut date = Command::new("date");
         date.args(["--utc", "--rfc-email", &format!("--date=@{time}")]);
         Ok(Self {
@@ -219,16 +198,10 @@ fn git(arguments: &[&str]) -> anyhow::Result<String> {
 /// Runs a program in the workspace; returns what it prints.
 fn text(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
-    let output = command
-        .current_dir(workspace())
-        .output()
-        .with_context(|| format!("cannot run {name}"))?;
+    let output =
+        command.current_dir(workspace()).output().with_context(|| format!("cannot run {name}"))?;
     if !output.status.success() {
-        bail!(
-            "{name}: {}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }

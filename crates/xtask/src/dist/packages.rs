@@ -12,14 +12,8 @@ use crate::libraries::{Content, File, Library, workspace};
 pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
 pub const LICENSE: &str = "MIT OR Apache-2.0";
 /// Programs that call gdr: directories of `integrations/`.
-const INTEGRATIONS: [&str; 6] = [
-    "grafana",
-    "kubernetes",
-    "nhc",
-    "node-problem-detector",
-    "prometheus",
-    "slurm",
-];
+const INTEGRATIONS: [&str; 6] =
+    ["grafana", "kubernetes", "nhc", "node-problem-detector", "prometheus", "slurm"];
 
 #[derive(Default)]
 pub struct Package {
@@ -69,25 +63,10 @@ impl Layout {
                 "vendor-completions",
                 "vendor_completions.d",
             ),
-            Format::Rpm => (
-                "usr/",
-                "lib64".to_owned(),
-                "site-functions",
-                "vendor_completions.d",
-            ),
-            Format::Tar => (
-                "",
-                "lib".to_owned(),
-                "site-functions",
-                "vendor_completions.d",
-            ),
+            Format::Rpm => ("usr/", "lib64".to_owned(), "site-functions", "vendor_completions.d"),
+            Format::Tar => ("", "lib".to_owned(), "site-functions", "vendor_completions.d"),
         };
-        Self {
-            usr,
-            lib,
-            zsh,
-            fish,
-        }
+        Self { usr, lib, zsh, fish }
     }
 }
 
@@ -106,9 +85,7 @@ pub fn all(
     }
     if format == Format::Tar {
         let script = fs::read(workspace().join("packaging/install.sh"))?;
-        packages[0]
-            .files
-            .push(File::new("install.sh", 0o755, script));
+        packages[0].files.push(File::new("install.sh", 0o755, script));
     }
     for package in &mut packages {
         if format != Format::Tar {
@@ -137,10 +114,7 @@ fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package
             _ => anyhow::bail!("completions/{name}: no package has a place for it"),
         });
     }
-    for (from, to) in [
-        ("profiles", "share/gdr/profiles"),
-        ("docs/schema", "share/gdr/schema"),
-    ] {
+    for (from, to) in [("profiles", "share/gdr/profiles"), ("docs/schema", "share/gdr/schema")] {
         for (name, bytes) in directory(from)? {
             files.push(File::new(format!("{to}/{name}"), 0o644, bytes));
         }
@@ -154,11 +128,7 @@ fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package
     }
     if format != Format::Tar {
         for (name, bytes) in directory("packaging/systemd")? {
-            files.push(File::new(
-                format!("lib/systemd/system/{name}"),
-                0o644,
-                bytes,
-            ));
+            files.push(File::new(format!("lib/systemd/system/{name}"), 0o644, bytes));
         }
     }
     Ok(Package {
@@ -259,17 +229,11 @@ fn texts(
     // One directory for all that an archive has; rpmlint wants a library's files to have the SONAME's number in their paths.
     let (doc, license) = match (format, package.sonames.first()) {
         (Format::Tar, _) => ("share/doc/gdr".to_owned(), "share/doc/gdr".to_owned()),
-        (Format::Deb, _) => (
-            format!("usr/share/doc/{name}"),
-            format!("usr/share/doc/{name}"),
-        ),
+        (Format::Deb, _) => (format!("usr/share/doc/{name}"), format!("usr/share/doc/{name}")),
         (Format::Rpm, soname) => {
             let number = soname.map(|(_, number)| format!("-{number}"));
             let name = name.clone() + &number.unwrap_or_default();
-            (
-                format!("usr/share/doc/{name}"),
-                format!("usr/share/licenses/{name}"),
-            )
+            (format!("usr/share/doc/{name}"), format!("usr/share/licenses/{name}"))
         }
     };
     let read = |name: &str| fs::read(workspace().join(name)).with_context(|| name.to_owned());
@@ -336,10 +300,7 @@ fn directory(name: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
         let entry = entry?;
-        files.push((
-            entry.file_name().display().to_string(),
-            fs::read(entry.path())?,
-        ));
+        files.push((entry.file_name().display().to_string(), fs::read(entry.path())?));
     }
     files.sort();
     Ok(files)

@@ -36,9 +36,7 @@ pub fn write(
     let name = &package.name;
     let path = out.join(format!("{name}-{version}-{revision}.{}.rpm", arch.name()));
     // Version 4 of the format, and gzip: rpm of RHEL 8 and SLES 15 reads both.
-    let config = BuildConfig::v4()
-        .compression(CompressionType::Gzip)
-        .source_date(release.time);
+    let config = BuildConfig::v4().compression(CompressionType::Gzip).source_date(release.time);
     let mut builder = PackageBuilder::new(name, version, LICENSE, arch.name(), package.summary);
     builder
         .using_config(config)
@@ -78,9 +76,7 @@ pub fn write(
     relations(&mut builder, release, package);
     scripts(&mut builder, package);
     let built = builder.build().with_context(|| format!("package {name}"))?;
-    built
-        .write_file(&path)
-        .with_context(|| path.display().to_string())?;
+    built.write_file(&path).with_context(|| path.display().to_string())?;
     Ok(path)
 }
 
@@ -132,9 +128,6 @@ fn relations(builder: &mut PackageBuilder, release: &Release, package: &Package)
         builder.provides(Dependency::any(format!("{library}.so.{number}()(64bit)")));
     }
     if let Some(name) = package.pkg_config {
-        builder.provides(Dependency::eq(
-            format!("pkgconfig({name})"),
-            &package.interface,
-        ));
+        builder.provides(Dependency::eq(format!("pkgconfig({name})"), &package.interface));
     }
 }

@@ -21,11 +21,7 @@ pub fn write(path: &Path, stem: &str, files: &[File], time: u32) -> anyhow::Resu
 pub fn bundle(out: &Path, stem: &str, packages: &[PathBuf], time: u32) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for path in packages {
-        let name = path
-            .file_name()
-            .context("a file's name")?
-            .display()
-            .to_string();
+        let name = path.file_name().context("a file's name")?.display().to_string();
         files.push(File::new(name, 0o644, fs::read(path)?));
     }
     // Packages are compressed.
@@ -72,9 +68,7 @@ fn header(kind: tar::EntryType, mode: u32, time: u32) -> tar::Header {
     header.set_mtime(time.into());
     header.set_size(0);
     // Ignored: the names fit.
-    let _ = header
-        .set_username("root")
-        .and(header.set_groupname("root"));
+    let _ = header.set_username("root").and(header.set_groupname("root"));
     header
 }
 

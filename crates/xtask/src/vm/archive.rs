@@ -24,11 +24,7 @@ pub struct Archive<W: Write> {
 
 impl<W: Write> Archive<W> {
     pub fn new(out: W) -> Self {
-        Self {
-            out,
-            inode: 0,
-            present: BTreeSet::new(),
-        }
+        Self { out, inode: 0, present: BTreeSet::new() }
     }
 
     /// Adds a file with this content.
@@ -103,9 +99,7 @@ impl<W: Write> Archive<W> {
         pad(&mut record);
         record.extend_from_slice(bytes);
         pad(&mut record);
-        self.out
-            .write_all(&record)
-            .with_context(|| format!("cannot write {path} into the archive"))
+        self.out.write_all(&record).with_context(|| format!("cannot write {path} into the archive"))
     }
 }
 
@@ -126,11 +120,7 @@ mod tests {
         let bytes = archive.finish().unwrap();
         assert_eq!(bytes.len() % 4, 0);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let at = |name: &str| {
-            text.match_indices(name)
-                .map(|(at, _)| at)
-                .collect::<Vec<_>>()
-        };
+        let at = |name: &str| text.match_indices(name).map(|(at, _)| at).collect::<Vec<_>>();
         assert_eq!(at("a\0").len(), 1);
         assert_eq!(at("a/b\0").len(), 1);
         assert!(at("a/b\0")[0] < at("a/b/c\0")[0]);

@@ -43,11 +43,7 @@ pub fn command(args: &Args) -> Result<ExitCode> {
     let machine = named(machine)?;
     let cache = cache();
     let files = match &args.out {
-        Some(out) => out.with_extension(if out.extension().is_some() {
-            ""
-        } else {
-            "files"
-        }),
+        Some(out) => out.with_extension(if out.extension().is_some() { "" } else { "files" }),
         None => cache.join("last").join(machine.name),
     };
     let image = Image::prepare(&cache)?;
@@ -61,39 +57,25 @@ pub fn command(args: &Args) -> Result<ExitCode> {
     };
     let outcome = job::run(machine, &image, &job)?;
     for guest in &outcome.failures {
-        progress(format_args!(
-            "guest {}: the console last showed",
-            guest.guest
-        ));
-        guest
-            .console
-            .iter()
-            .for_each(|line| progress(format_args!("  {line}")));
+        progress(format_args!("guest {}: the console last showed", guest.guest));
+        guest.console.iter().for_each(|line| progress(format_args!("  {line}")));
     }
     let json = serde_json::to_string_pretty(&outcome)? + "\n";
     if let Some(out) = &args.out {
         fs::write(out, &json).with_context(|| format!("cannot write {}", out.display()))?;
     }
     print(&json)?;
-    Ok(if outcome.passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if outcome.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn list() -> Result<()> {
-    let lines = MACHINES
-        .iter()
-        .map(|machine| format!("{:<12}{}\n", machine.name, machine.description));
+    let lines =
+        MACHINES.iter().map(|machine| format!("{:<12}{}\n", machine.name, machine.description));
     print(&lines.collect::<String>())
 }
 
 fn print(text: &str) -> Result<()> {
-    std::io::stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .context("cannot write standard output")
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write standard output")
 }
 
 /// `target/vm` of this workspace.

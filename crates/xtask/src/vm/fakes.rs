@@ -54,18 +54,13 @@ impl Fakes {
     pub fn built(&self, image: &Image) -> Result<Vec<PathBuf>> {
         let mut key = DefaultHasher::new();
         self.sources.hash(&mut key);
-        let kept = image
-            .directory
-            .join(format!("{}-{:016x}", self.name, key.finish()));
+        let kept = image.directory.join(format!("{}-{:016x}", self.name, key.finish()));
         if !kept.exists() {
             let work = tempfile::Builder::new()
                 .prefix("building-fakes-")
                 .tempdir_in(&image.directory)
                 .with_context(|| {
-                    format!(
-                        "no working directory could be made in {}",
-                        image.directory.display()
-                    )
+                    format!("no working directory could be made in {}", image.directory.display())
                 })?;
             let built = build(self, &image.release, work.path())?;
             // Renamed when complete; of two concurrent builds the second finds the first's result.
@@ -76,11 +71,7 @@ impl Fakes {
                     .with_context(|| format!("cannot move {} into place", kept.display()));
             }
         }
-        Ok(self
-            .modules
-            .iter()
-            .map(|module| kept.join(module))
-            .collect())
+        Ok(self.modules.iter().map(|module| kept.join(module)).collect())
     }
 }
 
@@ -96,9 +87,7 @@ fn build(fakes: &Fakes, release: &str, work: &Path) -> Result<PathBuf> {
         let path = source.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let headers = tree
-        .join("usr/src")
-        .join(format!("linux-headers-{release}"));
+    let headers = tree.join("usr/src").join(format!("linux-headers-{release}"));
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&headers);
     // The package's Makefile refers to the common headers by their installed path.
@@ -117,7 +106,5 @@ fn common(tree: &Path, release: &str) -> Result<PathBuf> {
     let (version, _) = release
         .rsplit_once('-')
         .with_context(|| format!("the kernel release {release:?} names no flavour"))?;
-    Ok(tree
-        .join("usr/src")
-        .join(format!("linux-headers-{version}-common/Makefile")))
+    Ok(tree.join("usr/src").join(format!("linux-headers-{version}-common/Makefile")))
 }

@@ -95,11 +95,7 @@ impl Guest {
             .stderr(errors)
             .spawn()
             .map_err(|error| tool::missing("qemu-system-x86_64", error))?;
-        let mut guest = Self {
-            number,
-            process,
-            directory,
-        };
+        let mut guest = Self { number, process, directory };
         if machine.guests > 1 && number == 1 {
             guest.await_cable(&cable)?;
         }
@@ -139,11 +135,7 @@ impl Guest {
         let outbox = directory.join("outbox");
         if was_written(&outbox)? {
             let mut unpack = Command::new("tar");
-            unpack
-                .args(["--no-same-owner", "-xf"])
-                .arg(&outbox)
-                .arg("-C")
-                .arg(files);
+            unpack.args(["--no-same-owner", "-xf"]).arg(&outbox).arg("-C").arg(files);
             tool::output(&mut unpack)
                 .context("what the guest handed back is no whole archive; did /out outgrow it?")?;
         }
@@ -166,10 +158,8 @@ impl Guest {
     }
 
     fn text(&self, name: &str) -> String {
-        fs::read(self.directory.join(name)).map_or_else(
-            |_| String::new(),
-            |text| String::from_utf8_lossy(&text).into_owned(),
-        )
+        fs::read(self.directory.join(name))
+            .map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 }
 

@@ -97,21 +97,12 @@ impl Identity {
     /// Fields for the guest's shell, computed here because each process takes 30 ms under emulation: bytes at 0x00, 0x08 and 0x2c of the
     /// configuration space in printf syntax, then vendor, device, class, revision, subsystem vendor and device, and modalias as in sysfs.
     fn words(&self) -> String {
-        let Self {
-            vendor,
-            device,
-            class,
-            revision,
-            subsystem: (subvendor, subdevice),
-        } = *self;
+        let Self { vendor, device, class, revision, subsystem: (subvendor, subdevice) } = *self;
         let [_, base, sub, interface] = class.to_be_bytes();
         let pair = |first: u16, second: u16| {
             escaped(&[first.to_le_bytes(), second.to_le_bytes()].concat())
         };
-        let (ids, kind) = (
-            pair(vendor, device),
-            escaped(&[revision, interface, sub, base]),
-        );
+        let (ids, kind) = (pair(vendor, device), escaped(&[revision, interface, sub, base]));
         let subsystem = pair(subvendor, subdevice);
         let modalias = format!(
             "pci:v{vendor:08X}d{device:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}"

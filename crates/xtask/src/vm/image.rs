@@ -64,12 +64,10 @@ impl Image {
             if directory.exists() {
                 return Ok(image);
             }
-            let work = tempfile::Builder::new()
-                .prefix("building-")
-                .tempdir_in(cache)
-                .with_context(|| {
-                    format!("no working directory could be made in {}", cache.display())
-                })?;
+            let work =
+                tempfile::Builder::new().prefix("building-").tempdir_in(cache).with_context(
+                    || format!("no working directory could be made in {}", cache.display()),
+                )?;
             build(&selection, work.path())?;
             // Renamed when complete: an interrupted build leaves no image.
             fs::rename(work.path().join("image"), &directory)
@@ -82,9 +80,7 @@ impl Image {
 /// Builds `work/image/{vmlinuz,base.cpio}`.
 fn build(selection: &Selection, work: &Path) -> Result<()> {
     let (tree, staged, image) = (work.join("tree"), work.join("staged"), work.join("image"));
-    progress(format_args!(
-        "downloading and unpacking the guest's packages"
-    ));
+    progress(format_args!("downloading and unpacking the guest's packages"));
     selection.unpack(&work.join("downloads"), &tree)?;
     progress(format_args!("choosing kernel modules"));
     let release = modules::stage(&tree, &staged)?;
@@ -155,23 +151,13 @@ fn merged(relative: &str) -> String {
 fn libraries_are_there(tree: &Path) -> Result<()> {
     // These programs of iproute2 need more libraries, and no guest uses them.
     const UNUSED: &[&str] = &["ss", "arpd"];
-    for directory in [
-        "bin",
-        "sbin",
-        "usr/bin",
-        "usr/sbin",
-        "usr/lib/x86_64-linux-gnu/libibverbs",
-    ] {
+    for directory in ["bin", "sbin", "usr/bin", "usr/sbin", "usr/lib/x86_64-linux-gnu/libibverbs"] {
         let Ok(listing) = fs::read_dir(tree.join(directory)) else {
             continue;
         };
         for entry in listing {
             let path = entry?.path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let executable = fs::metadata(&path)
                 .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
             if !executable && !name.contains(".so")
@@ -208,8 +194,6 @@ fn libraries_are_there(tree: &Path) -> Result<()> {
 fn is_elf(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
-    File::open(path)
-        .and_then(|mut file| file.read_exact(&mut magic))
-        .is_ok()
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
         && magic == *b"\x7fELF"
 }

@@ -120,22 +120,14 @@ fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
         .tempdir()
         .context("no working directory could be made")?;
     clear(&job.files)?;
-    progress(format_args!(
-        "{}: starting ({})",
-        machine.name, machine.description
-    ));
+    progress(format_args!("{}: starting ({})", machine.name, machine.description));
     let start = Instant::now();
     let mut guests = Vec::new();
     for number in 1..=machine.guests {
         guests.push(Guest::start(machine, number, image, job, work.path())?);
     }
     let mut timed_out = false;
-    while guests
-        .iter_mut()
-        .map(Guest::running)
-        .collect::<Result<Vec<_>>>()?
-        .contains(&true)
-    {
+    while guests.iter_mut().map(Guest::running).collect::<Result<Vec<_>>>()?.contains(&true) {
         if start.elapsed() > job.timeout {
             timed_out = true;
             break;
@@ -146,20 +138,13 @@ fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     let collected = guests
         .into_iter()
         .map(|guest| {
-            let files = if machine.guests == 1 {
-                job.files.clone()
-            } else {
-                job.files.join(guest.name())
-            };
+            let files =
+                if machine.guests == 1 { job.files.clone() } else { job.files.join(guest.name()) };
             guest.finish(&files)
         })
         .collect::<Result<Vec<_>>>()?;
     let outcome = Outcome::new(machine, seconds, timed_out, job.files.clone(), collected);
-    progress(format_args!(
-        "{}: {} after {seconds:.1} s",
-        machine.name,
-        outcome.word()
-    ));
+    progress(format_args!("{}: {} after {seconds:.1} s", machine.name, outcome.word()));
     Ok(outcome)
 }
 

@@ -44,27 +44,17 @@ pub enum Iommu {
 impl Machine {
     /// The label of results from this machine.
     pub fn simulated(&self) -> &'static str {
-        if self.bridges.is_empty() {
-            "vm"
-        } else {
-            "vm-lookalike"
-        }
+        if self.bridges.is_empty() { "vm" } else { "vm-lookalike" }
     }
 }
 
 pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, GDRDRV, SYSTEMD];
 
 pub fn named(name: &str) -> Result<&'static Machine> {
-    MACHINES
-        .iter()
-        .find(|machine| machine.name == name)
-        .with_context(|| {
-            let names: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
-            format!(
-                "no machine is called {name:?}; there are {}",
-                names.join(", ")
-            )
-        })
+    MACHINES.iter().find(|machine| machine.name == name).with_context(|| {
+        let names: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
+        format!("no machine is called {name:?}; there are {}", names.join(", "))
+    })
 }
 
 const PLAIN: Machine = Machine {
@@ -133,33 +123,19 @@ const GDRDRV: Machine = Machine {
 };
 
 const TWO_SOCKETS: &[HostBridge] = &[
-    HostBridge {
-        bus: 0x40,
-        node: 0,
-        slots: &[port(0, &[slot(0, Part::Upstream, SWITCH)])],
-    },
+    HostBridge { bus: 0x40, node: 0, slots: &[port(0, &[slot(0, Part::Upstream, SWITCH)])] },
     HostBridge {
         bus: 0x80,
         node: 1,
-        slots: &[
-            port(0, &[end(Part::Gpu)]),
-            port(1, &[end(Part::Nic("mlx5_1"))]),
-        ],
+        slots: &[port(0, &[end(Part::Gpu)]), port(1, &[end(Part::Nic("mlx5_1"))])],
     },
 ];
 
-const SWITCH: &[Slot] = &[
-    port(0, &[end(Part::Gpu)]),
-    port(1, &[end(Part::Nic("mlx5_0"))]),
-    port(2, &[end(Part::Gpu)]),
-];
+const SWITCH: &[Slot] =
+    &[port(0, &[end(Part::Gpu)]), port(1, &[end(Part::Nic("mlx5_0"))]), port(2, &[end(Part::Gpu)])];
 
 const fn slot(device: u8, part: Part, below: &'static [Slot]) -> Slot {
-    Slot {
-        device,
-        part,
-        below,
-    }
+    Slot { device, part, below }
 }
 
 const fn port(device: u8, below: &'static [Slot]) -> Slot {
@@ -177,23 +153,10 @@ mod tests {
     #[test]
     fn machine_names_and_labels() {
         for machine in MACHINES {
-            assert_eq!(
-                named(machine.name).unwrap().description,
-                machine.description
-            );
+            assert_eq!(named(machine.name).unwrap().description, machine.description);
             let lookalike = machine.simulated() == "vm-lookalike";
-            assert_eq!(
-                machine.description.contains("look-alike"),
-                lookalike,
-                "{}",
-                machine.name
-            );
+            assert_eq!(machine.description.contains("look-alike"), lookalike, "{}", machine.name);
         }
-        assert!(
-            named("nonesuch")
-                .unwrap_err()
-                .to_string()
-                .contains("iommu-on")
-        );
+        assert!(named("nonesuch").unwrap_err().to_string().contains("iommu-on"));
     }
 }

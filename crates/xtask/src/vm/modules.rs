@@ -51,11 +51,7 @@ pub fn stage(tree: &Path, stage: &Path) -> Result<String> {
             .with_context(|| format!("cannot create {}", parent.display()))?;
         fs::copy(from.join(&module), &target).with_context(|| format!("cannot copy {module}"))?;
     }
-    for list in [
-        "modules.order",
-        "modules.builtin",
-        "modules.builtin.modinfo",
-    ] {
+    for list in ["modules.order", "modules.builtin", "modules.builtin.modinfo"] {
         fs::copy(from.join(list), to.join(list)).with_context(|| format!("cannot copy {list}"))?;
     }
     depmod(tree, stage, &release)?;
@@ -69,10 +65,7 @@ fn release(tree: &Path) -> Result<String> {
         .and_then(|mut entries| entries.next().transpose())
         .with_context(|| format!("cannot list {}", modules.display()))?
         .with_context(|| {
-            format!(
-                "the kernel package brought nothing under {}",
-                modules.display()
-            )
+            format!("the kernel package brought nothing under {}", modules.display())
         })?;
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
@@ -80,24 +73,14 @@ fn release(tree: &Path) -> Result<String> {
 /// Indexes the modules with the unpacked kmod, so that the host needs none.
 fn depmod(tree: &Path, root: &Path, release: &str) -> Result<()> {
     let mut command = loader(tree);
-    command
-        .args(["--argv0", "depmod"])
-        .arg(tree.join("bin/kmod"))
-        .arg("-b")
-        .arg(root)
-        .arg(release);
+    command.args(["--argv0", "depmod"]).arg(tree.join("bin/kmod")).arg("-b").arg(root).arg(release);
     tool::output(&mut command).map(drop)
 }
 
 /// The unpacked dynamic loader, restricted to libraries of the unpacked tree.
 pub fn loader(tree: &Path) -> Command {
-    let libraries = [
-        tree.join("lib/x86_64-linux-gnu"),
-        tree.join("usr/lib/x86_64-linux-gnu"),
-    ];
-    let path = libraries
-        .map(|directory| directory.to_string_lossy().into_owned())
-        .join(":");
+    let libraries = [tree.join("lib/x86_64-linux-gnu"), tree.join("usr/lib/x86_64-linux-gnu")];
+    let path = libraries.map(|directory| directory.to_string_lossy().into_owned()).join(":");
     let mut command = Command::new(tree.join("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"));
     command.args(["--inhibit-cache", "--library-path", &path]);
     command
@@ -145,11 +128,6 @@ mod tests {
             files.into_iter().collect::<Vec<_>>(),
             ["kernel/a/one-b.ko", "kernel/a/three.ko", "kernel/a/two.ko"]
         );
-        assert!(
-            closure(INDEX, &["four"])
-                .unwrap_err()
-                .to_string()
-                .contains("four")
-        );
+        assert!(closure(INDEX, &["four"]).unwrap_err().to_string().contains("four"));
     }
 }

@@ -56,9 +56,7 @@ impl GuestOutcome {
         Ok(Self {
             guest,
             rc: text("rc").ok().and_then(|rc| rc.trim().parse().ok()),
-            verdict: text("verdict.json")
-                .ok()
-                .and_then(|json| serde_json::from_str(&json).ok()),
+            verdict: text("verdict.json").ok().and_then(|json| serde_json::from_str(&json).ok()),
             console: tail(&text(CONSOLE).unwrap_or_default()),
             stderr: tail(&text("stderr").unwrap_or_default()),
         })
@@ -79,11 +77,7 @@ impl Outcome {
         files: PathBuf,
         guests: Vec<GuestOutcome>,
     ) -> Self {
-        let rc = guests
-            .iter()
-            .map(|guest| guest.rc)
-            .find(|rc| *rc != Some(0))
-            .unwrap_or(Some(0));
+        let rc = guests.iter().map(|guest| guest.rc).find(|rc| *rc != Some(0)).unwrap_or(Some(0));
         let verdict = match guests.as_slice() {
             [only] => only.verdict.clone(),
             several => several
@@ -92,10 +86,7 @@ impl Outcome {
                 .collect::<Option<serde_json::Map<_, _>>>()
                 .map(Value::Object),
         };
-        let failures = guests
-            .into_iter()
-            .filter(|guest| timed_out || !guest.passed())
-            .collect();
+        let failures = guests.into_iter().filter(|guest| timed_out || !guest.passed()).collect();
         let seconds = (seconds * 10.0).round() / 10.0;
         Self {
             machine: machine.name,
@@ -127,9 +118,6 @@ impl Outcome {
 }
 
 fn tail(text: &str) -> Vec<String> {
-    let lines: Vec<_> = text
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
+    let lines: Vec<_> = text.lines().map(|line| line.trim_end().to_owned()).collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].to_vec()
 }

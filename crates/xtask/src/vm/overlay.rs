@@ -31,21 +31,10 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     archive.file("init", 0o755, init.as_bytes())?;
     archive.file("usr/lib/gdr-guest.sh", 0o644, HELPERS.as_bytes())?;
     archive.file("gdr/look-alikes.sh", 0o644, LOOK_ALIKES.as_bytes())?;
-    archive.file(
-        "gdr/look-alikes",
-        0o644,
-        hardware::plan(machine.bridges).as_bytes(),
-    )?;
-    archive.file(
-        "gdr/environment",
-        0o644,
-        environment(machine, number, job).as_bytes(),
-    )?;
+    archive.file("gdr/look-alikes", 0o644, hardware::plan(machine.bridges).as_bytes())?;
+    archive.file("gdr/environment", 0o644, environment(machine, number, job).as_bytes())?;
     let script = fs::read(&job.script).with_context(|| {
-        format!(
-            "cannot read the script {}; --script names a file",
-            job.script.display()
-        )
+        format!("cannot read the script {}; --script names a file", job.script.display())
     })?;
     archive.file("gdr/script", 0o755, &script)?;
     for fakes in machine.fakes {
@@ -80,18 +69,10 @@ fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     ];
     if machine.soft_roce {
         lines.push(format!("export GDR_ADDRESS=10.0.0.{number}"));
-        let peer = if machine.guests > 1 {
-            3 - number
-        } else {
-            number
-        };
+        let peer = if machine.guests > 1 { 3 - number } else { number };
         lines.push(format!("export GDR_PEER=10.0.0.{peer}"));
     }
-    lines.extend(
-        job.variables
-            .iter()
-            .map(|(name, value)| format!("export {name}={value}")),
-    );
+    lines.extend(job.variables.iter().map(|(name, value)| format!("export {name}={value}")));
     lines.join("\n") + "\n"
 }
 
@@ -113,25 +94,13 @@ fn carry<W: io::Write>(
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
     let mut carried = vec![format!("usr/bin/{name}")];
     // Scripts are copied unchanged.
-    let stripped = tool::output(
-        Command::new("strip")
-            .args(["--strip-all", "-o"])
-            .arg(beside)
-            .arg(&real),
-    )
-    .is_ok();
+    let stripped =
+        tool::output(Command::new("strip").args(["--strip-all", "-o"]).arg(beside).arg(&real))
+            .is_ok();
     archive.copy(&carried[0], if stripped { beside } else { &real })?;
     for library in libraries(&real)? {
-        let within = library
-            .strip_prefix("/")
-            .unwrap_or(&library)
-            .to_string_lossy()
-            .into_owned();
-        let within = if within.starts_with("lib") {
-            format!("usr/{within}")
-        } else {
-            within
-        };
+        let within = library.strip_prefix("/").unwrap_or(&library).to_string_lossy().into_owned();
+        let within = if within.starts_with("lib") { format!("usr/{within}") } else { within };
         if !archive.has(&within) {
             let real = fs::canonicalize(&library)
                 .with_context(|| format!("cannot resolve {}", library.display()))?;

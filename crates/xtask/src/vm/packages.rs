@@ -90,37 +90,23 @@ impl Selection {
             })?
             .to_owned();
         let mut names = vec![headers];
-        names.extend(
-            depends
-                .into_iter()
-                .filter(|name| !name.starts_with("linux-compiler-")),
-        );
+        names.extend(depends.into_iter().filter(|name| !name.starts_with("linux-compiler-")));
         Ok((Self::of(release, names)?, compiler))
     }
 
     fn of(release: &str, names: Vec<String>) -> Result<Self> {
-        let addresses = tool::output(
-            Command::new("apt-get")
-                .args(["download", "--print-uris"])
-                .args(&names),
-        )
-        .with_context(|| {
-            format!(
-                "apt cannot bring all of {}: run apt-get update",
-                names.join(", ")
-            )
-        })?;
+        let addresses =
+            tool::output(Command::new("apt-get").args(["download", "--print-uris"]).args(&names))
+                .with_context(|| {
+                format!("apt cannot bring all of {}: run apt-get update", names.join(", "))
+            })?;
         // Format: 'address' file size checksum. The address depends on the mirror, the rest does not.
         let identity = addresses
             .lines()
             .filter_map(|line| line.split_once("' ").map(|(_, rest)| rest))
             .collect::<Vec<_>>()
             .join("\n");
-        Ok(Self {
-            release: release.to_owned(),
-            names,
-            identity,
-        })
+        Ok(Self { release: release.to_owned(), names, identity })
     }
 
     /// Downloads and unpacks everything into `tree`.
@@ -130,25 +116,15 @@ impl Selection {
                 .with_context(|| format!("cannot create {}", directory.display()))?;
         }
         tool::output(
-            Command::new("apt-get")
-                .arg("download")
-                .args(&self.names)
-                .current_dir(downloads),
+            Command::new("apt-get").arg("download").args(&self.names).current_dir(downloads),
         )
         .with_context(|| format!("cannot download {}", self.names.join(", ")))?;
         let listing = fs::read_dir(downloads)
             .with_context(|| format!("cannot list {}", downloads.display()))?;
         for entry in listing {
             let package = entry?.path();
-            if package
-                .extension()
-                .is_some_and(|extension| extension == "deb")
-            {
-                tool::output(
-                    Command::new("dpkg")
-                        .arg("-x")
-                        .args([&package, &tree.to_path_buf()]),
-                )?;
+            if package.extension().is_some_and(|extension| extension == "deb") {
+                tool::output(Command::new("dpkg").arg("-x").args([&package, &tree.to_path_buf()]))?;
             }
         }
         Ok(())
@@ -158,8 +134,6 @@ impl Selection {
 fn depends(package: &str) -> Result<Vec<String>> {
     let output = tool::output(Command::new("apt-cache").args(["depends", package]))
         .with_context(|| format!("apt does not know {package}: run apt-get update"))?;
-    let names = output
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let names = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     Ok(names.map(str::to_owned).collect())
 }

@@ -36,11 +36,7 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
     // Software emulation, which works wherever the tests run and includes the IOMMU.
     arg("-accel", "tcg,thread=multi".into());
     arg("-cpu", "max".into());
-    let intremap = if machine.iommu == Iommu::Absent {
-        ""
-    } else {
-        ",kernel-irqchip=split"
-    };
+    let intremap = if machine.iommu == Iommu::Absent { "" } else { ",kernel-irqchip=split" };
     arg("-machine", format!("q35{intremap}"));
     if machine.iommu != Iommu::Absent {
         arg("-device", "intel-iommu,intremap=on".into());
@@ -68,28 +64,20 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
     if machine.window {
         device("ivshmem-plain,memdev=window,bus=pcie.0,addr=0x5".into());
     }
-    hardware::devices(machine.bridges)
-        .into_iter()
-        .for_each(&mut device);
-    command.arg("-drive").arg(format!(
-        "if=none,id=outbox,format=raw,file={}",
-        files.outbox.display()
-    ));
+    hardware::devices(machine.bridges).into_iter().for_each(&mut device);
+    command
+        .arg("-drive")
+        .arg(format!("if=none,id=outbox,format=raw,file={}", files.outbox.display()));
     if let Some(disk) = files.disk {
-        command.arg("-drive").arg(format!(
-            "if=none,id=disk,format=raw,file={}",
-            disk.display()
-        ));
+        command.arg("-drive").arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
     }
     if machine.window {
-        command.arg("-object").arg(format!(
-            "memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"
-        ));
+        command
+            .arg("-object")
+            .arg(format!("memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"));
     }
     if machine.soft_roce {
-        command
-            .arg("-netdev")
-            .arg(network(machine, number, files.cable));
+        command.arg("-netdev").arg(network(machine, number, files.cable));
     }
     command
 }
@@ -98,17 +86,10 @@ fn nodes(count: u8, arg: &mut impl FnMut(&str, String)) {
     arg("-smp", format!("{}", count * 2));
     arg("-m", format!("{}M", u32::from(count) * NODE_MEMORY));
     for node in 0..count {
-        arg(
-            "-object",
-            format!("memory-backend-ram,id=node{node},size={NODE_MEMORY}M"),
-        );
+        arg("-object", format!("memory-backend-ram,id=node{node},size={NODE_MEMORY}M"));
         arg(
             "-numa",
-            format!(
-                "node,nodeid={node},cpus={}-{},memdev=node{node}",
-                node * 2,
-                node * 2 + 1
-            ),
+            format!("node,nodeid={node},cpus={}-{},memdev=node{node}", node * 2, node * 2 + 1),
         );
     }
 }
@@ -138,11 +119,9 @@ fn kernel_arguments(machine: &Machine) -> String {
     // No address randomisation: QEMU 7.2 caches translated code by address, and would otherwise translate each program again at every
     // start, about half of its run time.
     let services = match machine.systemd {
-        true => UNUSED_UNITS
-            .iter()
-            .fold(" systemd.show_status=error".to_owned(), |words, unit| {
-                format!("{words} systemd.mask={unit}")
-            }),
+        true => UNUSED_UNITS.iter().fold(" systemd.show_status=error".to_owned(), |words, unit| {
+            format!("{words} systemd.mask={unit}")
+        }),
         false => String::new(),
     };
     // TSC as the clock: emulated CPUs have an exact one, and reading the emulated HPET leaves the guest.
@@ -158,8 +137,5 @@ fn network(machine: &Machine, number: u8, cable: &Path) -> String {
         return "hubport,id=lan,hubid=0".into();
     }
     let server = if number == 1 { "on" } else { "off" };
-    format!(
-        "stream,id=lan,server={server},addr.type=unix,addr.path={}",
-        cable.display()
-    )
+    format!("stream,id=lan,server={server},addr.type=unix,addr.path={}", cable.display())
 }

@@ -46,14 +46,9 @@ fn kept(image: &Image) -> Result<PathBuf> {
             .arg("bookworm")
             .arg(&tree),
     )?;
-    File::create(&disk)
-        .and_then(|file| file.set_len(SIZE))
-        .context("cannot create the disk")?;
+    File::create(&disk).and_then(|file| file.set_len(SIZE)).context("cannot create the disk")?;
     tool::output(
-        Command::new("/sbin/mke2fs")
-            .args(["-q", "-t", "ext4", "-d"])
-            .arg(&tree)
-            .arg(&disk),
+        Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-d"]).arg(&tree).arg(&disk),
     )?;
     // Renamed when complete.
     fs::rename(&disk, &kept)

@@ -22,11 +22,8 @@ const PACKAGES: &[(&str, &str)] = &[
 /// Runs a program to its end and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().map_err(|error| missing(&name, error))?;
+    let Output { status, stdout, stderr } =
+        command.output().map_err(|error| missing(&name, error))?;
     if !status.success() {
         let message = String::from_utf8_lossy(&stderr);
         bail!("{command:?} ended with {status}: {}", message.trim());
@@ -41,10 +38,8 @@ pub fn copy_disk(from: &Path, to: &Path) -> Result<()> {
 
 /// The error of a program that cannot be started, with its package.
 pub fn missing(name: &str, error: std::io::Error) -> anyhow::Error {
-    let package = PACKAGES
-        .iter()
-        .find(|(program, _)| *program == name)
-        .map(|(_, package)| *package);
+    let package =
+        PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| *package);
     match (error.kind(), package) {
         (ErrorKind::NotFound, Some(package)) => {
             anyhow::anyhow!("{name} not found: apt-get install {package}")

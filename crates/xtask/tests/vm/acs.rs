@@ -100,10 +100,7 @@ fn compare_forest(files: &Path) {
 fn acs_findings(files: &Path, report: &str) -> Vec<Value> {
     let report = json(&files.join(report));
     let all = report["findings"].as_array().expect("findings");
-    all.iter()
-        .filter(|finding| finding["id"] == "pcie.acs")
-        .cloned()
-        .collect()
+    all.iter().filter(|finding| finding["id"] == "pcie.acs").cloned().collect()
 }
 
 /// gdr on a file from a guest.
@@ -129,10 +126,7 @@ fn compare_replays(files: &Path) {
     };
     let questions = text(&files.join("questions.txt"));
     assert!(questions.lines().count() > 5, "{questions}");
-    for (who, snapshot) in [
-        ("root", "snapshot-root.json.zst"),
-        ("user", "snapshot-user.json"),
-    ] {
+    for (who, snapshot) in [("root", "snapshot-root.json.zst"), ("user", "snapshot-user.json")] {
         for question in questions.lines() {
             let name = question.replace(' ', "_");
             let live = text(&files.join(who).join(&name));
@@ -145,11 +139,7 @@ fn compare_replays(files: &Path) {
                 facts_of(&live),
                 "{question} as {who}"
             );
-            assert_eq!(
-                replayed.status.code(),
-                status.trim().parse().ok(),
-                "{question} as {who}"
-            );
+            assert_eq!(replayed.status.code(), status.trim().parse().ok(), "{question} as {who}");
         }
     }
 }
@@ -164,9 +154,7 @@ fn facts_of(text: &str) -> String {
         }
         return document.to_string();
     }
-    let lines = text
-        .lines()
-        .skip(usize::from(text.starts_with("gdr doctor: ")));
+    let lines = text.lines().skip(usize::from(text.starts_with("gdr doctor: ")));
     // The rest of a title that is wrapped.
     let lines: Vec<&str> = lines.skip_while(|line| line.starts_with("  ")).collect();
     lines.join("\n")
@@ -197,9 +185,7 @@ fn acs_verdicts(report: &Value) -> BTreeMap<String, String> {
     let each = acs.flat_map(|finding| {
         let subject = finding["subject"].as_str().expect("a subject");
         let outcome = finding["outcome"].as_str().expect("an outcome");
-        subject
-            .split(", ")
-            .map(move |port| (port.to_owned(), outcome.to_owned()))
+        subject.split(", ").map(move |port| (port.to_owned(), outcome.to_owned()))
     });
     each.collect()
 }
@@ -211,35 +197,22 @@ fn compare_dumps(files: &Path) {
         let dumped = classes(&from(&files.join(dump), &["topo", "--format", "json"]));
         // Rows in both: lspci shows no RDMA devices, and InfiniBand controllers in their place.
         let known = dumped.iter().filter(|(_, class)| !class.is_empty());
-        let both: Vec<_> = known
-            .filter_map(|(pair, class)| Some((pair, class, live.get(pair)?)))
-            .collect();
+        let both: Vec<_> =
+            known.filter_map(|(pair, class)| Some((pair, class, live.get(pair)?))).collect();
         let devices: BTreeSet<_> = both.iter().map(|((a, _), ..)| a).collect();
-        assert!(
-            both.len() > devices.len(),
-            "{dump} tells of no pair: {dumped:#?}"
-        );
+        assert!(both.len() > devices.len(), "{dump} tells of no pair: {dumped:#?}");
         for (pair, dumped, here) in both {
             assert_eq!(dumped, here, "{dump}: {pair:?}");
         }
-        let report = from(
-            &files.join(dump),
-            &["doctor", "--platform", "bare-metal", "--format", "json"],
-        );
+        let report =
+            from(&files.join(dump), &["doctor", "--platform", "bare-metal", "--format", "json"]);
         let dumped = acs_verdicts(&report);
         let here = acs_verdicts(&json(&files.join("doctor-before.json")));
         // Complete below the switch. Whether QEMU's ports on its extra host bridges are root ports is not in the dump.
-        let below: Vec<_> = here
-            .iter()
-            .filter(|(port, _)| port.starts_with("0000:42:"))
-            .collect();
+        let below: Vec<_> = here.iter().filter(|(port, _)| port.starts_with("0000:42:")).collect();
         assert!(!below.is_empty());
         for (port, verdict) in below {
-            assert_eq!(
-                dumped.get(port),
-                Some(verdict),
-                "{dump}: {port}: {dumped:#?}"
-            );
+            assert_eq!(dumped.get(port), Some(verdict), "{dump}: {port}: {dumped:#?}");
         }
         for (port, verdict) in dumped {
             let same = here.get(&port) == Some(&verdict);
@@ -250,11 +223,7 @@ fn compare_dumps(files: &Path) {
 
 fn acs_job(machine: &str) -> PathBuf {
     // Debian's su, which can change users; busybox has another one.
-    in_machine(
-        machine,
-        "acs",
-        vec![built("gdr"), PathBuf::from("/usr/bin/setpriv")],
-    )
+    in_machine(machine, "acs", vec![built("gdr"), PathBuf::from("/usr/bin/setpriv")])
 }
 
 #[test]
@@ -278,22 +247,12 @@ fn acs_findings_with_iommu_on() {
     let before = acs_findings(&files, "doctor-before.json");
     assert_eq!(before.len(), expected.len(), "{before:#?}");
     for (finding, (port, outcome)) in before.iter().zip(expected) {
-        assert_eq!(
-            (&finding["subject"], &finding["outcome"]),
-            (&port.into(), &outcome.into())
-        );
+        assert_eq!((&finding["subject"], &finding["outcome"]), (&port.into(), &outcome.into()));
         let message = finding["message"].as_str().expect("a message");
-        assert!(
-            message.contains("ReqRedir") && message.contains("CmpltRedir"),
-            "{message}"
-        );
+        assert!(message.contains("ReqRedir") && message.contains("CmpltRedir"), "{message}");
         // SrcValid and UpstreamFwd stay: the mask has the two bits of 0x0c alone.
         let command = format!("setpci -s {port} ECAP_ACS+0x6.w=0000:000c");
-        let command = if port == between {
-            Value::Null
-        } else {
-            command.into()
-        };
+        let command = if port == between { Value::Null } else { command.into() };
         assert_eq!(finding["fix"]["command"], command);
     }
     let after = acs_findings(&files, "doctor-after.json");
@@ -311,10 +270,7 @@ fn acs_findings_with_iommu_on() {
     }
     // A guest judges no port of its host, and an unprivileged user cannot read the bits.
     let guest = acs_findings(&files, "root/doctor_--format_json");
-    assert!(
-        guest.iter().all(|finding| finding["outcome"] == "skip"),
-        "{guest:#?}"
-    );
+    assert!(guest.iter().all(|finding| finding["outcome"] == "skip"), "{guest:#?}");
     let user = acs_findings(&files, "doctor-user.json");
     assert!(
         !user.is_empty()
@@ -337,8 +293,5 @@ fn no_acs_findings_with_iommu_off() {
         !found.is_empty() && found.iter().all(|finding| finding["outcome"] == "pass"),
         "{found:#?}"
     );
-    assert_eq!(
-        fs::read_to_string(files.join("commands.txt")).expect("commands"),
-        ""
-    );
+    assert_eq!(fs::read_to_string(files.join("commands.txt")).expect("commands"), "");
 }

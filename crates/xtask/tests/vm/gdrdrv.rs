@@ -17,10 +17,7 @@ fn fake_speaks_gdrdrv_abi() {
     let files = in_machine("gdrdrv", "gdrdrv", vec![exercise()]);
     // The script judges; this checks that its output is complete.
     let text = fs::read_to_string(files.join("exercise.txt")).expect("the output file");
-    let parts: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.split_once(": "))
-        .collect();
+    let parts: Vec<_> = text.lines().filter_map(|line| line.split_once(": ")).collect();
     assert_eq!(
         parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["all", "bar", "cached"],
@@ -38,9 +35,6 @@ fn backend_works_with_all_module_versions() {
     // The script judges; this checks that each version of the module answered.
     let text = fs::read_to_string(files.join("module.txt")).expect("the output file");
     for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
-        assert!(
-            text.contains(&format!("version {version} attributes")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("version {version} attributes")), "{text}");
     }
 }

@@ -37,11 +37,8 @@ pub fn has_exchanged(report: &Value, sizes: &[u64]) {
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
 fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
-    let files = in_machine(
-        "two-guests",
-        "async-pair",
-        vec![built("examples/proxy_pair"), built("gdr")],
-    );
+    let files =
+        in_machine("two-guests", "async-pair", vec![built("examples/proxy_pair"), built("gdr")]);
     // The client reports.
     has_exchanged(&json(&files.join("guest2/mp.json")), &[8, 65536]);
     let output = |guest: u8| {
@@ -63,27 +60,13 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
             "compare and swap, 8 bytes",
         ]
     );
-    assert!(
-        leads[4].contains("REMOTE_ACCESS_ERR, syndrome 0x13"),
-        "{leads:?}"
-    );
-    assert!(
-        leads[5].contains("WR_FLUSH_ERR, syndrome 0x05"),
-        "{leads:?}"
-    );
+    assert!(leads[4].contains("REMOTE_ACCESS_ERR, syndrome 0x13"), "{leads:?}");
+    assert!(leads[5].contains("WR_FLUSH_ERR, syndrome 0x05"), "{leads:?}");
     assert_eq!(
         follows[..4],
-        [
-            "echoed, 20000 bytes",
-            "written, 65536 bytes",
-            "swapped, 8 bytes",
-            "inline, 300 bytes",
-        ]
+        ["echoed, 20000 bytes", "written, 65536 bytes", "swapped, 8 bytes", "inline, 300 bytes",]
     );
-    assert_eq!(
-        (leads.len(), follows.len(), &*follows[5]),
-        (6, 6, "untouched, 300 bytes")
-    );
+    assert_eq!((leads.len(), follows.len(), &*follows[5]), (6, 6, "untouched, 300 bytes"));
 }
 
 /// libgdsync's own programs, wrong calls among them, whose NIC is simulated elsewhere. Not failures.c: rdma_rxe has other errors.

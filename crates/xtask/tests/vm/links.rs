@@ -23,10 +23,7 @@ fn manual_probe_rdma_counts_what_a_cable_loses() {
     // A suspended guest answers later than the timeout.
     let late = ["completer_retry_err", "duplicate_request"];
     let clean = rose("clean");
-    assert!(
-        clean.iter().all(|(_, name)| late.contains(&name.as_str())),
-        "{clean:?}"
-    );
+    assert!(clean.iter().all(|(_, name)| late.contains(&name.as_str())), "{clean:?}");
     for (round, expected) in [
         (
             "lost",
@@ -51,15 +48,9 @@ fn rises(report: &Value) -> Vec<(bool, String)> {
     let changes = report["counters"].as_array();
     let changes = changes.map_or(&[][..], Vec::as_slice).iter();
     let rise = |change: &Value| {
-        assert_eq!(
-            (&change["of"], &change["kind"]),
-            (&"rxe0:1".into(), &"loss".into())
-        );
+        assert_eq!((&change["of"], &change["kind"]), (&"rxe0:1".into(), &"loss".into()));
         let is_remote = change["remote"].as_bool().expect("an end");
-        (
-            is_remote,
-            change["name"].as_str().expect("a name").to_owned(),
-        )
+        (is_remote, change["name"].as_str().expect("a name").to_owned())
     };
     changes.map(rise).collect()
 }
@@ -78,10 +69,7 @@ fn manual_fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
             .map(|fault| {
                 let subject = text(fault, "subject");
                 let port = subject.split(',').next().unwrap_or_default().to_owned();
-                (
-                    port,
-                    fault["symptoms"][0].as_str().unwrap_or_default().to_owned(),
-                )
+                (port, fault["symptoms"][0].as_str().unwrap_or_default().to_owned())
             })
             .collect()
     };
@@ -92,33 +80,21 @@ fn manual_fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
     let (shaped, lossy) = ("two-guests-2 rxe1:1", "two-guests-1 rxe2:1");
     let dead = "two-guests-2 rxe3:1";
     for port in [shaped, lossy, dead] {
-        assert!(
-            named.iter().any(|(found, _)| found == port),
-            "{port}: {faulty:#}"
-        );
+        assert!(named.iter().any(|(found, _)| found == port), "{port}: {faulty:#}");
     }
     let found = named.iter().find(|(found, _)| found == dead);
     assert_eq!(found.map(|(_, symptom)| symptom.as_str()), Some("dead"));
     // No healthy one.
     for (found, _) in &named {
-        assert!(
-            [shaped, lossy, dead].contains(&found.as_str()),
-            "{found}: {faulty:#}"
-        );
+        assert!([shaped, lossy, dead].contains(&found.as_str()), "{found}: {faulty:#}");
     }
     // tc's own counters: what it delayed and dropped.
-    for (guest, port, word) in [
-        (2, 1, "overlimits "),
-        (1, 2, "dropped "),
-        (2, 3, "dropped "),
-    ] {
+    for (guest, port, word) in [(2, 1, "overlimits "), (1, 2, "dropped "), (2, 3, "dropped ")] {
         let file = files.join(format!("guest{guest}/port{port}.txt"));
         let text = fs::read_to_string(&file).expect("counters");
         let after = text.split(word).nth(1).expect("the counter");
         let digits = after.split(|c: char| !c.is_ascii_digit()).next();
-        let count: u64 = digits
-            .and_then(|digits| digits.parse().ok())
-            .expect("a number");
+        let count: u64 = digits.and_then(|digits| digits.parse().ok()).expect("a number");
         assert!(count > 0, "{text}");
     }
 }

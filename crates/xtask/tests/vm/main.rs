@@ -24,10 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(900);
 fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .canonicalize()
-            .expect("the repository")
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
     })
 }
 
@@ -73,9 +70,7 @@ fn kills() -> u64 {
 /// Runs a script in a machine; returns the directory of its files.
 fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> PathBuf {
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
-    let files = root()
-        .join("target/vm/tests")
-        .join(format!("{machine}-{script}"));
+    let files = root().join("target/vm/tests").join(format!("{machine}-{script}"));
     let job = Job {
         script: root().join("tests/vm").join(format!("{script}.sh")),
         binaries,

@@ -18,20 +18,15 @@ fn soft_rdma_follows_its_network_device() {
     let topo = json(&files.join("topo.json"));
     let nic = &topo["devices"][0];
     let bdf = nic["bdf"].as_str().expect("an address");
-    assert!(
-        netdev.contains(&format!("/{bdf}/")),
-        "{bdf} is not in {netdev}"
-    );
+    assert!(netdev.contains(&format!("/{bdf}/")), "{bdf} is not in {netdev}");
     assert_eq!(
         (&nic["label"], &nic["software"], &nic["active"]),
         (&"rxe0".into(), &true.into(), &true.into())
     );
     let report = json(&files.join("doctor.json"));
     let all = report["findings"].as_array().expect("findings");
-    let finding = all
-        .iter()
-        .find(|f| f["id"] == "rdma.device" && f["subject"] == "rxe0")
-        .expect("a finding");
+    let finding =
+        all.iter().find(|f| f["id"] == "rdma.device" && f["subject"] == "rxe0").expect("a finding");
     assert_eq!(finding["outcome"], "info", "{finding}");
 }
 
@@ -47,10 +42,7 @@ fn rdma_works_in_one_guest_and_between_two() {
 fn verbs_loopback() {
     let files = in_machine("rxe", "loopback", vec![built("examples/loopback")]);
     let text = fs::read_to_string(files.join("loopback.txt")).expect("what it printed");
-    let done: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("ok: "))
-        .collect();
+    let done: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("ok: ")).collect();
     assert_eq!(
         done,
         [
@@ -92,14 +84,8 @@ fn of<'r>(report: &'r Value, name: &str) -> Vec<&'r Value> {
 fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64]) {
     let sizes = |name: &str, key: &str| -> Vec<u64> {
         let found = of(report, name);
-        assert!(
-            found.iter().all(|result| result["verdict"] == "ok"),
-            "{name}: {found:#?}"
-        );
-        found
-            .iter()
-            .map(|result| result[key].as_u64().expect("a number"))
-            .collect()
+        assert!(found.iter().all(|result| result["verdict"] == "ok"), "{name}: {found:#?}");
+        found.iter().map(|result| result[key].as_u64().expect("a number")).collect()
     };
     for name in [
         "uc.write-imm",
@@ -111,43 +97,20 @@ fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64
         "rc.send",
         "rc.send-imm",
     ] {
-        assert_eq!(
-            sizes(&format!("validate.{name}"), "verified"),
-            verified,
-            "{name}"
-        );
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), verified, "{name}");
     }
     for name in ["ud.send", "ud.send-imm"] {
-        assert_eq!(
-            sizes(&format!("validate.{name}"), "verified"),
-            datagrams,
-            "{name}"
-        );
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), datagrams, "{name}");
     }
     for name in ["rc.fetch-add", "rc.compare-swap"] {
-        assert_eq!(
-            sizes(&format!("validate.{name}"), "verified"),
-            [8],
-            "{name}"
-        );
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), [8], "{name}");
     }
     for kind in ["write", "read", "send"] {
-        assert_eq!(
-            sizes(&format!("rdma.{kind}.latency"), "bytes"),
-            measured,
-            "{kind}"
-        );
+        assert_eq!(sizes(&format!("rdma.{kind}.latency"), "bytes"), measured, "{kind}");
         // The transferred data is verified too.
-        assert_eq!(
-            sizes(&format!("rdma.{kind}.bandwidth"), "verified"),
-            measured,
-            "{kind}"
-        );
+        assert_eq!(sizes(&format!("rdma.{kind}.bandwidth"), "verified"), measured, "{kind}");
         for result in of(report, &format!("rdma.{kind}.bandwidth")) {
-            assert!(
-                result["median"].as_f64().is_some_and(|median| median > 0.0),
-                "{result}"
-            );
+            assert!(result["median"].as_f64().is_some_and(|median| median > 0.0), "{result}");
         }
     }
 }
@@ -166,15 +129,9 @@ fn probe_rdma_beside_perftest() {
         (&true.into(), &"staged".into())
     );
     let staged = of(&sim, "rdma.staged.bandwidth");
-    let sizes: Vec<_> = staged
-        .iter()
-        .map(|result| (result["verified"].as_u64(), &result["verdict"]))
-        .collect();
-    assert_eq!(
-        sizes,
-        [(Some(8), &"ok".into()), (Some(65536), &"ok".into())],
-        "{staged:#?}"
-    );
+    let sizes: Vec<_> =
+        staged.iter().map(|result| (result["verified"].as_u64(), &result["verdict"])).collect();
+    assert_eq!(sizes, [(Some(8), &"ok".into()), (Some(65536), &"ok".into())], "{staged:#?}");
     // Streams drive the NIC through the proxy: a kernel compared every message of the loop.
     let stream = json(&files.join("async.json"));
     let round = of(&stream, "async.loopback.stream.latency");
@@ -182,48 +139,28 @@ fn probe_rdma_beside_perftest() {
         .iter()
         .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
         .collect();
-    assert_eq!(
-        verified,
-        [(Some("cuda-sim+proxy"), Some(MESSAGES * 1024))],
-        "{round:#?}"
-    );
+    assert_eq!(verified, [(Some("cuda-sim+proxy"), Some(MESSAGES * 1024))], "{round:#?}");
     // Two processes: there and back, changed on each way.
-    for (name, messages) in [
-        ("async.pingpong.stream.latency", MESSAGES),
-        ("async.pingpong.cpu.latency", MESSAGES / 4),
-    ] {
+    for (name, messages) in
+        [("async.pingpong.stream.latency", MESSAGES), ("async.pingpong.cpu.latency", MESSAGES / 4)]
+    {
         let between = of(&stream, name);
         let verified: Vec<_> = between
             .iter()
             .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
             .collect();
-        assert_eq!(
-            verified,
-            [(Some("cuda-sim+proxy"), Some(messages * 1024))],
-            "{between:#?}"
-        );
-        assert!(
-            between[0]["median"]
-                .as_f64()
-                .is_some_and(|median| median > 0.0),
-            "{between:#?}"
-        );
+        assert_eq!(verified, [(Some("cuda-sim+proxy"), Some(messages * 1024))], "{between:#?}");
+        assert!(between[0]["median"].as_f64().is_some_and(|median| median > 0.0), "{between:#?}");
     }
     has_exchanged(&json(&files.join("mp.json")), &[8]);
     let refused = &json(&files.join("no-gid.json"))["results"];
     assert_eq!(
         (refused.as_array().map(Vec::len), &refused[0]["reason"]),
-        (
-            Some(1),
-            &"port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has".into()
-        )
+        (Some(1), &"port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has".into())
     );
     let text = fs::read_to_string(files.join("no-library.txt")).expect("what it said");
     let message = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        message.contains("libibverbs1 and ibverbs-providers"),
-        "{message}"
-    );
+    assert!(message.contains("libibverbs1 and ibverbs-providers"), "{message}");
 }
 
 #[test]
@@ -231,11 +168,7 @@ fn probe_rdma_beside_perftest() {
 fn probe_rdma_between_two_machines() {
     let files = in_machine("two-guests", "probe-rdma-pair", vec![built("gdr")]);
     let report = |guest: u8, name: &str| {
-        json(
-            &files
-                .join(format!("guest{guest}"))
-                .join(format!("{name}.json")),
-        )
+        json(&files.join(format!("guest{guest}")).join(format!("{name}.json")))
     };
     let leads = |name: &str| report(2, name);
     let host = leads("host");
@@ -248,12 +181,9 @@ fn probe_rdma_between_two_machines() {
         "two-guests-2 was the client and has the results; connections served here: 1."
     );
     let sim = leads("sim");
-    for name in [
-        "validate.rc.write",
-        "validate.rc.read",
-        "validate.rc.send",
-        "rdma.staged.bandwidth",
-    ] {
+    for name in
+        ["validate.rc.write", "validate.rc.read", "validate.rc.send", "rdma.staged.bandwidth"]
+    {
         let found = of(&sim, name);
         let right =
             |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
@@ -270,19 +200,13 @@ fn probe_rdma_between_two_machines() {
     }
     for (guest, which) in [(2, "local"), (1, "remote")] {
         let notes = report(guest, "mixed")["notes"].to_string();
-        assert!(
-            notes.contains(&format!("the {which} GPU is SIMULATED")),
-            "{notes}"
-        );
+        assert!(notes.contains(&format!("the {which} GPU is SIMULATED")), "{notes}");
     }
     // One end fails, and the other reports its failure.
     let reason = |guest: u8, name: &str| -> String {
         let report = report(guest, name);
-        let last = report["results"]
-            .as_array()
-            .and_then(|all| all.last().cloned());
-        last.and_then(|last| last["reason"].as_str().map(str::to_owned))
-            .unwrap_or_default()
+        let last = report["results"].as_array().and_then(|all| all.last().cloned());
+        last.and_then(|last| last["reason"].as_str().map(str::to_owned)).unwrap_or_default()
     };
     assert_eq!(
         reason(2, "no-gid"),
@@ -293,27 +217,18 @@ fn probe_rdma_between_two_machines() {
         "the other end failed: port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
     );
     let wrong = reason(2, "wrong");
-    assert!(
-        wrong.contains("rejected this client: the secrets differ"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("rejected this client: the secrets differ"), "{wrong}");
     is_figure(&leads("curves"));
     let other = reason(2, "other-probe");
     assert!(other.contains("different probes"), "{other}");
     let mtu = leads("mtu");
     is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
     assert!(
-        mtu["notes"]
-            .to_string()
-            .contains("are 1024 and 512 bytes: 512 is used"),
+        mtu["notes"].to_string().contains("are 1024 and 512 bytes: 512 is used"),
         "{}",
         mtu["notes"]
     );
-    assert!(
-        report(2, "interrupted")["notes"]
-            .to_string()
-            .contains("Interrupted")
-    );
+    assert!(report(2, "interrupted")["notes"].to_string().contains("Interrupted"));
     assert!(
         reason(1, "interrupted").contains("it was interrupted"),
         "{}",
@@ -323,10 +238,7 @@ fn probe_rdma_between_two_machines() {
 
 /// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.
 fn is_figure(report: &Value) {
-    assert_eq!(
-        (&report["probe"], &report["simulated"]),
-        (&"transfer".into(), &true.into())
-    );
+    assert_eq!((&report["probe"], &report["simulated"]), (&"transfer".into(), &true.into()));
     let sizes = |name: &str| -> Vec<u64> {
         let found = of(report, name).into_iter();
         found
@@ -359,9 +271,7 @@ fn is_figure(report: &Value) {
 
 /// The first word of a value that ibv_devinfo prints, as in `active_mtu:  1024 (3)`.
 fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
-    let line = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
     let value = line.and_then(|line| line.split_whitespace().next());
     value.unwrap_or_else(|| panic!("ibv_devinfo tells no {key}: {text}"))
 }
@@ -378,11 +288,7 @@ fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
 fn verbs_agree_with_rdma_core() {
-    let files = in_machine(
-        "rxe",
-        "verbs",
-        vec![built("gdr"), built("examples/devinfo")],
-    );
+    let files = in_machine("rxe", "verbs", vec![built("gdr"), built("examples/devinfo")]);
     let text = |name: &str| {
         fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
@@ -430,16 +336,9 @@ fn verbs_agree_with_rdma_core() {
     assert!(ours.contains("dma-buf: Refuses(95)"), "{ours}");
     let verbs = &json(&files.join("verbs.json"))["read"];
     assert_eq!(verbs["devices"], serde_json::json!(["rxe0"]));
-    assert_eq!(
-        verbs["trials"]["rxe0"]["opened"]["dmabuf"],
-        serde_json::json!({"refuses": 95})
-    );
+    assert_eq!(verbs["trials"]["rxe0"]["opened"]["dmabuf"], serde_json::json!({"refuses": 95}));
 
-    assert!(
-        text("rdma-shared.txt").contains("netns shared"),
-        "{}",
-        text("rdma-shared.txt")
-    );
+    assert!(text("rdma-shared.txt").contains("netns shared"), "{}", text("rdma-shared.txt"));
     let shared = json(&files.join("doctor-shared.json"));
     assert_eq!(finding(&shared, "rdma.netns")["outcome"], "pass");
     assert!(text("rdma-exclusive.txt").contains("netns exclusive"));

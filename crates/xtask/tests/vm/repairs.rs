@@ -20,10 +20,7 @@ fn repairs_and_undoes_ports() {
     ];
     let files = in_machine("iommu-on", "fix", binaries);
     let user = fs::read_to_string(files.join("user.txt")).expect("output for a user");
-    assert!(
-        user.contains("sudo gdr fix-acs --platform=bare-metal --yes"),
-        "{user}"
-    );
+    assert!(user.contains("sudo gdr fix-acs --platform=bare-metal --yes"), "{user}");
     let unasked = fs::read_to_string(files.join("unasked.txt")).expect("output without --yes");
     assert!(unasked.contains("--yes"), "{unasked}");
 }
@@ -74,13 +71,8 @@ fn a_power_cut_loses_nothing() {
     let files = root().join("target/vm/tests/power");
     fs::create_dir_all(&files).expect("a directory");
     let disk = files.join("disk");
-    fs::File::create(&disk)
-        .and_then(|file| file.set_len(64 << 20))
-        .expect("a disk");
-    let made = Command::new("/sbin/mke2fs")
-        .args(["-q", "-t", "ext4"])
-        .arg(&disk)
-        .status();
+    fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
+    let made = Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4"]).arg(&disk).status();
     assert!(made.expect("mke2fs of e2fsprogs").success());
     let job = Job {
         script: root().join("tests/vm/power.sh"),

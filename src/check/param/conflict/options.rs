@@ -54,10 +54,10 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
         }
     );
     let merged = keys::joined(last, earlier.iter().map(|(text, _)| text.as_str()));
-    let judgement = strings.iter().fold(
-        Judgement::broken(DRIVER, message),
-        |judgement, (text, from)| judgement.evidence(place(from), format!("{full}=\"{text}\"")),
-    );
+    let judgement =
+        strings.iter().fold(Judgement::broken(DRIVER, message), |judgement, (text, from)| {
+            judgement.evidence(place(from), format!("{full}=\"{text}\""))
+        });
     Some(judgement.fix("modprobe").advice(format!(
         "Replace them with one line: options nvidia {full}=\"{merged}\"; then rebuild the initramfs."
     )))
@@ -85,9 +85,7 @@ pub fn unreached<'a>(config: &Config<'a>, load: &Load<'a>) -> Vec<&'a Directive>
     let of_driver = |found: &&Directive| match &found.command {
         Command::Options { module, options } => {
             module.starts_with(nvidia::MODULE)
-                && kmod::parameters(options)
-                    .iter()
-                    .any(|set| set.name.starts_with(nvidia::PREFIX))
+                && kmod::parameters(options).iter().any(|set| set.name.starts_with(nvidia::PREFIX))
         }
         _ => false,
     };
@@ -111,10 +109,7 @@ fn without_effect(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
             Judgement::broken(DRIVER, message)
                 .evidence(place(found), shown(found))
                 .fix("modprobe")
-                .advice(format!(
-                    "Write them for {} in {}.",
-                    load.module, found.source
-                ))
+                .advice(format!("Write them for {} in {}.", load.module, found.source))
         })
         .collect()
 }
@@ -129,9 +124,7 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
     let (here, there) = (next::last(load), next::last(&by_device));
     let reaches = |name: &str, text: &str| {
         let shown = nvidia::shown_as(name).unwrap_or(name);
-        there
-            .get(name)
-            .is_some_and(|(to, _)| next::same(shown, to, text))
+        there.get(name).is_some_and(|(to, _)| next::same(shown, to, text))
     };
     let mut lost: Vec<&Directive> = here
         .iter()
@@ -146,17 +139,13 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         module_of(first),
         load.module
     );
-    let judgement = lost
-        .iter()
-        .fold(Judgement::broken(DRIVER, message), |judgement, found| {
-            judgement.evidence(place(found), shown(found))
-        });
+    let judgement = lost.iter().fold(Judgement::broken(DRIVER, message), |judgement, found| {
+        judgement.evidence(place(found), shown(found))
+    });
     let both = match &first.command {
-        Command::Options { options, .. } => format!(
-            "options {} {}",
-            load.module.replace('_', "-"),
-            options.trim()
-        ),
+        Command::Options { options, .. } => {
+            format!("options {} {}", load.module.replace('_', "-"), options.trim())
+        }
         _ => String::new(),
     };
     Some(judgement.fix("modprobe").advice(format!(
@@ -176,11 +165,7 @@ pub struct Misspelt<'a> {
 /// Parameters that no driver has. The kernel only logs them and loads the module without them.
 pub fn misspelt<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<Misspelt<'a>> {
     let params = ctx.facts.driver.params.present();
-    let shown = || {
-        params
-            .into_iter()
-            .flat_map(|params| params.keys().map(String::as_str))
-    };
+    let shown = || params.into_iter().flat_map(|params| params.keys().map(String::as_str));
     let of_driver = |found: &&Directive| {
         let module = module_of(found);
         module == nvidia::MODULE || module == "nvidia_current"

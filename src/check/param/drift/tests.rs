@@ -29,8 +29,7 @@ fn finding_on(facts: &Facts, subject: &str) -> Finding {
     let found = findings("param.drift", facts, &[]);
     let is_on = |found: &&Finding| found.subject.split(", ").any(|part| part == subject);
     let one = found.iter().find(is_on);
-    one.unwrap_or_else(|| panic!("no finding on {subject}: {found:#?}"))
-        .clone()
+    one.unwrap_or_else(|| panic!("no finding on {subject}: {found:#?}")).clone()
 }
 
 #[test]
@@ -43,11 +42,7 @@ fn compares_loaded_and_written_options() {
     ] {
         let line_has_more = line.contains("Dma");
         let found = finding_on(&with(line), "driver");
-        let want = if line_has_more {
-            Outcome::Warn
-        } else {
-            Outcome::Pass
-        };
+        let want = if line_has_more { Outcome::Warn } else { Outcome::Pass };
         // The string is kept whole, so a key that is there once more makes another string.
         assert_eq!(found.outcome, want, "{line}: {found:#?}");
     }
@@ -103,15 +98,8 @@ fn unreadable_copies() {
     let mut facts = machine();
     facts.modprobe.initramfs = Some(Fact::Unknown(Why::Denied));
     let found = finding_on(&facts, "initramfs");
-    assert_eq!(
-        (found.outcome, found.needs.as_deref()),
-        (Outcome::Unknown, Some("root"))
-    );
-    assert_eq!(
-        finding_on(&facts, "driver").outcome,
-        Outcome::Pass,
-        "the other copies are known"
-    );
+    assert_eq!((found.outcome, found.needs.as_deref()), (Outcome::Unknown, Some("root")));
+    assert_eq!(finding_on(&facts, "driver").outcome, Outcome::Pass, "the other copies are known");
     let mut facts = with_initramfs(Vec::new());
     if let Some(Fact::Known(Some(image))) = &mut facts.modprobe.initramfs {
         image.failure = Some("it is packed with bzip2, which gdr does not read".to_owned());

@@ -84,10 +84,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         );
         Judgement::pass(subject, message)
     };
-    judgement.evidence(
-        "driver version, GrdmaPciTopoCheckOverride, iommu_group",
-        evidence(ctx, gpu),
-    )
+    judgement.evidence("driver version, GrdmaPciTopoCheckOverride, iommu_group", evidence(ctx, gpu))
 }
 
 impl Answers<'_> {
@@ -97,18 +94,11 @@ impl Answers<'_> {
             Fact::Known(None) => return,
             Fact::Unknown(why) => {
                 let source = format!("the PCI function of {}", nic.name);
-                self.unread.get_or_insert(Missing {
-                    why,
-                    area: Area::Sys,
-                    source,
-                });
+                self.unread.get_or_insert(Missing { why, area: Area::Sys, source });
                 return;
             }
         };
-        let rows = ctx
-            .topology
-            .row_at(gpu.bdf)
-            .zip(ctx.topology.find(&nic.name));
+        let rows = ctx.topology.row_at(gpu.bdf).zip(ctx.topology.find(&nic.name));
         let demand = match rows {
             Some((gpu, nic)) => ctx.topology.forced_mapping(gpu, nic),
             None => Fact::Unknown(Why::NotCovered),
@@ -142,11 +132,7 @@ impl Answers<'_> {
     }
 
     fn miss(&mut self, why: Why, source: &str) {
-        self.unknown.get_or_insert(Missing {
-            why,
-            area: Area::Sys,
-            source: source.to_owned(),
-        });
+        self.unknown.get_or_insert(Missing { why, area: Area::Sys, source: source.to_owned() });
     }
 }
 

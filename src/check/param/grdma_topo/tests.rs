@@ -11,11 +11,8 @@ use crate::topo::topology;
 fn with_root(vendor: u16, device: u16) -> Facts {
     let mut facts = machine();
     facts.param("GrdmaPciTopoCheckOverride", "0");
-    facts.device_mut(ROOT_PORT).ids = Fact::Known(Ids {
-        vendor,
-        device: Some(device),
-        class: 0x06_0400,
-    });
+    facts.device_mut(ROOT_PORT).ids =
+        Fact::Known(Ids { vendor, device: Some(device), class: 0x06_0400 });
     facts
 }
 
@@ -35,10 +32,7 @@ fn needs_common_bridge() {
     let found = findings("param.grdma-topo", &facts, &[]);
     assert_eq!(
         outcomes(&found),
-        [
-            ("GPU0 (0000:03:00.0)", Outcome::Pass),
-            ("GPU1 (0000:05:00.0)", Outcome::Warn)
-        ]
+        [("GPU0 (0000:03:00.0)", Outcome::Pass), ("GPU1 (0000:05:00.0)", Outcome::Warn)]
     );
     assert_says(&found[1], "Ampere Altra carries no peer traffic");
     assert!(found[1].message.contains(NIC) && found[1].fix.is_some());
@@ -49,14 +43,10 @@ fn needs_common_bridge() {
 fn nic_without_a_known_function_is_unknown_or_a_note() {
     for (mut facts, outcome) in [
         (apart(), Outcome::Unknown),
-        (
-            coherent("580.159.04", "0", [Some(0), Some(1)]),
-            Outcome::Info,
-        ),
+        (coherent("580.159.04", "0", [Some(0), Some(1)]), Outcome::Info),
     ] {
         if let Fact::Known(nics) = &mut facts.rdma {
-            nics.iter_mut()
-                .for_each(|nic| nic.place = Fact::Unknown(Why::NotCovered));
+            nics.iter_mut().for_each(|nic| nic.place = Fact::Unknown(Why::NotCovered));
         }
         let found = findings("param.grdma-topo", &facts, &[]);
         assert!(!found.is_empty());
@@ -78,11 +68,7 @@ fn override_and_guest() {
     assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Pass);
     let mut facts = machine();
     facts.param("GrdmaPciTopoCheckOverride", "2");
-    assert_eq!(
-        only("param.grdma-topo", &facts).outcome,
-        Outcome::Warn,
-        "anywhere"
-    );
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Warn, "anywhere");
 }
 
 /// A GB200 and a NIC below one switch, with this driver, override and IOMMU groups.
@@ -118,11 +104,7 @@ fn forced_mapping_of_coherent_gpus() {
         ("610.12", "0", apart, Outcome::Unknown),
     ] {
         let found = only("param.grdma-topo", &coherent(driver, value, groups));
-        assert_eq!(
-            found.outcome, outcome,
-            "{driver} {value} {groups:?}: {}",
-            found.message
-        );
+        assert_eq!(found.outcome, outcome, "{driver} {value} {groups:?}: {}", found.message);
     }
 }
 
@@ -134,19 +116,12 @@ fn forced_mapping_depends_on_software() {
     let found = only("param.grdma-topo", &facts);
     assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
     assert_says(&found, "NCCL 2.27 and later does not ask");
-    facts.device_mut(NIC).ids = Fact::Known(Ids {
-        vendor: 0x1d0f,
-        device: Some(0xefa3),
-        class: 0x02_0000,
-    });
+    facts.device_mut(NIC).ids =
+        Fact::Known(Ids { vendor: 0x1d0f, device: Some(0xefa3), class: 0x02_0000 });
     let found = only("param.grdma-topo", &facts);
     assert_eq!(found.outcome, Outcome::Warn, "{}", found.message);
     assert_says(&found, "aws-ofi-nccl");
-    assert!(
-        found
-            .fix
-            .is_some_and(|fix| fix.text().contains("NVreg_GrdmaPciTopoCheckOverride=1"))
-    );
+    assert!(found.fix.is_some_and(|fix| fix.text().contains("NVreg_GrdmaPciTopoCheckOverride=1")));
     bind(&mut facts, NIC, Some("efa"));
     let found = only("peermem.loaded", &facts);
     assert_eq!(found.outcome, Outcome::Warn, "{}", found.message);

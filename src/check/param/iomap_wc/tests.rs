@@ -6,11 +6,8 @@ use crate::model::{Fact, Ids, Outcome, PlatformKind};
 #[test]
 fn machines_with_uncached_mappings() {
     let mut facts = machine();
-    facts.device_mut(ROOT_PORT).ids = Fact::Known(Ids {
-        vendor: 0x15b3,
-        device: Some(0xa2da),
-        class: 0x06_0400,
-    });
+    facts.device_mut(ROOT_PORT).ids =
+        Fact::Known(Ids { vendor: 0x15b3, device: Some(0xa2da), class: 0x06_0400 });
     assert_says(&only("param.iomap-wc", &facts), "BlueField-3");
     let mut facts = machine();
     facts.platform.architecture = Fact::Known("aarch64".to_owned());

@@ -35,10 +35,7 @@ fn two_gpus(links: Fact<usize>) -> Facts {
 fn source_validation_and_upstream_forwarding_pass() {
     let found = only("pcie.acs", &machine());
     assert_eq!(found.outcome, Outcome::Pass);
-    assert_eq!(
-        found.message,
-        "2 ports on the paths between GPUs and NICs redirect nothing."
-    );
+    assert_eq!(found.message, "2 ports on the paths between GPUs and NICs redirect nothing.");
     assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
     let bits = "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans-";
     assert_eq!(found.evidence[0].value, format!("0x0011 ({bits})"));
@@ -51,19 +48,13 @@ fn redirecting_switch_port_fails() {
     // The root port is above the common switch, so its bits do not matter.
     set_acs(&mut facts, ROOT_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    assert_eq!(
-        outcomes(&found),
-        [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]
-    );
+    assert_eq!(outcomes(&found), [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]);
     assert!(found[0].message.starts_with(
         "The downstream port 0000:02:00.0 redirects (ReqRedir, CmpltRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
     let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c";
     assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
-    assert_eq!(
-        found[0].evidence[0].source,
-        "0000:02:00.0 config 0x14e, ACS control"
-    );
+    assert_eq!(found[0].evidence[0].source, "0000:02:00.0 config 0x14e, ACS control");
     assert!(!found[0].message.contains("IOMMU translates"));
 }
 
@@ -81,10 +72,7 @@ fn redirecting_root_port_warns() {
         set_acs(&mut facts, port, 0x1d);
     }
     let found = findings("pcie.acs", &facts, &[]);
-    assert_eq!(
-        outcomes(&found),
-        [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]
-    );
+    assert_eq!(outcomes(&found), [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]);
     assert_says(&found[0], "GPU0 and NIC0 (PHB)");
 }
 
@@ -92,28 +80,16 @@ fn redirecting_root_port_warns() {
 fn bits_between_host_bridges_are_info() {
     let mut facts = machine();
     facts.add(root_port("0000:80:01.0"));
-    for (device, bridges) in [
-        (NIC, vec![bdf("0000:80:01.0")]),
-        ("0000:80:01.0", Vec::new()),
-    ] {
-        facts.device_mut(device).place = Fact::Known(Place {
-            root: RootBus {
-                domain: 0,
-                bus: 0x80,
-            },
-            rooted: true,
-            bridges,
-        });
+    for (device, bridges) in [(NIC, vec![bdf("0000:80:01.0")]), ("0000:80:01.0", Vec::new())] {
+        facts.device_mut(device).place =
+            Fact::Known(Place { root: RootBus { domain: 0, bus: 0x80 }, rooted: true, bridges });
     }
     for port in [ROOT_PORT, "0000:80:01.0"] {
         set_acs(&mut facts, port, 0x1d);
     }
     // Only information: the kernel sets these bits whenever an IOMMU is on.
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    assert_eq!(
-        outcomes(&found),
-        [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]
-    );
+    assert_eq!(outcomes(&found), [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]);
     assert!(
         found[0].message.contains("GPU0 and NIC0 (NODE)") && found[0].message.contains("anyway")
     );
@@ -147,9 +123,7 @@ fn pairs_through_one_port_share_a_finding() {
     facts.device_mut(SECOND).place = Fact::Known(Place {
         root: RootBus { domain: 0, bus: 0 },
         rooted: true,
-        bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"]
-            .map(bdf)
-            .to_vec(),
+        bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
     });
     let mut port = facts.device_mut(GPU_PORT).clone();
     port.bdf = bdf("0000:02:02.0");
@@ -165,16 +139,10 @@ fn translating_iommu_is_mentioned() {
     let mut facts = machine();
     set_acs(&mut facts, NIC_PORT, 0x0c);
     facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(7));
-    facts
-        .kernel
-        .iommu_groups
-        .insert(7, Fact::Known("DMA-FQ".to_owned()));
+    facts.kernel.iommu_groups.insert(7, Fact::Known("DMA-FQ".to_owned()));
     let found = findings("pcie.acs", &facts, &[]);
     assert_says(&found[0], "clearing only the bits does not help");
-    facts
-        .kernel
-        .iommu_groups
-        .insert(7, Fact::Known("identity".to_owned()));
+    facts.kernel.iommu_groups.insert(7, Fact::Known("identity".to_owned()));
     assert!(
         !findings("pcie.acs", &facts, &[])[0]
             .message
@@ -192,10 +160,7 @@ fn never_clears_port_above_passed_through_device() {
     facts.driver.gpus = Fact::Known(Default::default());
     bind(&mut facts, "0000:03:00.1", Some("vfio-pci"));
     let found = findings("pcie.acs", &facts, &[]);
-    let port = found
-        .iter()
-        .find(|f| f.subject == GPU_PORT)
-        .expect("the port");
+    let port = found.iter().find(|f| f.subject == GPU_PORT).expect("the port");
     assert_says(port, "0000:03:00.1 below it belongs to a virtual machine");
     let (id, advice) = fix(port);
     assert!(id == "advice" && !advice.contains("setpci"), "{advice}");
@@ -224,10 +189,7 @@ fn grace_keeps_bits() {
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     assert_eq!(findings("pcie.acs", &facts, &[])[0].outcome, Outcome::Fail);
     let port = facts.device_mut(ROOT_PORT);
-    port.ids = port.ids.clone().map(|ids| crate::model::Ids {
-        vendor: 0x10de,
-        ..ids
-    });
+    port.ids = port.ids.clone().map(|ids| crate::model::Ids { vendor: 0x10de, ..ids });
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Info);
 }
 
@@ -262,10 +224,7 @@ fn unknown_place_of_second_gpu() {
     let mut facts = two_gpus(Fact::Known(0));
     facts.device_mut(SECOND).place = Fact::Unknown(Why::Broken);
     let found = findings("pcie.acs", &facts, &[]);
-    let lost = found
-        .iter()
-        .find(|f| f.outcome == Outcome::Unknown)
-        .expect("an unknown");
+    let lost = found.iter().find(|f| f.outcome == Outcome::Unknown).expect("an unknown");
     assert_eq!(lost.subject, format!("GPU1 ({SECOND})"));
 }
 
@@ -281,10 +240,7 @@ fn long_pair_list_is_truncated() {
     set_acs(&mut facts, ROOT_PORT, 0x0c);
     let found = findings("pcie.acs", &facts, &[]);
     // Five pairs of GPU0 pass its root port.
-    assert_says(
-        &found[0],
-        "GPU0 and GPU4 (PHB, if no NVLink joins them); and 1 more:",
-    );
+    assert_says(&found[0], "GPU0 and GPU4 (PHB, if no NVLink joins them); and 1 more:");
 }
 
 #[test]
@@ -292,10 +248,7 @@ fn unknown_place_of_only_gpu() {
     let mut facts = machine();
     facts.device_mut(GPU).place = Fact::Unknown(Why::Broken);
     let found = only("pcie.acs", &facts);
-    assert_eq!(
-        (found.outcome, found.subject),
-        (Outcome::Unknown, format!("GPU0 ({GPU})"))
-    );
+    assert_eq!((found.outcome, found.subject), (Outcome::Unknown, format!("GPU0 ({GPU})")));
     // Without a NIC there is no pair.
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
@@ -310,29 +263,18 @@ fn egress_control_blocks() {
         (acs.egress_size, acs.egress_vector) = (8, Fact::Known(vec![1]));
     }
     let found = findings("pcie.acs", &facts, &[]);
-    assert_eq!(
-        (found[0].outcome, found[0].subject.as_str()),
-        (Outcome::Fail, GPU_PORT)
-    );
+    assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Fail, GPU_PORT));
     let message = &found[0].message;
     assert!(
         message.contains("blocks (EgressCtrl)") && message.contains("access violations"),
         "{message}"
     );
-    assert!(
-        !message.contains("goes up to the root complex"),
-        "{message}"
-    );
+    assert!(!message.contains("goes up to the root complex"), "{message}");
     // The number of the NIC's port is in its configuration space.
     facts.device_mut(NIC_PORT).config.express = Fact::Unknown(Why::Denied);
     let found = findings("pcie.acs", &facts, &[]);
-    let of_gpu = found
-        .iter()
-        .find(|finding| finding.subject.contains(GPU_PORT));
-    assert_eq!(
-        of_gpu.map(|finding| finding.outcome),
-        Some(Outcome::Unknown)
-    );
+    let of_gpu = found.iter().find(|finding| finding.subject.contains(GPU_PORT));
+    assert_eq!(of_gpu.map(|finding| finding.outcome), Some(Outcome::Unknown));
 }
 
 /// A dump that begins below the root port: a bridge's role is the one in its capability, else unknown.
@@ -353,16 +295,9 @@ fn role_without_port_above() {
     }
     let found = findings("pcie.acs", &facts, &[]);
     let outcome = |found: &[crate::model::Finding], port: &str| {
-        found
-            .iter()
-            .find(|finding| finding.subject.contains(port))
-            .map(|finding| finding.outcome)
+        found.iter().find(|finding| finding.subject.contains(port)).map(|finding| finding.outcome)
     };
-    assert_eq!(
-        outcome(&found, GPU_PORT),
-        Some(Outcome::Unknown),
-        "{found:#?}"
-    );
+    assert_eq!(outcome(&found, GPU_PORT), Some(Outcome::Unknown), "{found:#?}");
     for (port, kind) in [
         ("0000:01:00.0", PortType::UpstreamPort),
         (GPU_PORT, PortType::DownstreamPort),

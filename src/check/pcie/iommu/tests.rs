@@ -11,11 +11,8 @@ fn with(kind: &str) -> Facts {
     let mut facts = machine();
     facts.attributes_mut(GPU).iommu_group = Fact::Known(Some(3));
     facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(4));
-    facts.kernel.iommu_groups = [
-        (3, Fact::Known(kind.to_owned())),
-        (4, Fact::Known("identity".to_owned())),
-    ]
-    .into();
+    facts.kernel.iommu_groups =
+        [(3, Fact::Known(kind.to_owned())), (4, Fact::Known("identity".to_owned()))].into();
     facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
     facts.kernel.command_line = Fact::Known("ro intel_iommu=on quiet".to_owned());
     facts
@@ -39,10 +36,7 @@ fn off_and_identity_pass() {
     assert_eq!(found.evidence[0].value, "identity");
     let mut facts = machine();
     facts.platform.hypervisor_flag = Fact::Known(true);
-    assert_says(
-        &only("pcie.iommu", &facts),
-        "The host's IOMMU is not visible",
-    );
+    assert_says(&only("pcie.iommu", &facts), "The host's IOMMU is not visible");
     let mut facts = machine();
     facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
     assert_says(&only("pcie.iommu", &facts), "in no IOMMU group");
@@ -54,10 +48,7 @@ fn translation_warns_for_rdma() {
         let facts = with(kind);
         let found = findings("pcie.iommu", &facts, &["rdma"]);
         assert_eq!(found.len(), 2);
-        assert_eq!(
-            (found[0].outcome, found[1].outcome),
-            (Outcome::Warn, Outcome::Pass)
-        );
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Warn, Outcome::Pass));
         assert_eq!(found[0].subject, "GPU0 (0000:03:00.0)");
         let (id, advice) = fix(&found[0]);
         assert!(id == "iommu" && advice.contains("iommu=pt"), "{advice}");
@@ -97,11 +88,7 @@ fn translation_without_remapping_fails() {
 #[test]
 fn translation_fails_for_p2p_without_nvlink() {
     let mut facts = with("DMA");
-    assert_eq!(
-        first(&facts, "p2p").outcome,
-        Outcome::Warn,
-        "one GPU has no peer"
-    );
+    assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn, "one GPU has no peer");
     facts.add(root_port("0000:00:05.0"));
     facts.add(gpu("0000:05:00.0"));
     // NVML does not list the second GPU, so no NVLink connects them.
@@ -110,11 +97,7 @@ fn translation_fails_for_p2p_without_nvlink() {
     assert!(found.message.ends_with("may lose data silently."));
     assert_eq!(first(&facts, "rdma").outcome, Outcome::Warn);
     facts.nvml = Fact::Unknown(Why::NotCovered);
-    assert!(
-        first(&facts, "p2p")
-            .message
-            .contains("unless NVLink connects it")
-    );
+    assert!(first(&facts, "p2p").message.contains("unless NVLink connects it"));
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn);
 }
@@ -143,15 +126,9 @@ fn unknown_architecture_names_both_parameters() {
 #[test]
 fn unread_groups_are_unknown() {
     let mut facts = with("identity");
-    facts
-        .kernel
-        .iommu_groups
-        .insert(3, Fact::Unknown(Why::Denied));
+    facts.kernel.iommu_groups.insert(3, Fact::Unknown(Why::Denied));
     let found = findings("pcie.iommu", &facts, &[]);
-    assert_eq!(
-        (found[0].outcome, found[1].outcome),
-        (Outcome::Pass, Outcome::Unknown)
-    );
+    assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
     assert_eq!(
         (found[0].subject.as_str(), found[1].subject.as_str()),
         ("NIC0 (0000:04:00.0)", "GPU0 (0000:03:00.0)")

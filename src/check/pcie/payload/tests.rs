@@ -20,14 +20,8 @@ fn equal_payloads_pass() {
     let found = only("pcie.payload", &machine());
     assert_eq!(found.outcome, Outcome::Pass);
     assert_eq!(found.subject, format!("GPU0 ({GPU}), NIC0 ({NIC})"));
-    assert_eq!(
-        found.evidence[0].value,
-        "MaxPayload 256 bytes, MaxReadReq 4096 bytes"
-    );
-    assert_eq!(
-        found.evidence[0].source,
-        format!("{GPU} config 0x068, Device Control")
-    );
+    assert_eq!(found.evidence[0].value, "MaxPayload 256 bytes, MaxReadReq 4096 bytes");
+    assert_eq!(found.evidence[0].source, format!("{GPU} config 0x068, Device Control"));
 }
 
 #[test]
@@ -35,18 +29,12 @@ fn root_port_with_larger_payload_warns() {
     let mut facts = machine();
     set(&mut facts, ROOT_PORT, 512, 512);
     let found = findings("pcie.payload", &facts, &[]);
-    assert_eq!(
-        found[0].outcome,
-        Outcome::Warn,
-        "it requests 4096 bytes at once"
-    );
+    assert_eq!(found[0].outcome, Outcome::Warn, "it requests 4096 bytes at once");
     for device in [GPU, NIC] {
         set(&mut facts, device, 256, 256);
     }
-    let outcomes: Vec<_> = findings("pcie.payload", &facts, &[])
-        .iter()
-        .map(|f| f.outcome)
-        .collect();
+    let outcomes: Vec<_> =
+        findings("pcie.payload", &facts, &[]).iter().map(|f| f.outcome).collect();
     assert_eq!(
         outcomes,
         [Outcome::Pass, Outcome::Info],
@@ -78,10 +66,7 @@ fn ignores_virtual_functions() {
     let mut facts = machine();
     set(&mut facts, NIC, 128, 128);
     facts.nic_mut().physical_function = Fact::Known(Some(crate::check::testing::bdf(NIC_PORT)));
-    assert_eq!(
-        only("pcie.payload", &facts).subject,
-        format!("GPU0 ({GPU})")
-    );
+    assert_eq!(only("pcie.payload", &facts).subject, format!("GPU0 ({GPU})"));
 }
 
 #[test]
@@ -90,10 +75,7 @@ fn unread_registers_are_unknown_and_guests_skip() {
     facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Denied);
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[1].outcome, Outcome::Unknown);
-    assert_eq!(
-        (found[1].subject.as_str(), found[1].needs.as_deref()),
-        (GPU, Some("root"))
-    );
+    assert_eq!((found[1].subject.as_str(), found[1].needs.as_deref()), (GPU, Some("root")));
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(only("pcie.payload", &facts).outcome, Outcome::Skip);
 }

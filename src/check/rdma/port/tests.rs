@@ -49,11 +49,7 @@ fn empty_gid_table_warns() {
 /// With port attributes from an open device.
 fn with_verbs_port(mut facts: Facts, active: u32, largest: u32) -> Facts {
     let opened = VerbsTrial::Opened(VerbsDevice {
-        ports: vec![VerbsPort {
-            number: 1,
-            active_mtu: Some(active),
-            largest_mtu: Some(largest),
-        }],
+        ports: vec![VerbsPort { number: 1, active_mtu: Some(active), largest_mtu: Some(largest) }],
         ..VerbsDevice::default()
     });
     if let Fact::Known(VerbsOutcome::Read(verbs)) = &mut facts.verbs {
@@ -73,11 +69,7 @@ fn small_mtu_is_reported() {
     for (mtu, outcome, word) in [
         (4192, Outcome::Pass, "on eth0."),
         (4191, Outcome::Info, "packets of 2048 bytes"),
-        (
-            1500,
-            Outcome::Info,
-            "packets of 1024 bytes; an MTU of 4192 or more allows 4096.",
-        ),
+        (1500, Outcome::Info, "packets of 1024 bytes; an MTU of 4192 or more allows 4096."),
         (1119, Outcome::Warn, "packets of 512 bytes"),
         (100, Outcome::Warn, "packets of 0 bytes"),
     ] {
@@ -88,30 +80,12 @@ fn small_mtu_is_reported() {
     }
     for (facts, active, largest, outcome, word) in [
         (with_mtu(9000), 4096, 4096, Outcome::Pass, "on eth0."),
-        (
-            with_mtu(9000),
-            1024,
-            4096,
-            Outcome::Info,
-            "fewer than the 4096",
-        ),
+        (with_mtu(9000), 1024, 4096, Outcome::Info, "fewer than the 4096"),
         (with_mtu(1500), 1024, 4096, Outcome::Info, "Its MTU of 1500"),
         (with_mtu(1500), 1024, 1024, Outcome::Pass, "on eth0."),
         (machine(), 4096, 4096, Outcome::Pass, "active."),
-        (
-            machine(),
-            2048,
-            4096,
-            Outcome::Info,
-            "have 2048 of 4096 bytes",
-        ),
-        (
-            machine(),
-            512,
-            4096,
-            Outcome::Warn,
-            "have 512 of 4096 bytes",
-        ),
+        (machine(), 2048, 4096, Outcome::Info, "have 2048 of 4096 bytes"),
+        (machine(), 512, 4096, Outcome::Warn, "have 512 of 4096 bytes"),
     ] {
         let found = only("rdma.port", &with_verbs_port(facts, active, largest));
         assert_eq!(found.outcome, outcome, "{active} of {largest}");
@@ -120,10 +94,7 @@ fn small_mtu_is_reported() {
     let mut down = with_verbs_port(machine(), 256, 4096);
     port_mut(&mut down).state = known("DOWN");
     let found = findings("rdma.port", &down, &[]);
-    assert_eq!(
-        (found[0].outcome, found[0].message.as_str()),
-        (Outcome::Info, "The port is DOWN.")
-    );
+    assert_eq!((found[0].outcome, found[0].message.as_str()), (Outcome::Info, "The port is DOWN."));
 }
 
 #[test]
@@ -144,10 +115,7 @@ fn distant_nic_needs_no_address() {
         devices.push(nic);
     }
     let found = findings("rdma.port", &facts, &[]);
-    assert_eq!(
-        outcomes(&found),
-        [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]
-    );
+    assert_eq!(outcomes(&found), [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]);
 }
 
 #[test]
@@ -164,21 +132,11 @@ fn warns_only_if_all_ports_are_down() {
     assert_eq!(only("rdma.port", &facts).outcome, Outcome::Pass);
     port_mut(&mut facts).state = known("DOWN");
     let found = findings("rdma.port", &facts, &[]);
-    assert_eq!(
-        outcomes(&found),
-        [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]
-    );
+    assert_eq!(outcomes(&found), [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]);
     if let Fact::Known(ports) = &mut facts.nic_mut().ports {
-        let up = RdmaPort {
-            number: 2,
-            state: known("ACTIVE"),
-            ..ports[0].clone()
-        };
+        let up = RdmaPort { number: 2, state: known("ACTIVE"), ..ports[0].clone() };
         ports.push(up);
     }
     let found = findings("rdma.port", &facts, &[]);
-    assert_eq!(
-        outcomes(&found),
-        [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]
-    );
+    assert_eq!(outcomes(&found), [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]);
 }

@@ -16,9 +16,7 @@ fn refused(code: i32) -> MemoryPathTrial {
 }
 
 fn withheld(reason: &str) -> MemoryPathTrial {
-    MemoryPathTrial::Withheld {
-        reason: reason.to_owned(),
-    }
+    MemoryPathTrial::Withheld { reason: reason.to_owned() }
 }
 
 fn of_gpu(trial: RegistrationTrial) -> Fact<RegistrationOutcome> {
@@ -32,9 +30,7 @@ fn of_gpu(trial: RegistrationTrial) -> Fact<RegistrationOutcome> {
 
 fn with(name: &str, trial: NicTrial) -> Facts {
     Facts {
-        registration: Some(of_gpu(RegistrationTrial::Tried(
-            [(name.to_owned(), trial)].into(),
-        ))),
+        registration: Some(of_gpu(RegistrationTrial::Tried([(name.to_owned(), trial)].into()))),
         ..machine()
     }
 }
@@ -44,12 +40,7 @@ fn tried(dmabuf: MemoryPathTrial, peermem: MemoryPathTrial) -> Facts {
 }
 
 fn opened(dmabuf: MemoryPathTrial, peermem: MemoryPathTrial) -> NicTrial {
-    NicTrial::Opened(MemoryPaths {
-        data_direct: None,
-        dmabuf_pcie: None,
-        dmabuf,
-        peermem,
-    })
+    NicTrial::Opened(MemoryPaths { data_direct: None, dmabuf_pcie: None, dmabuf, peermem })
 }
 
 fn without_peermem(mut facts: Facts) -> Facts {
@@ -98,10 +89,7 @@ fn one_memory_path_is_enough() {
         );
         assert_eq!(found.evidence.len(), 3);
         assert_eq!(
-            (
-                found.evidence[0].source.as_str(),
-                found.evidence[0].value.as_str()
-            ),
+            (found.evidence[0].source.as_str(), found.evidence[0].value.as_str()),
             ("expected path of GPU and NIC", "PCI Express")
         );
     }
@@ -110,32 +98,12 @@ fn one_memory_path_is_enough() {
 #[test]
 fn each_error_has_its_remedy() {
     for (dmabuf, peermem, message, remedy) in [
-        (
-            95,
-            14,
-            "knows the address (errno 14)",
-            "modprobe nvidia-peermem Or see rdma.core",
-        ),
-        (
-            93,
-            14,
-            "the kernel cannot register it (errno 93)",
-            "see rdma.core",
-        ),
+        (95, 14, "knows the address (errno 14)", "modprobe nvidia-peermem Or see rdma.core"),
+        (93, 14, "the kernel cannot register it (errno 93)", "see rdma.core"),
         (12, 12, "could not be pinned (errno 12)", "limits.memlock"),
-        (
-            5,
-            1,
-            "this process may not lock memory (errno 1)",
-            "see the kernel log",
-        ),
+        (5, 1, "this process may not lock memory (errno 1)", "see the kernel log"),
         (12, 22, "failed (errno 22)", "gpu.bar1"),
-        (
-            524,
-            14,
-            "does not map it for this NIC (ENOTSUPP, errno 524)",
-            "Or see param.grdma-topo",
-        ),
+        (524, 14, "does not map it for this NIC (ENOTSUPP, errno 524)", "Or see param.grdma-topo"),
     ] {
         let facts = without_peermem(tried(refused(dmabuf), refused(peermem)));
         assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
@@ -168,11 +136,7 @@ fn remedy_depends_on_nic_driver() {
     );
     bind(&mut facts, NIC, Some("efa"));
     let found = only("rdma.register", &facts);
-    assert!(
-        fix(&found)
-            .1
-            .starts_with("modprobe efa_nv_peermem Or see rdma.core")
-    );
+    assert!(fix(&found).1.starts_with("modprobe efa_nv_peermem Or see rdma.core"));
 }
 
 #[test]
@@ -182,48 +146,26 @@ fn missing_trials_are_unknown() {
         reason: "cannot open mlx5_0: Permission denied (os error 13)".to_owned(),
     };
     let reason = || "CUDA: out of memory".to_owned();
-    let outcome = |registration| Facts {
-        registration: Some(registration),
-        ..machine()
-    };
+    let outcome = |registration| Facts { registration: Some(registration), ..machine() };
     let known = |known| outcome(Fact::Known(known));
     for (facts, words) in [
+        (with("mlx5_0", NicTrial::Refused(denied)), "Permission denied"),
         (
-            with("mlx5_0", NicTrial::Refused(denied)),
-            "Permission denied",
-        ),
-        (
-            with(
-                "mlx5_9",
-                opened(MemoryPathTrial::Registered, MemoryPathTrial::Registered),
-            ),
+            with("mlx5_9", opened(MemoryPathTrial::Registered, MemoryPathTrial::Registered)),
             "mlx5_0, its best NIC, was not tried",
         ),
         (
             outcome(of_gpu(RegistrationTrial::NotTried { reason: reason() })),
             "no memory of it to register",
         ),
-        (
-            known(RegistrationOutcome::Absent { reason: reason() }),
-            "out of memory",
-        ),
-        (
-            known(RegistrationOutcome::Failed { reason: reason() }),
-            "out of memory",
-        ),
-        (
-            known(RegistrationOutcome::Tried(Vec::new())),
-            "CUDA does not show it",
-        ),
+        (known(RegistrationOutcome::Absent { reason: reason() }), "out of memory"),
+        (known(RegistrationOutcome::Failed { reason: reason() }), "out of memory"),
+        (known(RegistrationOutcome::Tried(Vec::new())), "CUDA does not show it"),
         (outcome(Fact::Unknown(Why::TimedOut)), "not answer in time"),
     ] {
         let found = only("rdma.register", &facts);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
-        assert!(
-            found.message.contains(words) && found.needs.is_some(),
-            "{}",
-            found.message
-        );
+        assert!(found.message.contains(words) && found.needs.is_some(), "{}", found.message);
     }
 }
 
@@ -249,10 +191,7 @@ fn needs_gpu_and_nic() {
     bind(&mut facts, GPU, Some("vfio-pci"));
     assert_eq!(skipped(&facts), "This machine uses no GPU itself.");
     // Every GPU is judged, with or without a trial.
-    let facts = Facts {
-        registration: sound().registration,
-        ..two_gpus("0000:05:00.0")
-    };
+    let facts = Facts { registration: sound().registration, ..two_gpus("0000:05:00.0") };
     let found = findings("rdma.register", &facts, &[]);
     let outcomes: Vec<Outcome> = found.iter().map(|found| found.outcome).collect();
     assert_eq!(outcomes, [Outcome::Pass, Outcome::Unknown]);
@@ -271,10 +210,7 @@ fn superchip(paths: MemoryPaths) -> Facts {
 /// The NIC below another host bridge.
 fn behind_cpu(mut facts: Facts) -> Facts {
     facts.device_mut(NIC).place = Fact::Known(Place {
-        root: RootBus {
-            domain: 0,
-            bus: 0x80,
-        },
+        root: RootBus { domain: 0, bus: 0x80 },
         rooted: true,
         bridges: Vec::new(),
     });
@@ -286,16 +222,10 @@ fn with_function(mut facts: Facts, named: Fact<Option<Bdf>>) -> Facts {
     let mut function = facts.device(bdf(NIC)).expect("the NIC").clone();
     function.bdf = bdf(FUNCTION);
     function.place = facts.device(bdf(GPU)).expect("the GPU").place.clone();
-    function.ids = Fact::Known(Ids {
-        vendor: Ids::MELLANOX,
-        device: Some(0x2100),
-        class: 0x08_8000,
-    });
+    function.ids =
+        Fact::Known(Ids { vendor: Ids::MELLANOX, device: Some(0x2100), class: 0x08_8000 });
     facts.add(function);
-    let trial = VerbsTrial::Opened(VerbsDevice {
-        data_direct: named,
-        ..VerbsDevice::default()
-    });
+    let trial = VerbsTrial::Opened(VerbsDevice { data_direct: named, ..VerbsDevice::default() });
     facts.verbs = Fact::Known(VerbsOutcome::Read(Box::new(Verbs {
         trials: Some([("mlx5_0".to_owned(), trial)].into()),
         ..Verbs::default()
@@ -327,11 +257,7 @@ fn expected_path_of_each_pair() {
     for (machine, facts, expected) in [
         ("one switch", sound(), "PCI Express"),
         ("two host bridges", behind_cpu(sound()), "NVLink-C2C"),
-        (
-            "Data Direct",
-            with_function(behind_cpu(sound()), named()),
-            "Data Direct",
-        ),
+        ("Data Direct", with_function(behind_cpu(sound()), named()), "Data Direct"),
         ("Data Direct elsewhere", elsewhere, "NVLink-C2C"),
         (
             "another NIC's function",
@@ -347,10 +273,7 @@ fn expected_path_of_each_pair() {
         ("unknown GPU", nameless, "unknown"),
         (
             "H200",
-            behind_cpu(tried(
-                MemoryPathTrial::Registered,
-                MemoryPathTrial::Registered,
-            )),
+            behind_cpu(tried(MemoryPathTrial::Registered, MemoryPathTrial::Registered)),
             "PCI Express",
         ),
     ] {

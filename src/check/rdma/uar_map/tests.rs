@@ -40,10 +40,7 @@ fn tried(gpus: Vec<GpuRegistration>) -> Option<Fact<RegistrationOutcome>> {
 }
 
 fn with(trial: DoorbellTrial) -> Facts {
-    Facts {
-        registration: tried(vec![of_gpu(GPU, Some(rdma_nics(trial)))]),
-        ..machine()
-    }
+    Facts { registration: tried(vec![of_gpu(GPU, Some(rdma_nics(trial)))]), ..machine() }
 }
 
 fn asynchronous(facts: &Facts) -> Finding {
@@ -66,38 +63,15 @@ fn each_error_has_its_remedy() {
             "could not follow this process's mapping",
             "follow_pfnmap_start",
         ),
-        (
-            801,
-            "CUDA_ERROR_NOT_SUPPORTED",
-            "on this platform",
-            "Install a newer driver",
-        ),
-        (
-            1,
-            "CUDA_ERROR_INVALID_VALUE",
-            "does not recognize it as device registers",
-            "NVRM",
-        ),
-        (
-            999,
-            "CUDA_ERROR_UNKNOWN",
-            "CUDA_ERROR_UNKNOWN (999)",
-            "NVRM",
-        ),
+        (801, "CUDA_ERROR_NOT_SUPPORTED", "on this platform", "Install a newer driver"),
+        (1, "CUDA_ERROR_INVALID_VALUE", "does not recognize it as device registers", "NVRM"),
+        (999, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_UNKNOWN (999)", "NVRM"),
     ] {
         let facts = with(refused(code, name));
         let found = asynchronous(&facts);
         assert_eq!(found.outcome, Outcome::Fail, "{}", found.message);
-        assert_eq!(
-            only("rdma.uar-map", &facts).outcome,
-            Outcome::Info,
-            "without profile async"
-        );
-        assert!(
-            found.message.starts_with("GPU0 cannot ring its doorbell: "),
-            "{}",
-            found.message
-        );
+        assert_eq!(only("rdma.uar-map", &facts).outcome, Outcome::Info, "without profile async");
+        assert!(found.message.starts_with("GPU0 cannot ring its doorbell: "), "{}", found.message);
         assert_says(&found, cause);
         assert_says(&found, "gdr probe async --hca proxy");
         assert!(found.evidence[0].value.contains(name), "{found:#?}");
@@ -112,16 +86,10 @@ fn denied_peer_mapping_has_a_fix() {
     shut(&mut facts);
     facts.modprobe.directives = Fact::Known(Vec::new());
     let found = asynchronous(&facts);
-    assert_says(
-        &found,
-        "peer mappings to this process (CUDA error 800, not permitted)",
-    );
+    assert_says(&found, "peer mappings to this process (CUDA error 800, not permitted)");
     let (id, command) = fix(&found);
     assert_eq!(id, "peer-mapping");
-    assert!(
-        command.contains("NVreg_RegistryDwords=\"PeerMappingOverride=1;\""),
-        "{command}"
-    );
+    assert!(command.contains("NVreg_RegistryDwords=\"PeerMappingOverride=1;\""), "{command}");
     assert!(command.starts_with("Write 'options nvidia"), "{command}");
 
     // Set in modprobe.d after the driver was loaded.
@@ -173,51 +141,25 @@ fn gpus_with_different_results() {
     };
     let found = findings("rdma.uar-map", &gpus(DoorbellTrial::Registered), &["async"]);
     assert_eq!(found.len(), 1);
-    assert!(
-        found[0]
-            .message
-            .starts_with("GPU0, GPU1 may ring its doorbell")
-    );
+    assert!(found[0].message.starts_with("GPU0, GPU1 may ring its doorbell"));
     let mut facts = gpus(not_permitted());
     facts.param("RegistryDwords", "");
-    facts.param(
-        "RegistryDwordsPerDevice",
-        "pci=0000:03:00.0;PeerMappingOverride=1",
-    );
+    facts.param("RegistryDwordsPerDevice", "pci=0000:03:00.0;PeerMappingOverride=1");
     let found = findings("rdma.uar-map", &facts, &["async"]);
-    assert_eq!(
-        outcomes(&found),
-        [
-            ("GPU0–mlx5_0", Outcome::Pass),
-            ("GPU1–mlx5_0", Outcome::Fail)
-        ]
-    );
-    assert!(
-        !found[1].message.contains("although"),
-        "the key is for the other GPU"
-    );
+    assert_eq!(outcomes(&found), [("GPU0–mlx5_0", Outcome::Pass), ("GPU1–mlx5_0", Outcome::Fail)]);
+    assert!(!found[1].message.contains("although"), "the key is for the other GPU");
 }
 
 #[test]
 fn missing_trials_are_unknown() {
-    let error = |code: i32, words: &str| VerbsError {
-        code: Some(code),
-        reason: words.to_owned(),
-    };
+    let error = |code: i32, words: &str| VerbsError { code: Some(code), reason: words.to_owned() };
     let reason = || "the reason".to_owned();
-    let outcome = |registration| Facts {
-        registration: Some(registration),
-        ..machine()
-    };
-    let doorbells = |doorbells| Facts {
-        registration: tried(vec![of_gpu(GPU, doorbells)]),
-        ..machine()
-    };
+    let outcome = |registration| Facts { registration: Some(registration), ..machine() };
+    let doorbells =
+        |doorbells| Facts { registration: tried(vec![of_gpu(GPU, doorbells)]), ..machine() };
     for (facts, message, needs) in [
         (
-            with(DoorbellTrial::NoLibrary {
-                reason: "libmlx5.so.1 cannot be loaded".to_owned(),
-            }),
+            with(DoorbellTrial::NoLibrary { reason: "libmlx5.so.1 cannot be loaded".to_owned() }),
             "libmlx5.so.1 cannot be loaded",
             "ibverbs-providers",
         ),
@@ -241,11 +183,7 @@ fn missing_trials_are_unknown() {
             "GPU0 cannot be used by this process",
             "gpu.driver",
         ),
-        (
-            doorbells(Some(DoorbellTrials::Tried([].into()))),
-            "it was not tried",
-            "rdma.provider",
-        ),
+        (doorbells(Some(DoorbellTrials::Tried([].into()))), "it was not tried", "rdma.provider"),
         (doorbells(None), "did not include this", "this version"),
         (
             outcome(Fact::Known(RegistrationOutcome::Tried(Vec::new()))),
@@ -253,35 +191,21 @@ fn missing_trials_are_unknown() {
             "CUDA_VISIBLE_DEVICES",
         ),
         (
-            outcome(Fact::Known(RegistrationOutcome::Absent {
-                reason: reason(),
-            })),
+            outcome(Fact::Known(RegistrationOutcome::Absent { reason: reason() })),
             "the reason",
             "gpu.driver",
         ),
         (
-            outcome(Fact::Known(RegistrationOutcome::Failed {
-                reason: reason(),
-            })),
+            outcome(Fact::Known(RegistrationOutcome::Failed { reason: reason() })),
             "the reason",
             "rdma.provider",
         ),
-        (
-            outcome(Fact::Unknown(Why::TimedOut)),
-            "not answer in time",
-            "a source that answers",
-        ),
+        (outcome(Fact::Unknown(Why::TimedOut)), "not answer in time", "a source that answers"),
     ] {
         let found = asynchronous(&facts);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
         assert_says(&found, message);
-        assert!(
-            found
-                .needs
-                .as_deref()
-                .is_some_and(|text| text.contains(needs)),
-            "{found:#?}"
-        );
+        assert!(found.needs.as_deref().is_some_and(|text| text.contains(needs)), "{found:#?}");
         assert!(!found.evidence.is_empty());
     }
 }

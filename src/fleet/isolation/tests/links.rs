@@ -85,15 +85,9 @@ impl Links {
     pub fn network(&self) -> Network {
         let leaves = (0..self.nodes / self.per_leaf).map(|leaf| {
             let nodes = leaf * self.per_leaf..(leaf + 1) * self.per_leaf;
-            nodes
-                .flat_map(|node| (0..self.rails).map(move |rail| Nic { node, rail }))
-                .collect()
+            nodes.flat_map(|node| (0..self.rails).map(move |rail| Nic { node, rail })).collect()
         });
-        Network {
-            nodes: self.nodes,
-            rails: self.rails,
-            leaves: leaves.collect(),
-        }
+        Network { nodes: self.nodes, rails: self.rails, leaves: leaves.collect() }
     }
 
     /// Runs the rounds. The second result is the time that they take, in measurements of one NIC.
@@ -124,10 +118,7 @@ impl Links {
         for (one, other) in &round.pairs {
             for rail in 0..self.rails {
                 let client = Nic { node: *one, rail };
-                let server = Nic {
-                    node: *other,
-                    rail: (rail + round.shift) % self.rails,
-                };
+                let server = Nic { node: *other, rail: (rail + round.shift) % self.rails };
                 let port = |nic: Nic| own[nic.node * self.rails + nic.rail];
                 let there = self.rate(client, server) * port(client)[0].min(port(server)[1]);
                 let back = READ * self.rate(server, client) * port(server)[0].min(port(client)[1]);
@@ -177,20 +168,15 @@ impl Links {
             Planted::SlowLeaf(leaf, share) => {
                 at(self.leaf(from) == leaf || self.leaf(to) == leaf, share)
             }
-            Planted::SlowUplinks(leaf, share) => at(
-                is_far && (self.leaf(from) == leaf || self.leaf(to) == leaf),
-                share,
-            ),
+            Planted::SlowUplinks(leaf, share) => {
+                at(is_far && (self.leaf(from) == leaf || self.leaf(to) == leaf), share)
+            }
         };
         PORT * spine.min(share)
     }
 
     fn latency(&self, client: Nic, server: Nic) -> f64 {
-        let switches = if self.leaf(client) == self.leaf(server) {
-            1.0
-        } else {
-            3.0
-        };
+        let switches = if self.leaf(client) == self.leaf(server) { 1.0 } else { 3.0 };
         let late = match self.planted {
             Planted::LateNode(node, factor) if client.node == node || server.node == node => factor,
             _ => 1.0,

@@ -12,10 +12,7 @@ use crate::fleet::schedule::Phase;
 
 /// A fault of each kind at a random place. A slow part keeps this share of its speed.
 fn planted(kind: usize, links: &Links, random: &mut Random) -> Planted {
-    let nic = Nic {
-        node: random.below(links.nodes),
-        rail: random.below(links.rails),
-    };
+    let nic = Nic { node: random.below(links.nodes), rail: random.below(links.rails) };
     let share = random.between(0.1, 0.7);
     match kind {
         0 => Planted::Sending(nic, share),
@@ -69,16 +66,9 @@ impl Tally {
         self.planted += usize::from(right.is_some());
         self.named += usize::from(found.iter().any(is_right));
         self.false_alarms += usize::from(!found.iter().all(is_right));
-        if found
-            .iter()
-            .map(|fault| Some(fault.entity))
-            .ne(right.map(Some))
-        {
+        if found.iter().map(|fault| Some(fault.entity)).ne(right.map(Some)) {
             let nodes = links.nodes;
-            self.missed.push(format!(
-                "{nodes} {quick} {seed} {:?}: {found:?}",
-                links.planted
-            ));
+            self.missed.push(format!("{nodes} {quick} {seed} {:?}: {found:?}", links.planted));
         }
     }
 
@@ -174,18 +164,9 @@ fn small_fleets_name_the_dead_nic_alone() {
         for nodes in 4..9 {
             for (noise, quick) in [(0.05, true), (0.05, false), (0.15, true), (0.15, false)] {
                 let mut random = Random::new(seed * 100 + nodes as u64);
-                let nic = Nic {
-                    node: random.below(nodes),
-                    rail: 0,
-                };
+                let nic = Nic { node: random.below(nodes), rail: 0 };
                 for planted in [Planted::None, Planted::DeadNic(nic)] {
-                    let links = Links {
-                        nodes,
-                        rails: 1,
-                        per_leaf: nodes,
-                        planted,
-                        noise,
-                    };
+                    let links = Links { nodes, rails: 1, per_leaf: nodes, planted, noise };
                     let (measured, _) = links.measure(quick, &mut random);
                     let mut network = links.network();
                     network.leaves.clear();
@@ -212,11 +193,7 @@ fn small_fleets_name_the_dead_nic_alone() {
 /// in common is no fault of the rail that all of them share.
 #[test]
 fn noise_is_no_fault_of_the_only_rail() {
-    let network = Network {
-        nodes: 5,
-        rails: 1,
-        leaves: Vec::new(),
-    };
+    let network = Network { nodes: 5, rails: 1, leaves: Vec::new() };
     let mut measured = Vec::new();
     for (client, server, there, back) in [
         (0, 1, 0.11, 0.62),
@@ -234,14 +211,9 @@ fn noise_is_no_fault_of_the_only_rail() {
         measured.push(dead);
     }
     let found = isolate(&network, &measured);
-    let [fault] = found.as_slice() else {
-        panic!("{found:#?}")
-    };
+    let [fault] = found.as_slice() else { panic!("{found:#?}") };
     let nic = Nic { node: 2, rail: 0 };
-    assert_eq!(
-        (fault.entity, &fault.symptoms[..]),
-        (Entity::Nic(nic), &[Symptom::Dead][..])
-    );
+    assert_eq!((fault.entity, &fault.symptoms[..]), (Entity::Nic(nic), &[Symptom::Dead][..]));
     // A rail of which all is dead is at fault.
     for measurement in &mut measured {
         (measurement.failed, measurement.there, measurement.back) = (true, None, None);
@@ -253,13 +225,8 @@ fn noise_is_no_fault_of_the_only_rail() {
 #[test]
 fn time_grows_with_the_rounds() {
     let time = |nodes: usize, quick| {
-        let links = Links {
-            nodes,
-            rails: 2,
-            per_leaf: nodes / 4,
-            planted: Planted::None,
-            noise: 0.05,
-        };
+        let links =
+            Links { nodes, rails: 2, per_leaf: nodes / 4, planted: Planted::None, noise: 0.05 };
         links.measure(quick, &mut Random::new(1)).1
     };
     for nodes in [16, 32, 64, 128] {
@@ -297,42 +264,28 @@ fn measurement(
 /// Two nodes with three NICs: only crossed rails tell the ends of a slow direction apart.
 #[test]
 fn crossed_rails_tell_two_nodes_apart() {
-    let network = Network {
-        nodes: 2,
-        rails: 3,
-        leaves: Vec::new(),
-    };
+    let network = Network { nodes: 2, rails: 3, leaves: Vec::new() };
     let slow = |from: (usize, usize)| if from == (0, 1) { 1.0 } else { 10.0 };
     let pair = |rail: usize, shift: usize| {
         let (client, server) = ((0, rail), (1, (rail + shift) % 3));
         measurement(client, server, slow(client), slow(server))
     };
     let mut measured: Vec<Measurement> = (0..3).map(|rail| pair(rail, 0)).collect();
-    let ends = [
-        Entity::Sending(Nic { node: 0, rail: 1 }),
-        Entity::Receiving(Nic { node: 1, rail: 1 }),
-    ];
+    let ends =
+        [Entity::Sending(Nic { node: 0, rail: 1 }), Entity::Receiving(Nic { node: 1, rail: 1 })];
     // One slow measurement says little; one that failed says that an end is dead, and not which.
     assert_eq!(isolate(&network, &measured), []);
     let mut dead = measured.clone();
     (dead[1].failed, dead[1].there, dead[1].back) = (true, None, None);
     for fault in isolate(&network, &dead) {
         let named = [&[fault.entity], &fault.same[..]].concat();
-        assert!(
-            named.contains(&Entity::Nic(Nic { node: 0, rail: 1 })),
-            "{fault:?}"
-        );
-        assert!(
-            named.contains(&Entity::Nic(Nic { node: 1, rail: 1 })),
-            "{fault:?}"
-        );
+        assert!(named.contains(&Entity::Nic(Nic { node: 0, rail: 1 })), "{fault:?}");
+        assert!(named.contains(&Entity::Nic(Nic { node: 1, rail: 1 })), "{fault:?}");
         assert!(fault.confidence < 0.51, "{fault:?}");
     }
     measured.extend((0..3).flat_map(|rail| [pair(rail, 1), pair(rail, 2)]));
     let found = isolate(&network, &measured);
-    let [fault] = found.as_slice() else {
-        panic!("{found:?}")
-    };
+    let [fault] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((fault.entity, fault.same.as_slice()), (ends[0], &[][..]));
     assert_eq!(fault.symptoms, [Symptom::Bandwidth]);
     assert!(fault.confidence > 0.9 && fault.ratio.is_some_and(|ratio| ratio < 0.2));
@@ -342,11 +295,7 @@ fn crossed_rails_tell_two_nodes_apart() {
 #[test]
 fn several_faults_and_equal_parts() {
     let leaf = |rail| (0..8).map(|node| Nic { node, rail }).collect();
-    let network = Network {
-        nodes: 8,
-        rails: 2,
-        leaves: vec![leaf(0), leaf(1)],
-    };
+    let network = Network { nodes: 8, rails: 2, leaves: vec![leaf(0), leaf(1)] };
     let mut measured = Vec::new();
     for one in 0..8 {
         for other in one + 1..8 {
@@ -366,17 +315,11 @@ fn several_faults_and_equal_parts() {
         }
     }
     let found = isolate(&network, &measured);
-    let summary: Vec<_> = found
-        .iter()
-        .map(|fault| (fault.entity, fault.symptoms[0]))
-        .collect();
+    let summary: Vec<_> = found.iter().map(|fault| (fault.entity, fault.symptoms[0])).collect();
     let nic = |node, rail| Nic { node, rail };
     assert_eq!(
         summary,
-        [
-            (Entity::Nic(nic(3, 1)), Symptom::Dead),
-            (Entity::Sending(nic(5, 0)), Symptom::Bandwidth)
-        ]
+        [(Entity::Nic(nic(3, 1)), Symptom::Dead), (Entity::Sending(nic(5, 0)), Symptom::Bandwidth)]
     );
     // A whole rail is slow; its leaf switch has the same NICs.
     for pair in &mut measured {
@@ -384,27 +327,15 @@ fn several_faults_and_equal_parts() {
         (pair.failed, pair.there, pair.back) = (false, Some(10.0 * share), Some(9.0 * share));
     }
     let found = isolate(&network, &measured);
-    let [fault] = found.as_slice() else {
-        panic!("{found:?}")
-    };
-    assert_eq!(
-        (fault.entity, fault.same.as_slice()),
-        (Entity::Rail(1), &[Entity::Leaf(1)][..])
-    );
+    let [fault] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((fault.entity, fault.same.as_slice()), (Entity::Rail(1), &[Entity::Leaf(1)][..]));
 }
 
 #[test]
 fn nothing_is_found_in_nothing() {
     assert_eq!(isolate(&Network::default(), &[]), []);
-    let network = Network {
-        nodes: 2,
-        rails: 1,
-        leaves: Vec::new(),
-    };
-    assert_eq!(
-        isolate(&network, &[measurement((0, 0), (1, 0), 10.0, 10.0)]),
-        []
-    );
+    let network = Network { nodes: 2, rails: 1, leaves: Vec::new() };
+    assert_eq!(isolate(&network, &[measurement((0, 0), (1, 0), 10.0, 10.0)]), []);
     let odd = measurement((0, 0), (1, 0), f64::NAN, 0.0);
     // Values that no measurement has do no harm.
     let _ = isolate(&network, &[odd]);

@@ -32,10 +32,7 @@ const LINK: u32 = 0o120_777;
 const DIRECTORY: u32 = 0o040_755;
 
 fn image(bytes: &[u8]) -> Initramfs {
-    let reading = Reading {
-        path: "/boot/initrd.img",
-        enough: &|| false,
-    };
+    let reading = Reading { path: "/boot/initrd.img", enough: &|| false };
     read(&mut &*bytes, &reading)
 }
 
@@ -61,64 +58,31 @@ fn finds_modules_and_options_after_microcode_and_zeros() {
     bytes.resize(bytes.len().next_multiple_of(512), 0);
     bytes.extend(archive(&[
         ("etc", DIRECTORY, b""),
-        (
-            "etc/modprobe.d/a.conf",
-            FILE,
-            b"options nvidia A=1\noptions snd B=1\n",
-        ),
-        (
-            "usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst",
-            FILE,
-            &[7; 333],
-        ),
+        ("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\noptions snd B=1\n"),
+        ("usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst", FILE, &[7; 333]),
         ("usr/lib/modules/6.8.0/kernel/drivers/snd.ko", FILE, b"x"),
     ]));
     let found = image(&bytes);
     assert_eq!(found.failure, None);
     assert_eq!(found.packing, ["none", "none"]);
-    assert_eq!(
-        found.modules,
-        ["usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst"]
-    );
-    assert_eq!(
-        options(&found),
-        [("/boot/initrd.img: etc/modprobe.d/a.conf", "A=1")]
-    );
+    assert_eq!(found.modules, ["usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst"]);
+    assert_eq!(options(&found), [("/boot/initrd.img: etc/modprobe.d/a.conf", "A=1")]);
 }
 
 #[test]
 fn follows_links_and_kmod_order() {
     let found = image(&archive(&[
-        (
-            "./usr/lib/modprobe.d/b.conf",
-            FILE,
-            b"options nvidia B=hidden\n",
-        ),
+        ("./usr/lib/modprobe.d/b.conf", FILE, b"options nvidia B=hidden\n"),
         ("./usr/lib/modprobe.d/c.conf", FILE, b"options nvidia C=1\n"),
         ("./etc/modprobe.d/z.conf", FILE, b"options nvidia Z=1\n"),
         ("./etc/modprobe.d/b.conf", FILE, b""),
-        (
-            "./etc/modprobe.d/nvidia.conf",
-            LINK,
-            b"/etc/alternatives/glx--nvidia-modprobe.conf",
-        ),
-        (
-            "./etc/alternatives/glx--nvidia-modprobe.conf",
-            LINK,
-            b"../nvidia/nvidia-modprobe.conf",
-        ),
-        (
-            "./etc/nvidia/nvidia-modprobe.conf",
-            FILE,
-            b"options nvidia N=1\n",
-        ),
+        ("./etc/modprobe.d/nvidia.conf", LINK, b"/etc/alternatives/glx--nvidia-modprobe.conf"),
+        ("./etc/alternatives/glx--nvidia-modprobe.conf", LINK, b"../nvidia/nvidia-modprobe.conf"),
+        ("./etc/nvidia/nvidia-modprobe.conf", FILE, b"options nvidia N=1\n"),
         ("./etc/modprobe.d/loop.conf", LINK, b"loop.conf"),
         ("./etc/modprobe.d/sub/d.conf", FILE, b"options nvidia D=1\n"),
     ]));
-    let values: Vec<&str> = options(&found)
-        .into_iter()
-        .map(|(_, options)| options)
-        .collect();
+    let values: Vec<&str> = options(&found).into_iter().map(|(_, options)| options).collect();
     assert_eq!(values, ["C=1", "N=1", "Z=1"]);
     assert_eq!(found.failure, None);
 }
@@ -139,10 +103,7 @@ fn reports_truncated_and_unsupported_images() {
         (&[0x5d, 0, 0, 0, 4, 0, 0][..], "lzma"),
         (&b"MZ a program"[..], "not an initramfs"),
         (&[0; 4096][..], "empty"),
-        (
-            &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff][..],
-            "gzip",
-        ),
+        (&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff][..], "gzip"),
         (&[0x02, 0x21, 0x4c, 0x18, 0xff, 0xff, 0xff, 0x7f][..], "LZ4"),
     ] {
         let failure = image(bytes).failure.expect("a failure");
@@ -156,10 +117,7 @@ fn huge_sizes_and_slow_reads_are_bounded() {
     // Content size: 4 GiB less one.
     bytes[54..62].copy_from_slice(b"FFFFFFFF");
     assert!(image(&bytes).failure.is_some());
-    let reading = Reading {
-        path: "x",
-        enough: &|| true,
-    };
+    let reading = Reading { path: "x", enough: &|| true };
     let bytes = archive(&[("big", FILE, &[1; 4000])]);
     let found = read(&mut &bytes[..], &reading);
     assert_eq!(found.failure.as_deref(), Some("reading it took too long"));
@@ -168,31 +126,16 @@ fn huge_sizes_and_slow_reads_are_bounded() {
 #[test]
 fn ignores_kernel_modules_with_similar_names() {
     let found = image(&archive(&[
-        (
-            "usr/lib/modules/6.8.0/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.xz",
-            FILE,
-            b"x",
-        ),
+        ("usr/lib/modules/6.8.0/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.xz", FILE, b"x"),
         (
             "usr/lib/modules/6.8.0/kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst",
             FILE,
             b"x",
         ),
-        (
-            "usr/lib/modules/6.8.0/kernel/drivers/perf/arm_cspmu/nvidia_cspmu.ko",
-            FILE,
-            b"x",
-        ),
-        (
-            "usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz",
-            FILE,
-            b"x",
-        ),
+        ("usr/lib/modules/6.8.0/kernel/drivers/perf/arm_cspmu/nvidia_cspmu.ko", FILE, b"x"),
+        ("usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz", FILE, b"x"),
     ]));
-    assert_eq!(
-        found.modules,
-        ["usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz"]
-    );
+    assert_eq!(found.modules, ["usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz"]);
 }
 
 /// A hand-written PE file with these sections: name, content, size in memory.
@@ -233,10 +176,7 @@ fn unified(sections: &[(&str, &[u8], usize)]) -> Vec<u8> {
 }
 
 fn in_unified(bytes: &[u8]) -> Option<Initramfs> {
-    let reading = Reading {
-        path: "/efi/EFI/Linux/x.efi",
-        enough: &|| false,
-    };
+    let reading = Reading { path: "/efi/EFI/Linux/x.efi", enough: &|| false };
     read_unified(&mut &*bytes, &reading)
 }
 
@@ -252,17 +192,11 @@ fn reads_initramfs_of_unified_kernel_image() {
     ]);
     let found = in_unified(&bytes).expect("an initramfs");
     assert_eq!(found.failure, None);
-    assert_eq!(
-        options(&found),
-        [("/efi/EFI/Linux/x.efi: etc/modprobe.d/a.conf", "A=1")]
-    );
+    assert_eq!(options(&found), [("/efi/EFI/Linux/x.efi: etc/modprobe.d/a.conf", "A=1")]);
     // objcopy writes no size in memory.
     let bytes = unified(&[(".initrd", &carried, 0)]);
     assert_eq!(in_unified(&bytes).expect("an initramfs").failure, None);
-    assert_eq!(
-        in_unified(&unified(&[(".linux", linux, linux.len())])),
-        None
-    );
+    assert_eq!(in_unified(&unified(&[(".linux", linux, linux.len())])), None);
 }
 
 #[test]
@@ -272,19 +206,12 @@ fn rejects_malformed_unified_kernel_image() {
         let found = in_unified(bytes).expect("a result");
         found.failure.expect("a failure")
     };
-    let whole = unified(&[
-        (".linux", &[0xcc; 3000], 3000),
-        (".initrd", &carried, carried.len()),
-    ]);
+    let whole = unified(&[(".linux", &[0xcc; 3000], 3000), (".initrd", &carried, carried.len())]);
     // The section ends with zero padding, which may be missing.
     for end in 0..whole.len() - (carried.len().next_multiple_of(512) - carried.len()) {
         failure(&whole[..end]);
     }
-    let two = unified(&[
-        (".initrd", &carried, 9),
-        (".profile", b"x", 1),
-        (".initrd", &carried, 9),
-    ]);
+    let two = unified(&[(".initrd", &carried, 9), (".profile", b"x", 1), (".initrd", &carried, 9)]);
     assert!(failure(&two).contains("profiles"));
     let table = 0x80 + 24 + 240;
     for (at, bytes) in [
@@ -300,10 +227,7 @@ fn rejects_malformed_unified_kernel_image() {
         wrong[at..at + 4].copy_from_slice(&bytes);
         assert!(!failure(&wrong).is_empty(), "{at}");
     }
-    let reading = Reading {
-        path: "x",
-        enough: &|| true,
-    };
+    let reading = Reading { path: "x", enough: &|| true };
     let found = read_unified(&mut &whole[..], &reading).expect("a result");
     assert_eq!(found.failure.as_deref(), Some("reading it took too long"));
 }

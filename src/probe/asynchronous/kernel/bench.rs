@@ -155,10 +155,7 @@ impl Bench {
 
     /// One launch of the kernel, and what each of its blocks did.
     fn launch(&self, session: &Session<'_>, rounds: u32) -> Result<Vec<Posted>, StepError> {
-        let batches = Batches {
-            rounds,
-            ..self.batches
-        };
+        let batches = Batches { rounds, ..self.batches };
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for lane in &self.lanes {
@@ -184,10 +181,9 @@ impl Bench {
         let batch = posted.batches;
         Err(match posted.end {
             PostEnd::Done => return Ok(posted),
-            PostEnd::Failed { syndrome, vendor } => StepError::Wqe {
-                syndrome: Syndrome::of(syndrome),
-                vendor,
-            },
+            PostEnd::Failed { syndrome, vendor } => {
+                StepError::Wqe { syndrome: Syndrome::of(syndrome), vendor }
+            }
             PostEnd::Late => StepError::Released(format!(
                 "the CQE of batch {batch} did not come within {} ms: the doorbell was lost, or the NIC has stopped",
                 timeout.as_millis()
@@ -278,11 +274,7 @@ fn memory(
     hca: &Rc<dyn Hca>,
     bytes: usize,
 ) -> Result<((Place, MemoryRegion), Option<String>), StepError> {
-    let access = Access {
-        local_write: true,
-        remote_write: true,
-        ..Access::NONE
-    };
+    let access = Access { local_write: true, remote_write: true, ..Access::NONE };
     let in_gpu_memory = || -> Result<(Place, MemoryRegion), String> {
         let gdr = session.allocator.gdr();
         let gdr = gdr.ok_or("no backend maps GPU memory for the CPU")?;

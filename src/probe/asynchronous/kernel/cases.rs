@@ -48,36 +48,12 @@ const THREAD: Case = Case {
     inline: false,
     ringing: Ringing::Register,
 };
-const WARP: Case = Case {
-    name: "warp",
-    threads: 32,
-    ..THREAD
-};
-const BLOCK: Case = Case {
-    name: "block",
-    threads: 128,
-    ..THREAD
-};
-const INLINE_DATA: Case = Case {
-    name: "inline",
-    inline: true,
-    ..THREAD
-};
-const BLUE_FLAME: Case = Case {
-    name: "blueflame",
-    ringing: Ringing::BlueFlame,
-    ..INLINE_DATA
-};
-const ASSISTED: Case = Case {
-    name: "assisted",
-    ringing: Ringing::Assisted,
-    ..THREAD
-};
-const RECORDLESS: Case = Case {
-    name: "recordless",
-    ringing: Ringing::RegisterAlone,
-    ..THREAD
-};
+const WARP: Case = Case { name: "warp", threads: 32, ..THREAD };
+const BLOCK: Case = Case { name: "block", threads: 128, ..THREAD };
+const INLINE_DATA: Case = Case { name: "inline", inline: true, ..THREAD };
+const BLUE_FLAME: Case = Case { name: "blueflame", ringing: Ringing::BlueFlame, ..INLINE_DATA };
+const ASSISTED: Case = Case { name: "assisted", ringing: Ringing::Assisted, ..THREAD };
+const RECORDLESS: Case = Case { name: "recordless", ringing: Ringing::RegisterAlone, ..THREAD };
 const RATE: Figure = Figure::Rate;
 
 /// Latencies, then rates.
@@ -89,40 +65,13 @@ pub const CASES: &[Case] = &[
     BLUE_FLAME,
     RECORDLESS,
     ASSISTED,
-    Case {
-        figure: RATE,
-        ..THREAD
-    },
-    Case {
-        figure: RATE,
-        ..WARP
-    },
-    Case {
-        figure: RATE,
-        ..BLOCK
-    },
-    Case {
-        name: "warp.inline",
-        inline: true,
-        figure: RATE,
-        ..WARP
-    },
-    Case {
-        name: "warp.pairs4",
-        pairs: 4,
-        figure: RATE,
-        ..WARP
-    },
-    Case {
-        figure: RATE,
-        threads: 32,
-        ..RECORDLESS
-    },
-    Case {
-        figure: RATE,
-        threads: 32,
-        ..ASSISTED
-    },
+    Case { figure: RATE, ..THREAD },
+    Case { figure: RATE, ..WARP },
+    Case { figure: RATE, ..BLOCK },
+    Case { name: "warp.inline", inline: true, figure: RATE, ..WARP },
+    Case { name: "warp.pairs4", pairs: 4, figure: RATE, ..WARP },
+    Case { figure: RATE, threads: 32, ..RECORDLESS },
+    Case { figure: RATE, threads: 32, ..ASSISTED },
 ];
 
 impl Case {

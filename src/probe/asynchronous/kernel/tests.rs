@@ -59,13 +59,8 @@ fn reports_error_completion() {
             let qpn = bench.lanes()[0].pair.endpoint.qpn;
             hca.inject(qpn, 70, Effect::Fail { syndrome, vendor });
         });
-        let is_it = matches!(
-            found,
-            Err(StepError::Wqe {
-                syndrome: Syndrome::RemoteAccess,
-                vendor: 0x81
-            })
-        );
+        let is_it =
+            matches!(found, Err(StepError::Wqe { syndrome: Syndrome::RemoteAccess, vendor: 0x81 }));
         assert!(is_it, "{label}: {found:?}");
     }
 }

@@ -59,14 +59,7 @@ impl<'a> End<'a> {
         };
         let remote: Endpoint = remote.parse().map_err(|_| StepError::OutOfStep)?;
         queues.connect(remote)?;
-        Ok(Self {
-            session,
-            queues,
-            link,
-            peer,
-            series,
-            next: 0,
-        })
+        Ok(Self { session, queues, link, peer, series, next: 0 })
     }
 
     /// Messages per step, at least those in flight. The local process keeps all until the end of the step.
@@ -124,22 +117,14 @@ impl<'a> End<'a> {
 
     /// Polls until a message arrives.
     pub fn arrives(&mut self) -> Result<(), StepError> {
-        self.until("a message of the other process", |end| {
-            Ok(end.queues.completed()? > 0)
-        })
+        self.until("a message of the other process", |end| Ok(end.queues.completed()? > 0))
     }
 
     /// Ends an unfinished stream: releases its waits at once.
     pub fn release<'w>(&self, waits: impl Iterator<Item = &'w Wait>) -> Result<(), StepError> {
         let watched = waits.map(Watched::completion).collect();
-        let guard = self
-            .session
-            .watchdog
-            .watch(watched, Duration::from_millis(1));
-        let ended = self
-            .session
-            .stream
-            .synchronize_within(self.session.timeout * 4);
+        let guard = self.session.watchdog.watch(watched, Duration::from_millis(1));
+        let ended = self.session.stream.synchronize_within(self.session.timeout * 4);
         drop(guard);
         Ok(ended?)
     }
@@ -148,12 +133,7 @@ impl<'a> End<'a> {
     pub fn why(&mut self, failure: StepError) -> StepError {
         match self.queues.completed() {
             Err(failed @ StepError::Wqe { .. }) => failed,
-            _ => match self
-                .link
-                .connection
-                .as_ref()
-                .and_then(socket::Connection::ended)
-            {
+            _ => match self.link.connection.as_ref().and_then(socket::Connection::ended) {
                 Some(ended) => {
                     StepError::Released(format!("{failure}: {}", gpu::sentence(&*ended)))
                 }
@@ -171,25 +151,15 @@ impl Link {
         };
         let hca = session.task.hca.as_ref().ok_or(StepError::OutOfStep)?;
         if *hca != HcaChoice::Sim {
-            return Ok(Self {
-                hca: hca.open(session)?,
-                connection: None,
-            });
+            return Ok(Self { hca: hca.open(session)?, connection: None });
         }
         let hca = SimHca::with_lid(session.allocator.clone(), lid)?;
         let options = socket::Options {
-            timeout: session
-                .task
-                .terms
-                .timeout
-                .max(socket::Options::default().timeout),
+            timeout: session.task.terms.timeout.max(socket::Options::default().timeout),
             ..socket::Options::default()
         };
         let connection =
             socket::join(&hca, peer.messages()?, options).map_err(gdsync::Error::from)?;
-        Ok(Self {
-            hca: Rc::new(hca),
-            connection: Some(connection),
-        })
+        Ok(Self { hca: Rc::new(hca), connection: Some(connection) })
     }
 }

@@ -45,9 +45,8 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepE
     let (sent, why) = Slots::new(end.session, &end.queues, step, bytes)?;
     let (returned, _) = Slots::new(end.session, &end.queues, step, bytes)?;
     if let Some(why) = why {
-        reporter.note(format!(
-            "messages between two processes lie in pinned host memory: {why}"
-        ))?;
+        reporter
+            .note(format!("messages between two processes lie in pinned host memory: {why}"))?;
     }
     reporter.doing_for("the first message to another process", STEP_TIME)?;
     let mark = match trial::local(end, &sent, &returned)? {
@@ -117,10 +116,7 @@ impl Loop {
         Ok(match self.by_cpu(end, messages)? {
             (times, None) => {
                 let verified = messages as usize * bytes;
-                Ok([
-                    by_stream,
-                    about.spread(&name, Some(bytes), verified, &times),
-                ])
+                Ok([by_stream, about.spread(&name, Some(bytes), verified, &times)])
             }
             (_, Some(why)) => Err(about.wrong(&name, Some(bytes), why)),
         })
@@ -158,8 +154,7 @@ impl Loop {
     ) -> Result<(), StepError> {
         end.peer.expect(&Message::Ready, STEP_TIME)?;
         self.times.begin(end.next.wrapping_sub(1));
-        self.progress
-            .store_u32(PROGRESS, end.next.wrapping_sub(1))?;
+        self.progress.store_u32(PROGRESS, end.next.wrapping_sub(1))?;
         let mut left = messages;
         while left > 0 || !in_flight.is_empty() {
             while left > 0 && in_flight.len() < BATCHES {
@@ -169,11 +164,7 @@ impl Loop {
                 let count = left.min(end.series.batch);
                 left -= count;
                 // Added before its operations are queued, so that a failure can release its waits.
-                in_flight.push_back(Batch {
-                    first: end.next,
-                    count,
-                    waits: Vec::new(),
-                });
+                in_flight.push_back(Batch { first: end.next, count, waits: Vec::new() });
                 if let Some(batch) = in_flight.back_mut() {
                     self.queue(end, batch)?;
                 }
@@ -199,9 +190,7 @@ impl Loop {
             };
             end.queues.receive(self.returned.segment(returned))?;
             sends.push(end.queues.send(self.sent.segment(number))?);
-            batch
-                .waits
-                .push(end.queues.pair.receive_completions.take_wait()?);
+            batch.waits.push(end.queues.pair.receive_completions.take_wait()?);
         }
         match order {
             Order::InOrder => self.queue_in_order(end, batch, &sends),
@@ -225,9 +214,7 @@ impl Loop {
                 program.ring(next);
             }
             let number = batch.first.wrapping_add(position as u32);
-            program
-                .release(wait)
-                .write32(&self.progress, PROGRESS, number);
+            program.release(wait).write32(&self.progress, PROGRESS, number);
         }
         Ok(program.post_to(&end.session.stream, end.session.capabilities)?)
     }
@@ -246,9 +233,7 @@ impl Loop {
             program.until(wait, true);
             end.session.compute(&mut program)?;
             let number = batch.first.wrapping_add(count);
-            program
-                .release(wait)
-                .write32(&self.progress, PROGRESS, number);
+            program.release(wait).write32(&self.progress, PROGRESS, number);
         }
         Ok(program.post_to(&end.session.stream, end.session.capabilities)?)
     }
@@ -370,45 +355,23 @@ mod tests {
         for (at, number) in polls {
             times.poll(*number, begun + Duration::from_micros(*at));
         }
-        times
-            .samples
-            .iter()
-            .map(|seconds| (seconds * 1e7).round() / 10.0)
-            .collect()
+        times.samples.iter().map(|seconds| (seconds * 1e7).round() / 10.0).collect()
     }
 
     #[test]
     fn measures_messages_seen_at_once() {
         // Round trips of 20 us and 30 us.
-        let polls = [
-            (0, 10),
-            (99, 10),
-            (100, 11),
-            (119, 11),
-            (120, 12),
-            (149, 12),
-            (150, 13),
-        ];
+        let polls = [(0, 10), (99, 10), (100, 11), (119, 11), (120, 12), (149, 12), (150, 13)];
         assert_eq!(samples(&polls), [10.0, 15.0]);
         assert_eq!(samples(&[(0, 10), (99, 10)]), [0.0_f64; 0]);
         // The first poll does not tell when message 12 returned.
-        assert_eq!(
-            samples(&[(0, 12), (19, 12), (20, 13), (39, 13), (40, 14)]),
-            [10.0]
-        );
+        assert_eq!(samples(&[(0, 12), (19, 12), (20, 13), (39, 13), (40, 14)]), [10.0]);
     }
 
     #[test]
     fn shares_interval_between_late_polls() {
         // No poll between 101 and 150 us; message 14 is seen at once: three messages in 60 us.
-        let polls = [
-            (99, 10),
-            (100, 11),
-            (101, 11),
-            (150, 13),
-            (159, 13),
-            (160, 14),
-        ];
+        let polls = [(99, 10), (100, 11), (101, 11), (150, 13), (159, 13), (160, 14)];
         assert_eq!(samples(&polls), [10.0, 10.0, 10.0]);
     }
 }

@@ -56,12 +56,7 @@ fn send(over: &UnixStream, stream: &UnixStream) -> io::Result<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(
-        over,
-        &[IoSlice::new(&BYTE)],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )?;
+    sendmsg(over, &[IoSlice::new(&BYTE)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -69,12 +64,7 @@ fn receive(over: &UnixStream) -> io::Result<UnixStream> {
     let mut space = [const { MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(
-        over,
-        &mut [IoSliceMut::new(&mut byte)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    recvmsg(over, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let received = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -97,18 +87,12 @@ pub struct Peer {
 impl Peer {
     /// The connection over standard input. `timeout` is added to the time of each step of the other process.
     pub fn over_stdin(timeout: Duration) -> io::Result<Self> {
-        Self::over(
-            UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
-            timeout,
-        )
+        Self::over(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), timeout)
     }
 
     /// The connection over a socket, which passes the second one first.
     pub fn over(socket: UnixStream, timeout: Duration) -> io::Result<Self> {
-        Ok(Self {
-            messages: Some(receive(&socket)?),
-            channel: Channel::over(socket, timeout)?,
-        })
+        Ok(Self { messages: Some(receive(&socket)?), channel: Channel::over(socket, timeout)? })
     }
 
     /// Takes the second socket.
@@ -176,14 +160,8 @@ mod tests {
         );
         remote.expect(&Message::Ready, TIMEOUT).expect("ready");
         remote.send(Message::Mark(7));
-        assert!(matches!(
-            local.expect(&Message::Ready, TIMEOUT),
-            Err(StepError::OutOfStep)
-        ));
-        let (mut one, mut two) = (
-            local.messages().expect("one"),
-            remote.messages().expect("one"),
-        );
+        assert!(matches!(local.expect(&Message::Ready, TIMEOUT), Err(StepError::OutOfStep)));
+        let (mut one, mut two) = (local.messages().expect("one"), remote.messages().expect("one"));
         io::Write::write_all(&mut one, b"x").expect("written");
         drop(one);
         let mut text = String::new();

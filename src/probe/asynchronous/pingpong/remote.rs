@@ -26,9 +26,7 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepE
     let (count, bytes, step) = (end.series.slots(), end.series.bytes, end.step());
     let (slots, _) = Slots::new(end.session, &end.queues, count, bytes)?;
     // Unpredictable for the local process.
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mark = (now.subsec_nanos() ^ std::process::id().rotate_left(16)) | 1;
     reporter.doing_for("the first message of the other process", STEP_TIME)?;
     if !trial::remote(end, &slots, mark)? {
@@ -38,19 +36,14 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepE
     let mut left = messages;
     while left > 0 {
         let count = left.min(step);
-        reporter.doing_for(
-            format!("{count} messages that a stream sends back"),
-            STEP_TIME,
-        )?;
+        reporter.doing_for(format!("{count} messages that a stream sends back"), STEP_TIME)?;
         by_stream(end, &slots, mark, count)?;
         left -= count;
     }
     let messages = cpu_messages(messages);
     let portions = messages.div_ceil(step);
-    reporter.doing_for(
-        format!("{messages} messages that the CPU sends back"),
-        STEP_TIME * portions,
-    )?;
+    reporter
+        .doing_for(format!("{messages} messages that the CPU sends back"), STEP_TIME * portions)?;
     by_cpu(end, &slots, mark, messages)?;
     end.peer.send(Message::Mark(mark));
     // Keeps the queues until the last messages have arrived.
@@ -83,10 +76,7 @@ fn run_batches(
             let count = left.min(end.series.batch);
             left -= count;
             // Added before its operations are queued, so that a failure can release its waits.
-            in_flight.push_back(Batch {
-                waits: Vec::new(),
-                done: end.session.gpu.event()?,
-            });
+            in_flight.push_back(Batch { waits: Vec::new(), done: end.session.gpu.event()? });
             if let Some(batch) = in_flight.back_mut() {
                 queue(end, slots, mark, count, batch)?;
             }
@@ -97,9 +87,7 @@ fn run_batches(
         if let Some(batch) = in_flight.front() {
             let watched = batch.waits.iter().map(Watched::completion).collect();
             let guard = end.session.watchdog.watch(watched, end.session.timeout);
-            end.until("the end of a stream that was released", |_| {
-                Ok(batch.done.is_done()?)
-            })?;
+            end.until("the end of a stream that was released", |_| Ok(batch.done.is_done()?))?;
             if let Some(released) = guard.finish().first() {
                 let failure = StepError::Released(format!(
                     "no message arrived from the local process: {released}"
@@ -125,9 +113,7 @@ fn queue(
     for _ in 0..count {
         let number = end.number();
         end.queues.receive(slots.segment(number))?;
-        batch
-            .waits
-            .push(end.queues.pair.receive_completions.take_wait()?);
+        batch.waits.push(end.queues.pair.receive_completions.take_wait()?);
         numbers.push(number);
     }
     let mut work: Vec<(u32, &Wait)> = numbers.into_iter().zip(&batch.waits).collect();
@@ -140,11 +126,7 @@ fn queue(
         program.until(wait, true);
         end.session.compute(&mut program)?;
         program
-            .write32(
-                &slots.place,
-                slots.at(number) + CHANGED,
-                mark.wrapping_add(number),
-            )
+            .write32(&slots.place, slots.at(number) + CHANGED, mark.wrapping_add(number))
             .ring(&prepared)
             .release(wait);
     }

@@ -51,10 +51,7 @@ pub fn local(
     }
     let found = returned.read(end.session, number)?;
     // The message's number is 0, so the word is the mark.
-    let mark = found[slots::CHANGED..]
-        .first_chunk()
-        .copied()
-        .map(u32::from_ne_bytes);
+    let mark = found[slots::CHANGED..].first_chunk().copied().map(u32::from_ne_bytes);
     let mark = mark.unwrap_or_default();
     match slots::wrong(number, mark, &found) {
         None => Ok(Ok(mark)),
@@ -64,9 +61,7 @@ pub fn local(
 
 fn unreached(end: &mut End<'_>, why: String) -> Result<Result<u32, String>, StepError> {
     end.peer.send(Message::Unreached);
-    Ok(Err(format!(
-        "a message to another process that has the same HCA does not arrive: {why}"
-    )))
+    Ok(Err(format!("a message to another process that has the same HCA does not arrive: {why}")))
 }
 
 /// The remote side; false if the message does not arrive.
@@ -81,10 +76,7 @@ pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepE
             Some(_) => return Err(StepError::OutOfStep),
             None if begun.elapsed() > TIMEOUT * 2 => {
                 let what = "the first message of the other process";
-                return Err(StepError::Late {
-                    what,
-                    timeout: TIMEOUT * 2,
-                });
+                return Err(StepError::Late { what, timeout: TIMEOUT * 2 });
             }
             None => std::thread::yield_now(),
         }

@@ -29,11 +29,7 @@ impl Client<'_, '_> {
             Chunking::Alone => ("latency", best, 1),
         };
         let label = self.label(Kind::Send, what);
-        let flow = Flow {
-            depth,
-            chunk,
-            ..self.flow(Kind::Send, bytes, 1)
-        };
+        let flow = Flow { depth, chunk, ..self.flow(Kind::Send, bytes, 1) };
         let (samples, wrong) = self.measure(flow, 1, &mut |this, flow| {
             let time = flow.time;
             this.fill(flow)?;
@@ -51,10 +47,7 @@ impl Client<'_, '_> {
             Chunking::Alone => self.about.latency(&label, Some(bytes), bytes, &samples),
             _ => self.about.bandwidth(&label, bytes, bytes, &samples, None),
         };
-        let result = ProbeResult {
-            chunk: Some(chunk as u64),
-            ..result
-        };
+        let result = ProbeResult { chunk: Some(chunk as u64), ..result };
         self.report(result, wrong)
     }
 }

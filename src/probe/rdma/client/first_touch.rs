@@ -31,12 +31,7 @@ impl Client<'_, '_> {
         let [seed, _] = self.seeds();
         let time = allowance(bytes.saturating_mul(2 * ROUNDS as usize));
         self.end.fill(bytes, Pattern::new(seed))?;
-        let step = Step::FirstTouch {
-            bytes,
-            count: ROUNDS,
-            seed,
-            time,
-        };
+        let step = Step::FirstTouch { bytes, count: ROUNDS, seed, time };
         self.begin(FIRST_TOUCH, bytes, step, time)?;
         let request = Post::new(operation(Kind::Write, connected.remote(0)), 0, bytes);
         let (mut first, mut next) = (Vec::new(), Vec::new());

@@ -17,9 +17,7 @@ pub fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
         ));
     }
     if let Some(mtu) = task.settings.mtu.filter(|mtu| *mtu > used) {
-        notes.push(format!(
-            "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
-        ));
+        notes.push(format!("an MTU of {mtu} bytes is more than the ports allow: {used} is used"));
     }
     let srd = Abilities::common(end.srd, other.srd);
     if let Some(srd) = srd {

@@ -70,17 +70,11 @@ mod tests {
             progress.begin("rdma.write.latency", bytes);
             // IBV_WC_RETRY_EXC_ERR, and IBV_WC_REM_ACCESS_ERR.
             let [unanswered, denied] = [12, 10].map(|status| {
-                let failure = Failure {
-                    status,
-                    syndrome: 0,
-                };
+                let failure = Failure { status, syndrome: 0 };
                 progress.explain(StepError::Work(failure)).to_string()
             });
             let step = format!("rdma.write.latency of {bytes} bytes: ");
-            assert!(
-                unanswered.starts_with(&step) && unanswered.contains(words),
-                "{unanswered}"
-            );
+            assert!(unanswered.starts_with(&step) && unanswered.contains(words), "{unanswered}");
             assert!(!denied.contains("arrived"), "{denied}");
         }
     }

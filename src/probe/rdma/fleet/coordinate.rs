@@ -90,10 +90,9 @@ impl Member<'_> {
         let (why, reason) = match error {
             // Not this node's fault; the report says so once.
             Error::Interrupted => return,
-            Error::TimedOut { .. } => (
-                Absence::TimedOut,
-                "it is alive, and did not finish in time".to_owned(),
-            ),
+            Error::TimedOut { .. } => {
+                (Absence::TimedOut, "it is alive, and did not finish in time".to_owned())
+            }
             Error::PeerFailed { why, .. } => (Absence::Ended, why.clone()),
             Error::PeerGone { why, .. } => (Absence::Ended, format!("its connection ended: {why}")),
             error => (Absence::Ended, error.to_string()),
@@ -128,9 +127,7 @@ pub fn coordinate(
         ready(member, until);
     }
     let rails = members.iter().map(Member::rails).max().unwrap_or(0);
-    let able: Vec<usize> = (0..members.len())
-        .filter(|at| members[*at].rails() > 0)
-        .collect();
+    let able: Vec<usize> = (0..members.len()).filter(|at| members[*at].rails() > 0).collect();
     let rounds = plan(able.len(), rails);
     let mut measured = Vec::new();
     for (number, round) in rounds.iter().enumerate() {
@@ -143,13 +140,7 @@ pub fn coordinate(
             .iter()
             .filter_map(|(client, server)| Some((*able.get(*client)?, *able.get(*server)?)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
-        run(
-            &mut members,
-            (number, round, &pairs),
-            rails,
-            timeouts,
-            &mut measured,
-        );
+        run(&mut members, (number, round, &pairs), rails, timeouts, &mut measured);
     }
     let is_complete = !interrupted();
     notice_ended(&mut members, &mut measured, rounds.len(), interrupted);
@@ -171,10 +162,7 @@ fn arrive<'a>(
     (timeouts, interrupted): (Timeouts, &'a (dyn Fn() -> bool + Sync)),
     note: &mut dyn FnMut(String),
 ) -> Result<Vec<Member<'a>>, Error> {
-    let conditions = Conditions {
-        until: Instant::now() + timeouts.arrival,
-        interrupted,
-    };
+    let conditions = Conditions { until: Instant::now() + timeouts.arrival, interrupted };
     let (sender, arrived) = channel();
     let accepted = std::thread::scope(|scope| {
         let mut connected = 0;
@@ -202,27 +190,17 @@ fn arrive<'a>(
     for (link, node, rank, gdr) in arrived {
         let node = shortened(&node, MAX_NAME);
         if !ranks.insert(rank) {
-            note(format!(
-                "{node} is left out: rank {rank} had arrived before"
-            ));
+            note(format!("{node} is left out: rank {rank} had arrived before"));
             continue;
         }
         let mut member = Member {
-            measured: Measured {
-                rank,
-                node,
-                ready: None,
-                failure: None,
-            },
+            measured: Measured { rank, node, ready: None, failure: None },
             link: Some(link),
         };
         let ours = env!("CARGO_PKG_VERSION");
         if gdr != ours {
             let gdr = shortened(&gdr, MAX_NAME);
-            member.fail(
-                Absence::Version,
-                format!("gdr {gdr} runs there, {ours} here"),
-            );
+            member.fail(Absence::Version, format!("gdr {gdr} runs there, {ours} here"));
         }
         members.push(member);
     }
@@ -268,10 +246,7 @@ fn ready(member: &mut Member<'_>, until: Instant) {
             let _ = link.send(&Message::End);
             member.fail(Absence::Ended, why);
         }
-        Ok(_) => member.fail(
-            Absence::Invalid,
-            "it sent messages in the wrong order".to_owned(),
-        ),
+        Ok(_) => member.fail(Absence::Invalid, "it sent messages in the wrong order".to_owned()),
         Err(error) => member.lost(&error),
     }
 }
@@ -358,21 +333,17 @@ fn run(
                     members[server].lost(&error);
                     continue;
                 }
-                measured.extend(
-                    nics.into_iter()
-                        .zip(figures)
-                        .map(|((own, theirs), figures)| PairMeasured {
-                            round: number,
-                            client: (client, own),
-                            server: (server, theirs),
-                            figures,
-                        }),
-                );
+                measured.extend(nics.into_iter().zip(figures).map(|((own, theirs), figures)| {
+                    PairMeasured {
+                        round: number,
+                        client: (client, own),
+                        server: (server, theirs),
+                        figures,
+                    }
+                }));
             }
-            Ok(_) => members[client].fail(
-                Absence::Invalid,
-                "it sent messages in the wrong order".to_owned(),
-            ),
+            Ok(_) => members[client]
+                .fail(Absence::Invalid, "it sent messages in the wrong order".to_owned()),
             Err(error) => members[client].lost(&error),
         }
     }

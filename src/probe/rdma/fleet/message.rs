@@ -11,11 +11,7 @@ pub const MAX_RAILS: usize = 64;
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// The first message of a node: who it is.
-    Arrived {
-        node: String,
-        rank: u32,
-        gdr: String,
-    },
+    Arrived { node: String, rank: u32, gdr: String },
     /// The node serves; or why it cannot.
     Ready(Result<Ready, String>),
     /// From rank 0: a round in which the node is a client.

@@ -53,10 +53,7 @@ pub fn take_part(
     note: &mut dyn FnMut(String),
 ) -> Result<(), Error> {
     let interrupted = || node.interrupts.pending();
-    let conditions = Conditions {
-        until: Instant::now() + arrival,
-        interrupted: &interrupted,
-    };
+    let conditions = Conditions { until: Instant::now() + arrival, interrupted: &interrupted };
     let (link, secret) = meeting.reach(&conditions, note)?;
     link.send(&Message::Arrived {
         node: node.name.to_owned(),
@@ -143,10 +140,7 @@ fn serve<'a>(
     listener: &Listener,
     is_over: &'a (dyn Fn() -> bool + Sync),
 ) {
-    let conditions = Conditions {
-        until: Instant::now() + BETWEEN,
-        interrupted: is_over,
-    };
+    let conditions = Conditions { until: Instant::now() + BETWEEN, interrupted: is_over };
     std::thread::scope(|scope| {
         let mut take = |link: PeerLink<'a, Options>| {
             scope.spawn(move || {
@@ -210,11 +204,8 @@ fn measure(
         return work.pairs.iter().copied().map(pair).collect();
     }
     std::thread::scope(|scope| {
-        let running: Vec<_> = work
-            .pairs
-            .iter()
-            .map(|numbers| scope.spawn(|| pair(*numbers)))
-            .collect();
+        let running: Vec<_> =
+            work.pairs.iter().map(|numbers| scope.spawn(|| pair(*numbers))).collect();
         let join = |running: std::thread::ScopedJoinHandle<'_, PairFigures>| {
             let ended = running.join();
             ended.unwrap_or_else(|_| failed("gdr failed: a thread ended".to_owned()))
@@ -239,10 +230,7 @@ fn host(work: &Work, rank_0: SocketAddr) -> String {
 }
 
 fn failed(why: String) -> PairFigures {
-    PairFigures {
-        failed: Some(shortened(&why, MAX_REASON)),
-        ..PairFigures::default()
-    }
+    PairFigures { failed: Some(shortened(&why, MAX_REASON)), ..PairFigures::default() }
 }
 
 fn connect_and_measure(
@@ -254,10 +242,8 @@ fn connect_and_measure(
     until: Instant,
 ) -> PairFigures {
     let is_over = || node.interrupts.pending() || Instant::now() >= until;
-    let conditions = Conditions {
-        until: until.min(Instant::now() + CONNECT_TIMEOUT),
-        interrupted: &is_over,
-    };
+    let conditions =
+        Conditions { until: until.min(Instant::now() + CONNECT_TIMEOUT), interrupted: &is_over };
     let link: PeerLink<'_, Options> = match connect(host, port, secret, &conditions, &mut |_| {}) {
         Ok(link) => link,
         Err(Error::Interrupted) => return failed("there was no time left".to_owned()),
@@ -289,9 +275,7 @@ fn figures(report: &ProbeReport) -> PairFigures {
         there: value(&["rdma.write.bandwidth", "rdma.staged.bandwidth"]),
         back: value(&["rdma.read.bandwidth"]),
         latency: value(&["rdma.send.latency"]),
-        lost: losses
-            .map(|change| change.rise)
-            .fold(0, u64::saturating_add),
+        lost: losses.map(|change| change.rise).fold(0, u64::saturating_add),
         failed: None,
     };
     match figures.there {

@@ -67,11 +67,7 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         }
         pause(RETRY_INTERVAL, conditions)?;
         if Instant::now() >= conditions.until {
-            return Err(Error::NotReached {
-                at: at(host, port),
-                waited: begun.elapsed(),
-                why,
-            });
+            return Err(Error::NotReached { at: at(host, port), waited: begun.elapsed(), why });
         }
     }
 }
@@ -99,11 +95,7 @@ pub fn pause(time: Duration, conditions: &Conditions<'_>) -> Result<(), Error> {
         if (conditions.interrupted)() {
             return Err(Error::Interrupted);
         }
-        std::thread::sleep(
-            until
-                .saturating_duration_since(Instant::now())
-                .min(POLL_INTERVAL),
-        );
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(POLL_INTERVAL));
     }
     Ok(())
 }
@@ -128,11 +120,7 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         }
         match attempt_one(*address, secret, conditions, until) {
             Attempt::Retry(why) => {
-                let why = if addresses.len() > 1 {
-                    format!("{address}: {why}")
-                } else {
-                    why
-                };
+                let why = if addresses.len() > 1 { format!("{address}: {why}") } else { why };
                 whys.push(why);
             }
             other => return other,
@@ -148,28 +136,16 @@ fn resolve(
     conditions: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Vec<SocketAddr>> {
-    let name = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
+    let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Some(address) = literal(name, port) {
         return Attempt::Connected(vec![address]);
     }
-    let never = |why: String| {
-        Attempt::Failed(Error::Resolve {
-            host: host.to_owned(),
-            why,
-        })
-    };
+    let never = |why: String| Attempt::Failed(Error::Resolve { host: host.to_owned(), why });
     let (sender, receiver) = channel();
     let query = name.to_owned();
     let thread = std::thread::Builder::new().spawn(move || {
         // Ignored: the caller may have given up.
-        let _ = sender.send(
-            (query.as_str(), port)
-                .to_socket_addrs()
-                .map(Iterator::collect),
-        );
+        let _ = sender.send((query.as_str(), port).to_socket_addrs().map(Iterator::collect));
     });
     if let Err(error) = thread {
         return never(error.to_string());
@@ -278,17 +254,9 @@ fn prove(
         }
     };
     // Ignored: what the server sent before it closed is a better error.
-    let send = |bytes: &[u8]| {
-        drop(write_all(stream, bytes, until, &|| {
-            !(conditions.interrupted)()
-        }))
-    };
-    let foreign = |bytes: &[u8]| {
-        Attempt::Failed(Error::NotGdr {
-            peer,
-            quote: quote(bytes),
-        })
-    };
+    let send =
+        |bytes: &[u8]| drop(write_all(stream, bytes, until, &|| !(conditions.interrupted)()));
+    let foreign = |bytes: &[u8]| Attempt::Failed(Error::NotGdr { peer, quote: quote(bytes) });
     send(&first);
     loop {
         if (conditions.interrupted)() {

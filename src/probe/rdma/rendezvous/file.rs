@@ -66,10 +66,7 @@ impl RendezvousFile {
 
     /// As the file has it.
     pub fn text(&self) -> String {
-        let secret = self
-            .secret
-            .as_ref()
-            .map_or(NO_VALUE.to_owned(), Secret::text);
+        let secret = self.secret.as_ref().map_or(NO_VALUE.to_owned(), Secret::text);
         let job = self.job.as_deref().unwrap_or(NO_VALUE);
         format!("{} {} {secret} {job}\n", self.host, self.port)
     }
@@ -98,11 +95,7 @@ pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 pub(super) fn to_token(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     let word: String = name.chars().take(200).map(plain).collect();
-    if word.is_empty() || word == NO_VALUE {
-        "_".to_owned()
-    } else {
-        word
-    }
+    if word.is_empty() || word == NO_VALUE { "_".to_owned() } else { word }
 }
 
 /// The file is private if it holds the secret.
@@ -115,9 +108,7 @@ pub(super) fn privacy(given: Option<&Secret>) -> Privacy {
 
 /// Opens the directory of a path, checks it, and returns it with the file's name.
 fn open_directory(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::other("the path has no file name"))?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -154,27 +145,19 @@ fn listen_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         secret: given.is_none().then_some(secret),
         job,
     };
-    let _written =
-        WrittenFile::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
+    let _written = WrittenFile::new(path, meeting.text(), privacy(given)).map_err(|error| {
+        Error::File { path: path.to_owned(), why: format!("it cannot be written ({error})") }
+    })?;
+    listener.accept(conditions, note).map_err(|error| match error {
+        Error::NoClient { address, waited, rejected } => Error::File {
             path: path.to_owned(),
-            why: format!("it cannot be written ({error})"),
-        })?;
-    listener
-        .accept(conditions, note)
-        .map_err(|error| match error {
-            Error::NoClient {
-                address,
-                waited,
-                rejected,
-            } => Error::File {
-                path: path.to_owned(),
-                why: format!(
-                    "rank 1 did not connect to {address} within {}{rejected}",
-                    super::error::format_duration(waited)
-                ),
-            },
-            other => other,
-        })
+            why: format!(
+                "rank 1 did not connect to {address} within {}{rejected}",
+                super::error::format_duration(waited)
+            ),
+        },
+        other => other,
+    })
 }
 
 /// A new secret.
@@ -216,22 +199,14 @@ impl WrittenFile {
             // Ignored: the first error is the cause.
             let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         })?;
-        Ok(Self {
-            name: name.to_owned(),
-            folder,
-            text,
-        })
+        Ok(Self { name: name.to_owned(), folder, text })
     }
 }
 
 impl Drop for WrittenFile {
     fn drop(&mut self) {
-        let now = private::read(
-            &self.folder,
-            Path::new(&self.name),
-            Links::Refuse,
-            Privacy::NotNeeded,
-        );
+        let now =
+            private::read(&self.folder, Path::new(&self.name), Links::Refuse, Privacy::NotNeeded);
         if now.is_ok_and(|text| text == self.text) {
             // Ignored: readers detect a stale file.
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
@@ -285,10 +260,7 @@ pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static
         }
         pause(POLL_INTERVAL, conditions)?;
         if Instant::now() >= conditions.until {
-            return Err(Error::File {
-                path: PathBuf::from(path),
-                why,
-            });
+            return Err(Error::File { path: PathBuf::from(path), why });
         }
     }
 }

@@ -38,30 +38,20 @@ pub enum FrameError {
 }
 
 fn code(key: &Hmac<Sha256>, number: u64, length: [u8; LENGTH], payload: &[u8]) -> Hmac<Sha256> {
-    key.clone()
-        .chain_update(number.to_be_bytes())
-        .chain_update(length)
-        .chain_update(payload)
+    key.clone().chain_update(number.to_be_bytes()).chain_update(length).chain_update(payload)
 }
 
 impl FrameWriter {
     /// With the key of a direction.
     pub fn new(key: &[u8; CODE]) -> Self {
-        Self {
-            key: hmac(key),
-            number: 0,
-        }
+        Self { key: hmac(key), number: 0 }
     }
 
     /// The next frame; none if the payload is too long.
     pub fn frame(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let length = u32::try_from(payload.len())
-            .ok()
-            .filter(|_| payload.len() <= LONGEST)?;
+        let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= LONGEST)?;
         let length = length.to_be_bytes();
-        let code = code(&self.key, self.number, length, payload)
-            .finalize()
-            .into_bytes();
+        let code = code(&self.key, self.number, length, payload).finalize().into_bytes();
         self.number += 1;
         Some([&length, payload, code.as_slice()].concat())
     }
@@ -70,12 +60,7 @@ impl FrameWriter {
 impl FrameReader {
     /// With the key of a direction.
     pub fn new(key: &[u8; CODE]) -> Self {
-        Self {
-            key: hmac(key),
-            number: 0,
-            bytes: Vec::new(),
-            start: 0,
-        }
+        Self { key: hmac(key), number: 0, bytes: Vec::new(), start: 0 }
     }
 
     /// Adds bytes that arrived. A caller that takes all frames before it adds more keeps at most one frame and those bytes.

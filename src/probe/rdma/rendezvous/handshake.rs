@@ -103,11 +103,7 @@ struct Incoming {
 
 impl Incoming {
     fn new(letter: u8) -> Self {
-        Self {
-            letter,
-            bytes: [0; MESSAGE],
-            filled: 0,
-        }
+        Self { letter, bytes: [0; MESSAGE], filled: 0 }
     }
 
     fn room(&mut self) -> &mut [u8] {
@@ -130,9 +126,7 @@ impl Incoming {
         let Some(number) = bytes.get(4..HEAD) else {
             return Ok(None);
         };
-        let number = number
-            .iter()
-            .fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let number = number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
         if number != PROTOCOL {
             return Err(Rejection::Protocol(number));
         }
@@ -172,9 +166,7 @@ impl Keys {
 
     /// Compares in constant time.
     fn check(&self, label: Label, proof: &[u8; BODY]) -> Result<(), Rejection> {
-        self.mac(label)
-            .verify_slice(proof)
-            .map_err(|_| Rejection::Secret)
+        self.mac(label).verify_slice(proof).map_err(|_| Rejection::Secret)
     }
 
     fn session(&self, sends: Label, receives: Label) -> Box<Session> {
@@ -195,11 +187,7 @@ impl ServerHandshake {
     /// Begins with a random nonce.
     pub fn new(secret: &Secret) -> io::Result<Self> {
         Ok(Self {
-            keys: Keys {
-                secret: secret.clone(),
-                client: [0; BODY],
-                server: random()?,
-            },
+            keys: Keys { secret: secret.clone(), client: [0; BODY], server: random()? },
             incoming: Incoming::new(CLIENT_NONCE),
         })
     }
@@ -251,11 +239,7 @@ impl ClientHandshake {
     pub fn new(secret: &Secret) -> io::Result<(Self, [u8; MESSAGE])> {
         let nonce = random()?;
         let handshake = Self {
-            keys: Keys {
-                secret: secret.clone(),
-                client: nonce,
-                server: [0; BODY],
-            },
+            keys: Keys { secret: secret.clone(), client: nonce, server: [0; BODY] },
             incoming: Incoming::new(SERVER_NONCE),
         };
         Ok((handshake, message(CLIENT_NONCE, &nonce)))
@@ -284,10 +268,7 @@ impl ClientHandshake {
             return Next::Send(message(CLIENT_PROOF, &self.keys.key(Label::ClientProof)));
         }
         match self.keys.check(Label::ServerProof, &body) {
-            Ok(()) => Next::Done(
-                None,
-                self.keys.session(Label::ClientFrames, Label::ServerFrames),
-            ),
+            Ok(()) => Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames)),
             Err(rejection) => Next::Rejected(rejection),
         }
     }
@@ -298,14 +279,8 @@ mod tests {
     use super::*;
 
     fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u32> = text
-            .chars()
-            .map(|c| c.to_digit(16).expect("a digit"))
-            .collect();
-        digits
-            .chunks(2)
-            .map(|pair| (pair[0] << 4 | pair[1]) as u8)
-            .collect()
+        let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16).expect("a digit")).collect();
+        digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
     }
 
     fn keys() -> Keys {
@@ -326,12 +301,8 @@ mod tests {
             "60a1537f433f3c827d10fb96c0007e3ce384725bbb14a4c8b1863f8301fc7d43",
             "4f2db3fd7176241bf06c00dcdc148f9367f7ee11ec6b6bce61c2b2a52394d063",
         ];
-        let labels = [
-            Label::ClientProof,
-            Label::ServerProof,
-            Label::ClientFrames,
-            Label::ServerFrames,
-        ];
+        let labels =
+            [Label::ClientProof, Label::ServerProof, Label::ClientFrames, Label::ServerFrames];
         for (label, known) in labels.into_iter().zip(known) {
             assert_eq!(keys().key(label).as_slice(), hex(known), "{label:?}");
         }
@@ -342,10 +313,7 @@ mod tests {
                 &b"\"alive\""[..],
                 "0000000722616c697665222137e4764be30cf777286f327bf3b73d9256f6eefde287ddfce8ded2b6f82789",
             ),
-            (
-                b"",
-                "0000000074c285758e68f59a642e40fbc6cc2a146526a34a6dc8c1e6225ae72ca712c33d",
-            ),
+            (b"", "0000000074c285758e68f59a642e40fbc6cc2a146526a34a6dc8c1e6225ae72ca712c33d"),
         ] {
             assert_eq!(session.writer.frame(payload), Some(hex(known)));
         }

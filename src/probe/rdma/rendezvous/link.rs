@@ -42,10 +42,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     ) -> Result<Self, Error> {
         let system = |what: &str| {
             let what = what.to_owned();
-            move |error: std::io::Error| Error::System {
-                what,
-                why: error.to_string(),
-            }
+            move |error: std::io::Error| Error::System { what, why: error.to_string() }
         };
         let local = stream
             .local_addr()
@@ -81,10 +78,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             return Err(self.record(Error::PeerDone { peer: self.peer }));
         }
         let go_on = || !(self.interrupted)() && self.shared.state().ending.is_none();
-        let Err(error) = self
-            .shared
-            .write(&payload, Instant::now() + PEER_TIMEOUT, &go_on)
-        else {
+        let Err(error) = self.shared.write(&payload, Instant::now() + PEER_TIMEOUT, &go_on) else {
             return Ok(());
         };
         if (self.interrupted)() {
@@ -132,10 +126,9 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             let error = match (ending, done) {
                 (Some(ending), _) => ending,
                 (None, true) => Error::PeerDone { peer },
-                (None, false) if Instant::now() >= until => Error::TimedOut {
-                    peer,
-                    waited: begun.elapsed(),
-                },
+                (None, false) if Instant::now() >= until => {
+                    Error::TimedOut { peer, waited: begun.elapsed() }
+                }
                 (None, false) => {
                     self.wait_until(until.min(Instant::now() + POLL_INTERVAL), |state| {
                         !state.waiting.is_empty() || state.ending.is_some() || state.done
@@ -191,8 +184,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     /// Handles an interrupt: tells the peer at once.
     fn interrupt(&self) -> Error {
         self.shared.end(Error::Interrupted);
-        self.shared
-            .send_last(&failed(&reason_for_peer(&Error::Interrupted)));
+        self.shared.send_last(&failed(&reason_for_peer(&Error::Interrupted)));
         self.record(Error::Interrupted)
     }
 
@@ -211,9 +203,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
 
 impl<M> Link<'_, M> {
     fn last_error(&self) -> MutexGuard<'_, Option<Error>> {
-        self.last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The peer's address.

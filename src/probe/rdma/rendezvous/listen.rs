@@ -79,10 +79,7 @@ impl Listener {
         if is_exposed(address.ip(), secret) {
             return Err(Error::Exposed { address });
         }
-        let failed = |error: std::io::Error| Error::Listen {
-            address,
-            why: error.to_string(),
-        };
+        let failed = |error: std::io::Error| Error::Listen { address, why: error.to_string() };
         let socket = match TcpListener::bind(address) {
             Err(error)
                 if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && lacks_ipv6(&error) =>
@@ -94,11 +91,7 @@ impl Listener {
         let socket = socket.map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self {
-            socket,
-            address,
-            secret: secret.clone(),
-        })
+        Ok(Self { socket, address, secret: secret.clone() })
     }
 
     /// The listening address, with the assigned port.
@@ -159,9 +152,7 @@ impl Listener {
                     ReadResult::Closed => drop(pending.remove(at)),
                     ReadResult::Rejected(why) => rejected.add(pending[at].address, why),
                     ReadResult::Peer(session) => {
-                        let Pending {
-                            stream, address, ..
-                        } = pending.remove(at);
+                        let Pending { stream, address, .. } = pending.remove(at);
                         if !take(Link::new(stream, address, *session, conditions)?) {
                             return Ok(rejected);
                         }
@@ -226,17 +217,9 @@ impl Listener {
 /// The client whose place a new one takes: one that was rejected, else one that has sent nothing, else one of the address with
 /// the most places, the oldest first. So one machine that opens many connections loses its own places only.
 fn choose_evicted(pending: &[Pending]) -> usize {
-    let count_from = |ip: IpAddr| {
-        pending
-            .iter()
-            .filter(|other| other.address.ip() == ip)
-            .count()
-    };
+    let count_from = |ip: IpAddr| pending.iter().filter(|other| other.address.ip() == ip).count();
     let rank = |pending: &Pending| {
-        let has_begun = pending
-            .handshake
-            .as_ref()
-            .is_some_and(ServerHandshake::has_begun);
+        let has_begun = pending.handshake.as_ref().is_some_and(ServerHandshake::has_begun);
         (
             pending.handshake.is_none(),
             !has_begun,

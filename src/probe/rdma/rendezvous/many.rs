@@ -70,10 +70,7 @@ impl<'a> Meeting<'a> {
             path: self.file.to_owned(),
             why: format!("it cannot be written ({error})"),
         })?;
-        Ok(Host {
-            listener,
-            _file: Some(file),
-        })
+        Ok(Host { listener, _file: Some(file) })
     }
 
     /// Another rank: connects to rank 0. Returns the secret of all too.

@@ -49,9 +49,7 @@ pub fn read(
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | nofollow;
     let file = match rustix::fs::openat(directory, path, flags, Mode::empty()) {
         Err(rustix::io::Errno::LOOP) if links == Links::Refuse => {
-            return Err(io::Error::other(
-                "it is a symbolic link, which is not followed",
-            ));
+            return Err(io::Error::other("it is a symbolic link, which is not followed"));
         }
         opened => opened?,
     };

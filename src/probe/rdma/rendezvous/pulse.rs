@@ -163,10 +163,8 @@ impl<M> Shared<M> {
         }
         if let Some(frame) = writing.frames.frame(&payload) {
             // Ignored: the reader finds the error.
-            writing.cut = write_all(&self.stream, &frame, Instant::now() + SEND_TIMEOUT, &|| {
-                true
-            })
-            .is_err();
+            writing.cut =
+                write_all(&self.stream, &frame, Instant::now() + SEND_TIMEOUT, &|| true).is_err();
         }
     }
 }
@@ -278,10 +276,7 @@ impl<M: DeserializeOwned> Shared<M> {
                 Progress::Continue
             }
             Envelope::Failed { why } => {
-                self.end(Error::PeerFailed {
-                    peer: self.peer,
-                    why: shortened(&why, REASON),
-                });
+                self.end(Error::PeerFailed { peer: self.peer, why: shortened(&why, REASON) });
                 Progress::Ended
             }
             Envelope::Bye => {
@@ -300,18 +295,12 @@ impl<M: DeserializeOwned> Shared<M> {
     }
 
     fn gone(&self, why: &str) -> Progress {
-        self.end(Error::PeerGone {
-            peer: self.peer,
-            why: why.to_owned(),
-        });
+        self.end(Error::PeerGone { peer: self.peer, why: why.to_owned() });
         Progress::Ended
     }
 
     fn malformed(&self, quote: &str) -> Progress {
-        self.end(Error::Malformed {
-            peer: self.peer,
-            quote: quote.to_owned(),
-        });
+        self.end(Error::Malformed { peer: self.peer, quote: quote.to_owned() });
         Progress::Ended
     }
 }

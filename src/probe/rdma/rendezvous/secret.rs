@@ -70,13 +70,8 @@ impl Secret {
 
     /// Reads one from a file that only its owner may read.
     pub fn from_file(path: &Path) -> Result<Self, SecretError> {
-        let text =
-            private::read(CWD, path, Links::Follow, Privacy::Required).map_err(|source| {
-                SecretError::File {
-                    path: path.to_owned(),
-                    source,
-                }
-            })?;
+        let text = private::read(CWD, path, Links::Follow, Privacy::Required)
+            .map_err(|source| SecretError::File { path: path.to_owned(), source })?;
         Self::parse(text.trim()).ok_or_else(|| SecretError::Format {
             source_name: format!("the file {}", path.display()),
         })
@@ -108,10 +103,6 @@ impl Secret {
 /// Debug output does not contain the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(if self.is_none() {
-            "Secret(none)"
-        } else {
-            "Secret(…)"
-        })
+        out.write_str(if self.is_none() { "Secret(none)" } else { "Secret(…)" })
     }
 }

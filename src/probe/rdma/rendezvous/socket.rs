@@ -14,10 +14,7 @@ pub fn again(error: &io::Error) -> bool {
 
 /// Waits until there is something to read, or an end.
 pub fn readable(stream: &TcpStream, wait: Duration) -> bool {
-    any_ready(
-        &mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)],
-        wait,
-    )
+    any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], wait)
 }
 
 /// True if a write would not block.
@@ -50,13 +47,9 @@ pub fn write_all(
                 if Instant::now() >= until || !go_on() {
                     return Err(ErrorKind::TimedOut.into());
                 }
-                let slice = until
-                    .saturating_duration_since(Instant::now())
-                    .min(Duration::from_millis(100));
-                any_ready(
-                    &mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)],
-                    slice,
-                );
+                let slice =
+                    until.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
+                any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)], slice);
             }
             Err(error) => return Err(error),
         }

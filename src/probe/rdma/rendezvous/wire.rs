@@ -37,9 +37,7 @@ impl<M: Serialize> Envelope<M> {
 
 /// The envelope of a failure, with a reason that fits.
 pub fn failed(why: &str) -> Envelope<()> {
-    Envelope::Failed {
-        why: shortened(why, REASON),
-    }
+    Envelope::Failed { why: shortened(why, REASON) }
 }
 
 /// The peer's text as a line shows it, cut to this many characters.

@@ -21,10 +21,7 @@ fn keeps_machine_parameters() {
 #[test]
 fn masks_free_text() {
     for (text, expected) in [
-        (
-            "ip=10.0.0.5::10.0.0.1:255.255.255.0:gpu7:eth0:off ro",
-            "ip=masked ro",
-        ),
+        ("ip=10.0.0.5::10.0.0.1:255.255.255.0:gpu7:eth0:off ro", "ip=masked ro"),
         (
             "inst.ks=nfs:boot7:/x inst.syslog=log9:514 ntp=clock1",
             "inst.ks=masked inst.syslog=masked ntp=masked",
@@ -33,10 +30,7 @@ fn masks_free_text() {
             "netroot=iscsi:store2::::iqn.1993-08.org.x:1 netroot=nbd:store2:x",
             "netroot=masked netroot=masked",
         ),
-        (
-            "ds=nocloud;h=gpu7;i=i-0abc123 i=i-0abc123",
-            "ds=masked i=masked",
-        ),
+        ("ds=nocloud;h=gpu7;i=i-0abc123 i=i-0abc123", "ds=masked i=masked"),
         (
             "ip_10.4.4.4 ens1f0_10.6.6.6=1 x=10.5.5.5.eth0 ens1f0_10.6.6.6",
             "masked masked=1 x=masked masked",
@@ -57,10 +51,7 @@ fn masks_free_text() {
             "pci=x@gpu7.hpc.site.edu nvidia.NVreg_X=node17",
             "pci=maskeduser1@maskedhost1.masked1.example nvidia.NVreg_X=maskedhost2",
         ),
-        (
-            "dyndbg=\"file a.c +p\" quiet -- single token=x",
-            "dyndbg=masked quiet -- masked masked",
-        ),
+        ("dyndbg=\"file a.c +p\" quiet -- single token=x", "dyndbg=masked quiet -- masked masked"),
         ("  a=b\n", "  a=masked\n"),
     ] {
         assert_eq!(file("/proc/cmdline", text), expected);

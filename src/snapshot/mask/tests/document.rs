@@ -50,18 +50,12 @@ fn rich() -> Snapshot {
             "# by alice@node17.hpc.site.edu, for NODE17\noptions nvidia NVreg_EnableStreamMemOPs=1\n",
         ),
         ("/sys/class/dmi/id/product_serial", "1653022012345\n"),
-        (
-            "/sys/class/dmi/id/product_uuid",
-            "8F2C1A44-9D3E-11EE-B962-0242AC120002\n",
-        ),
+        ("/sys/class/dmi/id/product_uuid", "8F2C1A44-9D3E-11EE-B962-0242AC120002\n"),
         (
             "/proc/driver/nvidia/gpus/0000:1a:00.0/information",
             "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8f2c1a44-9d3e-11ee-b962-0242ac120002\nBus Location: \t 0000:1a:00.0\nVideo BIOS: \t 96.00.89.00.01\n",
         ),
-        (
-            "/sys/class/infiniband/mlx5_0/node_guid",
-            "9803:9b03:0067:ab12\n",
-        ),
+        ("/sys/class/infiniband/mlx5_0/node_guid", "9803:9b03:0067:ab12\n"),
         ("/sys/class/infiniband/mlx5_0/node_desc", "node17 HCA-1\n"),
         ("/sys/class/infiniband/mlx5_0/fw_ver", "28.39.2048\n"),
         (
@@ -72,29 +66,19 @@ fn rich() -> Snapshot {
             "/sys/class/infiniband/mlx5_0/ports/1/gids/1",
             "0000:0000:0000:0000:0000:ffff:0a14:1e28\n",
         ),
-        (
-            "/sys/class/net/enxac1f6b123456/address",
-            "ac:1f:6b:12:34:56\n",
-        ),
+        ("/sys/class/net/enxac1f6b123456/address", "ac:1f:6b:12:34:56\n"),
         ("/sys/block/nvme0n1/wwid", "eui.0025385b71b00f5d\n"),
         ("/sys/class/nvme/nvme0/serial", "S64DNX0R123456\n"),
-        (
-            "/var/log/x",
-            "alice: node17 has fd00:12:34::1, serial 1653022012345 and MT2043X12345\n",
-        ),
+        ("/var/log/x", "alice: node17 has fd00:12:34::1, serial 1653022012345 and MT2043X12345\n"),
     ];
     let mut snapshot = Snapshot::default();
     for (path, text) in texts {
         add_text(&mut snapshot, path, text);
     }
-    let link = |target: &str| Recorded {
-        link: Some(target.to_owned()),
-        ..Recorded::default()
-    };
-    snapshot.files.insert(
-        "/dev/disk/by-id/nvme-SAMSUNG_S64DNX0R123456".to_owned(),
-        link("../../nvme0n1"),
-    );
+    let link = |target: &str| Recorded { link: Some(target.to_owned()), ..Recorded::default() };
+    snapshot
+        .files
+        .insert("/dev/disk/by-id/nvme-SAMSUNG_S64DNX0R123456".to_owned(), link("../../nvme0n1"));
     snapshot.files.insert(
         "/sys/bus/pci/devices/0000:1a:00.0".to_owned(),
         link("../../../devices/pci0000:15/0000:15:01.0/0000:1a:00.0"),
@@ -102,10 +86,7 @@ fn rich() -> Snapshot {
     let vpd = b"\x82\x04\x00CX-7\x90\x13\x00SN\x0cMT2043X12345RV\x01\x00\x78";
     snapshot.files.insert(
         "/sys/bus/pci/devices/0000:1a:00.0/vpd".to_owned(),
-        Recorded {
-            bytes: Some(Hex(vpd.to_vec())),
-            ..Recorded::default()
-        },
+        Recorded { bytes: Some(Hex(vpd.to_vec())), ..Recorded::default() },
     );
     snapshot.host.name = Some("node17".to_owned());
     snapshot.host.source = "/home/alice/node17.json".to_owned();
@@ -114,13 +95,9 @@ fn rich() -> Snapshot {
 
 /// A document as one text, with bytes as characters.
 fn all_of(snapshot: &Snapshot) -> String {
-    let bytes = snapshot
-        .files
-        .values()
-        .filter_map(|recorded| recorded.bytes.as_ref());
-    let bytes: String = bytes
-        .map(|Hex(bytes)| String::from_utf8_lossy(bytes).into_owned())
-        .collect();
+    let bytes = snapshot.files.values().filter_map(|recorded| recorded.bytes.as_ref());
+    let bytes: String =
+        bytes.map(|Hex(bytes)| String::from_utf8_lossy(bytes).into_owned()).collect();
     serde_json::to_string(snapshot).expect("JSON") + &bytes
 }
 
@@ -135,10 +112,7 @@ fn replaces_all_originals() {
     for original in ORIGINALS {
         let original = original.to_lowercase();
         assert!(!lower.contains(&original), "{original} is left in {lower}");
-        assert!(
-            !bare.contains(&digits(&original)),
-            "{original} is left without separators"
-        );
+        assert!(!bare.contains(&digits(&original)), "{original} is left without separators");
     }
     for stays in [
         "0000:1a:00.0",
@@ -167,26 +141,14 @@ fn one_replacement_per_original() {
     let uuid = "00000000-0000-0000-0000-00000000000";
     let of_board = text_of(&snapshot, "/sys/class/dmi/id/product_uuid").trim();
     assert!(of_board.starts_with(uuid), "{of_board}");
-    let gpu = text_of(
-        &snapshot,
-        "/proc/driver/nvidia/gpus/0000:1a:00.0/information",
-    );
+    let gpu = text_of(&snapshot, "/proc/driver/nvidia/gpus/0000:1a:00.0/information");
     assert!(gpu.contains(&format!("GPU-{of_board}")), "{gpu}");
-    assert!(
-        snapshot
-            .files
-            .contains_key("/sys/class/net/enx020000000001/address")
-    );
-    assert_eq!(
-        text_of(&snapshot, "/sys/class/net/enx020000000001/address"),
-        "02:00:00:00:00:01\n"
-    );
+    assert!(snapshot.files.contains_key("/sys/class/net/enx020000000001/address"));
+    assert_eq!(text_of(&snapshot, "/sys/class/net/enx020000000001/address"), "02:00:00:00:00:01\n");
     let log = text_of(&snapshot, "/var/log/x");
     let host = snapshot.host.name.as_deref().expect("a name");
     assert!(
-        log.starts_with(&format!(
-            "maskeduser1: {host} has 2001:db8::1, serial MASKED"
-        )),
+        log.starts_with(&format!("maskeduser1: {host} has 2001:db8::1, serial MASKED")),
         "{log}"
     );
 }
@@ -201,10 +163,7 @@ fn masking_is_linear() {
     let begin = Instant::now();
     mask(&mut snapshot, &known());
     let took = begin.elapsed();
-    assert!(
-        took < Duration::from_secs(100),
-        "{took:?}: it is no longer linear"
-    );
+    assert!(took < Duration::from_secs(100), "{took:?}: it is no longer linear");
 }
 
 /// Many short candidates in one long word, many names, many `@` signs.
@@ -219,20 +178,14 @@ fn masking_hostile_text_is_linear() {
         repeated("iqn.1993-08.0123456789ab."),
         repeated("serial=ab1"),
         repeated("nvme.0123-"),
-        (0..size / 20)
-            .map(|n| format!("serial=S{n:09}\n"))
-            .collect(),
+        (0..size / 20).map(|n| format!("serial=S{n:09}\n")).collect(),
     ] {
         for path in ["/proc/cmdline", "/var/log/x"] {
             let mut snapshot = with_text(path, &text);
             let begin = Instant::now();
             mask(&mut snapshot, &known());
             let took = begin.elapsed();
-            assert!(
-                took < Duration::from_secs(25),
-                "{:.40} in {path}: {took:?}",
-                text
-            );
+            assert!(took < Duration::from_secs(25), "{:.40} in {path}: {took:?}", text);
         }
     }
 }

@@ -19,10 +19,7 @@ fn masks_common_words_in_name_positions_only() {
     let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (build@open)\n";
     let mut snapshot = with_text("/proc/driver/nvidia/version", line);
     let others = [
-        (
-            "/sys/class/infiniband/mlx5_0/ports/1/link_layer",
-            "InfiniBand\n",
-        ),
+        ("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
         ("/sys/kernel/iommu_groups/1/type", "identity\n"),
         ("/x", "mail identity@site.edu /home/release/x\n"),
     ];
@@ -45,15 +42,7 @@ fn masks_common_words_in_name_positions_only() {
 
 #[test]
 fn host_named_like_a_value_that_gdr_compares() {
-    for word in [
-        "open",
-        "kernel",
-        "identity",
-        "active",
-        "infiniband",
-        "pt",
-        "Module",
-    ] {
+    for word in ["open", "kernel", "identity", "active", "infiniband", "pt", "Module"] {
         let mut snapshot = with_text("/sys/x/state", &format!("4: {word}\n"));
         snapshot.host.name = Some(word.to_owned());
         mask(&mut snapshot, &known());
@@ -65,33 +54,21 @@ fn host_named_like_a_value_that_gdr_compares() {
 #[test]
 fn host_named_by_a_number() {
     let mut snapshot = with_text("/proc/sys/kernel/hostname", "4711\n");
-    add_text(
-        &mut snapshot,
-        "/sys/class/infiniband/mlx5_0/node_desc",
-        "4711 HCA-1",
-    );
+    add_text(&mut snapshot, "/sys/class/infiniband/mlx5_0/node_desc", "4711 HCA-1");
     add_text(&mut snapshot, "/x", "4711");
     snapshot.host.name = Some("4711".to_owned());
     mask(&mut snapshot, &known());
     assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
-    assert_eq!(
-        text_of(&snapshot, "/proc/sys/kernel/hostname"),
-        "maskedhost1\n"
-    );
-    assert_eq!(
-        text_of(&snapshot, "/sys/class/infiniband/mlx5_0/node_desc"),
-        "maskedhost1 HCA-1"
-    );
+    assert_eq!(text_of(&snapshot, "/proc/sys/kernel/hostname"), "maskedhost1\n");
+    assert_eq!(text_of(&snapshot, "/sys/class/infiniband/mlx5_0/node_desc"), "maskedhost1 HCA-1");
     assert_eq!(text_of(&snapshot, "/x"), "4711");
 }
 
 #[test]
 fn replaces_source_path() {
-    for (source, expected) in [
-        ("live", "live"),
-        ("/home/bob/cases/acme", "sysroot"),
-        ("acme", "sysroot"),
-    ] {
+    for (source, expected) in
+        [("live", "live"), ("/home/bob/cases/acme", "sysroot"), ("acme", "sysroot")]
+    {
         let mut snapshot = with_text("/x", "");
         snapshot.host.source = source.to_owned();
         for _ in 0..2 {
@@ -118,23 +95,14 @@ fn masks_private_addresses_unless_document_is_masked() {
 #[test]
 fn device_names_with_guid_agree_everywhere() {
     let class = "/sys/class/infiniband";
-    let mut snapshot = with_text(
-        &format!("{class}/rocex525400c0fe123455/node_guid"),
-        "5254:00c0:fe12:3455\n",
-    );
-    add_text(
-        &mut snapshot,
-        "/sys/class/infiniband_verbs/uverbs0/ibdev",
-        "rocex525400c0fe123455\n",
-    );
+    let mut snapshot =
+        with_text(&format!("{class}/rocex525400c0fe123455/node_guid"), "5254:00c0:fe12:3455\n");
+    add_text(&mut snapshot, "/sys/class/infiniband_verbs/uverbs0/ibdev", "rocex525400c0fe123455\n");
     add_names(&mut snapshot, class, &["rocex525400c0fe123455"]);
     mask(&mut snapshot, &known());
     let name = "rocex0200000000000001";
     assert_eq!(snapshot.files[class].names, Some(vec![name.to_owned()]));
-    assert_eq!(
-        text_of(&snapshot, &format!("{class}/{name}/node_guid")),
-        "0200:0000:0000:0001\n"
-    );
+    assert_eq!(text_of(&snapshot, &format!("{class}/{name}/node_guid")), "0200:0000:0000:0001\n");
     assert_eq!(
         text_of(&snapshot, "/sys/class/infiniband_verbs/uverbs0/ibdev"),
         format!("{name}\n")
@@ -160,15 +128,9 @@ fn masks_private_words_of_modprobe() {
     add_text(&mut snapshot, "/boot/initramfs-6.8.0.img", "acme's own");
     mask(&mut snapshot, &known());
     let document = serde_json::to_string(&snapshot).expect("JSON");
-    assert!(
-        !document.contains("acme") && !document.contains("node17"),
-        "{document}"
-    );
+    assert!(!document.contains("acme") && !document.contains("node17"), "{document}");
     let kept = text_of(&snapshot, "/etc/modprobe.d/maskedhost1.conf");
-    assert!(
-        kept.contains("install nvidia masked masked masked") && kept.contains("A=1"),
-        "{kept}"
-    );
+    assert!(kept.contains("install nvidia masked masked masked") && kept.contains("A=1"), "{kept}");
     let read: crate::model::Initramfs =
         serde_json::from_str(text_of(&snapshot, "/boot/initrd.img-6.8.0")).expect("still a record");
     assert_eq!(read.directives.len(), 2);

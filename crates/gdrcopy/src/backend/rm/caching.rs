@@ -34,21 +34,14 @@ pub(crate) fn major(release: &str) -> Option<u32> {
 
 /// True if the key has a value other than zero: `RegistryDwords: "Key=1;Other=0x2"`.
 fn disabled(parameters: &str) -> bool {
-    let entries = parameters
-        .lines()
-        .filter_map(|line| line.strip_prefix("RegistryDwords:"));
-    entries
-        .flat_map(|text| text.trim().trim_matches('"').split(';'))
-        .any(|entry| {
-            entry.split_once('=').is_some_and(|(key, value)| {
-                let value = value.trim();
-                key.trim().eq_ignore_ascii_case(KEY)
-                    && !value
-                        .trim_start_matches("0x")
-                        .trim_start_matches('0')
-                        .is_empty()
-            })
+    let entries = parameters.lines().filter_map(|line| line.strip_prefix("RegistryDwords:"));
+    entries.flat_map(|text| text.trim().trim_matches('"').split(';')).any(|entry| {
+        entry.split_once('=').is_some_and(|(key, value)| {
+            let value = value.trim();
+            key.trim().eq_ignore_ascii_case(KEY)
+                && !value.trim_start_matches("0x").trim_start_matches('0').is_empty()
         })
+    })
 }
 
 #[cfg(test)]
@@ -67,10 +60,7 @@ mod tests {
             type_of("RMForceStaticBar1=1;RmForceDisableIomapWC=0x1;PeerMappingOverride=1"),
             MappingType::Device
         );
-        assert_eq!(
-            type_of("RmForceDisableIomapWC=0"),
-            MappingType::WriteCombining
-        );
+        assert_eq!(type_of("RmForceDisableIomapWC=0"), MappingType::WriteCombining);
         assert_eq!(decide("", "", false), MappingType::WriteCombining);
     }
 

@@ -34,9 +34,8 @@ impl Client {
             operation: "open /dev/nvidiactl".to_owned(),
             source,
         })?;
-        let handle = calls
-            .new_client(control.as_fd())
-            .map_err(|error| fault::error(Step::Client, error))?;
+        let handle =
+            calls.new_client(control.as_fd()).map_err(|error| fault::error(Step::Client, error))?;
         Ok(Self {
             calls,
             control,
@@ -55,10 +54,7 @@ impl Client {
     }
 
     pub(crate) fn caller(&self) -> Caller<'_> {
-        Caller {
-            control: self.control(),
-            client: self.handle,
-        }
+        Caller { control: self.control(), client: self.handle }
     }
 
     /// A forked child shares the control file: freeing there would free the parent's objects.
@@ -82,11 +78,7 @@ impl Client {
                 Err(RmError::Status(TAKEN)) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    return Ok(Object {
-                        client: Arc::clone(self),
-                        parent,
-                        handle,
-                    });
+                    return Ok(Object { client: Arc::clone(self), parent, handle });
                 }
             }
         }
@@ -99,15 +91,10 @@ impl Client {
         count: usize,
         make: impl Fn(&dyn Calls, Caller<'_>, &[u32]) -> Answer<()>,
     ) -> Answer<Vec<Object>> {
-        let handles: Vec<u32> = (0..count)
-            .map(|_| self.next.fetch_add(1, Ordering::Relaxed))
-            .collect();
+        let handles: Vec<u32> =
+            (0..count).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
         make(self.calls(), self.caller(), &handles)?;
-        let object = |handle| Object {
-            client: Arc::clone(self),
-            parent,
-            handle,
-        };
+        let object = |handle| Object { client: Arc::clone(self), parent, handle };
         Ok(handles.into_iter().map(object).collect())
     }
 }
@@ -140,10 +127,7 @@ impl Drop for Object {
     fn drop(&mut self) {
         if self.client.is_ours() {
             // Fails only for an unknown handle, which needs no free.
-            let _ = self
-                .client
-                .calls
-                .free(self.client.caller(), self.parent, self.handle);
+            let _ = self.client.calls.free(self.client.caller(), self.parent, self.handle);
         }
     }
 }

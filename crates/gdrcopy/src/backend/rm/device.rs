@@ -103,13 +103,10 @@ impl Device {
 }
 
 fn open_node(client: &Client, minor: u32) -> Result<OwnedFd, Error> {
-    let node = client
-        .calls()
-        .open_device(minor)
-        .map_err(|source| Error::System {
-            operation: format!("open /dev/nvidia{minor}"),
-            source,
-        })?;
+    let node = client.calls().open_device(minor).map_err(|source| Error::System {
+        operation: format!("open /dev/nvidia{minor}"),
+        source,
+    })?;
     client
         .calls()
         .register(node.as_fd(), client.control())
@@ -128,11 +125,7 @@ fn is_static(client: &Arc<Client>, device: &Object) -> bool {
         .make(device.handle(), |calls, caller, handle| {
             calls.new_subdevice(caller, device.handle(), handle)
         })
-        .and_then(|subdevice| {
-            client
-                .calls()
-                .static_bar1(client.caller(), subdevice.handle())
-        })
+        .and_then(|subdevice| client.calls().static_bar1(client.caller(), subdevice.handle()))
         .unwrap_or(false)
 }
 
@@ -164,16 +157,9 @@ impl Budget {
             let counted = if self.whole { wanted } else { after };
             (counted <= self.limit).then_some(after)
         };
-        match self
-            .taken
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
-        {
+        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
             Ok(_) => Ok(()),
-            Err(mapped) => Err(Error::Bar1 {
-                wanted,
-                mapped,
-                limit: self.limit,
-            }),
+            Err(mapped) => Err(Error::Bar1 { wanted, mapped, limit: self.limit }),
         }
     }
 

@@ -19,12 +19,7 @@ use super::{Rm, Shared};
 use crate::vma::Vma;
 
 /// PCI address of the one GPU.
-pub(super) const PCI: PciAddress = PciAddress {
-    domain: 0,
-    bus: 6,
-    device: 0,
-    function: 0,
-};
+pub(super) const PCI: PciAddress = PciAddress { domain: 0, bus: 6, device: 0, function: 0 };
 pub(super) const CUDA: u32 = 0xc1d0_0019;
 const INSTANCE: u32 = 3;
 const BLOCK: u64 = 2 << 20;
@@ -37,10 +32,7 @@ pub(super) struct Fake(Arc<Mutex<World>>);
 impl Default for Fake {
     fn default() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let world = World {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            ..Default::default()
-        };
+        let world = World { number: NEXT.fetch_add(1, Ordering::Relaxed), ..Default::default() };
         Self(Arc::new(Mutex::new(world)))
     }
 }
@@ -106,9 +98,7 @@ struct Memory {
 
 impl Fake {
     pub(super) fn backend(&self) -> Rm {
-        Rm {
-            shared: Arc::new(Shared::new(Arc::new(self.clone()), Arc::new(self.clone()))),
-        }
+        Rm { shared: Arc::new(Shared::new(Arc::new(self.clone()), Arc::new(self.clone()))) }
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
@@ -125,9 +115,7 @@ impl Fake {
 
     /// Frees the allocation in CUDA; its object lives while referenced.
     pub(super) fn free(&self, address: DevicePtr) {
-        self.world()
-            .live
-            .retain(|(allocation, ..)| allocation.base != address);
+        self.world().live.retain(|(allocation, ..)| allocation.base != address);
     }
 
     /// New user allocation at a freed address.
@@ -141,25 +129,17 @@ impl Fake {
     /// GPU reads.
     pub(super) fn poke(&self, address: DevicePtr, bytes: &[u8]) {
         let (file, at) = self.world().place(address).unwrap();
-        std::fs::File::from(file.try_clone().unwrap())
-            .write_all_at(bytes, at)
-            .unwrap();
+        std::fs::File::from(file.try_clone().unwrap()).write_all_at(bytes, at).unwrap();
     }
 
     pub(super) fn peek(&self, address: DevicePtr, bytes: &mut [u8]) {
         let (file, at) = self.world().place(address).unwrap();
-        std::fs::File::from(file.try_clone().unwrap())
-            .read_exact_at(bytes, at)
-            .unwrap();
+        std::fs::File::from(file.try_clone().unwrap()).read_exact_at(bytes, at).unwrap();
     }
 
     /// References of our clients to CUDA's memory.
     pub(super) fn references(&self) -> usize {
-        self.world()
-            .memories
-            .keys()
-            .filter(|(client, _)| *client != CUDA)
-            .count()
+        self.world().memories.keys().filter(|(client, _)| *client != CUDA).count()
     }
 
     fn call(&self, name: &'static str) -> Answer<MutexGuard<'_, World>> {
@@ -176,15 +156,9 @@ impl World {
     /// Like CUDA: small `cuMemAlloc`s share a 2 MiB object, everything else has its own.
     fn allocate(&mut self, kind: AllocationKind, bytes: u64) -> DevicePtr {
         let small = kind == AllocationKind::Malloc && bytes <= BLOCK / 2;
-        let shared = self
-            .shared
-            .filter(|block| small && block.used + bytes <= BLOCK);
+        let shared = self.shared.filter(|block| small && block.used + bytes <= BLOCK);
         let (place, base, offset) = match shared {
-            Some(Block {
-                place,
-                address,
-                used,
-            }) => (place, address + used, used),
+            Some(Block { place, address, used }) => (place, address + used, used),
             None => {
                 let block = self.heap;
                 self.heap += bytes.next_multiple_of(BLOCK);
@@ -205,14 +179,8 @@ impl World {
         };
         let base = DevicePtr::new(HEAP + base);
         self.buffers += 1;
-        let allocation = Allocation {
-            base,
-            size,
-            kind,
-            ordinal: 0,
-            pci: Some(PCI),
-            buffer_id: self.buffers,
-        };
+        let allocation =
+            Allocation { base, size, kind, ordinal: 0, pci: Some(PCI), buffer_id: self.buffers };
         self.live.push((allocation, place, offset));
         base
     }
@@ -220,10 +188,7 @@ impl World {
     fn object(&mut self, size: u64) -> (u32, u32) {
         self.next += 2;
         let place = (CUDA, 0x5c00_0000 + self.next);
-        let memory = Memory {
-            file: Arc::new(file(self.number, size)),
-            size,
-        };
+        let memory = Memory { file: Arc::new(file(self.number, size)), size };
         self.memories.insert(place, memory);
         place
     }
@@ -236,19 +201,13 @@ impl World {
     }
 
     pub(super) fn objects_of(&self, client: u32) -> usize {
-        self.memories
-            .keys()
-            .filter(|(owner, _)| *owner == client)
-            .count()
+        self.memories.keys().filter(|(owner, _)| *owner == client).count()
     }
 
     fn place(&self, address: DevicePtr) -> Option<(Arc<OwnedFd>, u64)> {
         let (allocation, place, offset) = self.find(address)?;
         let memory = self.memories.get(place)?;
-        Some((
-            Arc::clone(&memory.file),
-            offset + (address.get() - allocation.base.get()),
-        ))
+        Some((Arc::clone(&memory.file), offset + (address.get() - allocation.base.get())))
     }
 }
 
@@ -258,9 +217,7 @@ fn file(world: u32, size: u64) -> OwnedFd {
     // SAFETY: a NUL-terminated name; the returned descriptor is ours.
     let file =
         unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
-    std::fs::File::from(file.try_clone().unwrap())
-        .set_len(size)
-        .unwrap();
+    std::fs::File::from(file.try_clone().unwrap()).set_len(size).unwrap();
     file
 }
 
@@ -270,10 +227,7 @@ fn name(world: u32) -> String {
 
 fn inode(file: BorrowedFd<'_>) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    std::fs::File::from(file.try_clone_to_owned().unwrap())
-        .metadata()
-        .unwrap()
-        .ino()
+    std::fs::File::from(file.try_clone_to_owned().unwrap()).metadata().unwrap().ino()
 }
 
 /// True if any memory file is still mapped in this range.
@@ -301,14 +255,7 @@ impl Calls for Fake {
 
     fn cards(&self, _control: BorrowedFd<'_>) -> io::Result<Vec<Card>> {
         let bar1 = self.world().bar1.unwrap_or(1 << 30);
-        Ok(vec![Card {
-            domain: 0,
-            bus: 6,
-            slot: 0,
-            gpu_id: 0x600,
-            minor: 7,
-            bar1,
-        }])
+        Ok(vec![Card { domain: 0, bus: 6, slot: 0, gpu_id: 0x600, minor: 7, bar1 }])
     }
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
@@ -361,11 +308,7 @@ impl Calls for Fake {
         source: (u32, u32),
     ) -> Answer<()> {
         let mut world = self.call("duplicate")?;
-        let memory = world
-            .memories
-            .get(&source)
-            .cloned()
-            .ok_or(Status::OBJECT_NOT_FOUND)?;
+        let memory = world.memories.get(&source).cloned().ok_or(Status::OBJECT_NOT_FOUND)?;
         world.memories.insert((caller.client, object), memory);
         Ok(())
     }
@@ -398,23 +341,15 @@ impl Calls for Fake {
             .values()
             .find(|memory| inode(memory.file.as_fd()) == inode(file))
             .cloned();
-        world.memories.insert(
-            (caller.client, objects[0]),
-            memory.ok_or(Status::INVALID_ARGUMENT)?,
-        );
+        world.memories.insert((caller.client, objects[0]), memory.ok_or(Status::INVALID_ARGUMENT)?);
         Ok(())
     }
 
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface> {
         let world = self.call("surface")?;
-        let memory = world
-            .memories
-            .get(&(caller.client, memory))
-            .ok_or(Status::INVALID_OBJECT_HANDLE)?;
-        Ok(Surface {
-            space: rm::VIDEO_MEMORY,
-            size: memory.size,
-        })
+        let memory =
+            world.memories.get(&(caller.client, memory)).ok_or(Status::INVALID_OBJECT_HANDLE)?;
+        Ok(Surface { space: rm::VIDEO_MEMORY, size: memory.size })
     }
 
     fn map(
@@ -435,17 +370,10 @@ impl Calls for Fake {
         if offset + length > memory.size || !(offset | length).is_multiple_of(4096) {
             return Err(Status(0x2E).into());
         }
-        let shown = if world.wrong {
-            Arc::new(self::file(world.number, memory.size))
-        } else {
-            memory.file
-        };
+        let shown =
+            if world.wrong { Arc::new(self::file(world.number, memory.size)) } else { memory.file };
         let linear = 0x1000 * (world.prepared.len() as u64 + 1);
-        if world
-            .prepared
-            .insert(inode(file), (shown, offset, linear))
-            .is_some()
-        {
+        if world.prepared.insert(inode(file), (shown, offset, linear)).is_some() {
             return Err(Status::STATE_IN_USE.into());
         }
         world.mapped.insert(linear, None);
@@ -454,10 +382,7 @@ impl Calls for Fake {
 
     fn unmap(&self, _caller: Caller<'_>, _device: u32, _memory: u32, linear: u64) -> Answer<()> {
         let mut world = self.call("unmap")?;
-        let placed = world
-            .mapped
-            .remove(&linear)
-            .ok_or(Status::OBJECT_NOT_FOUND)?;
+        let placed = world.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
         if let Some((start, length)) = placed {
             assert!(
                 !is_mapped(world.number, start, length),
@@ -498,10 +423,7 @@ impl Calls for Fake {
 
 impl Owner for Fake {
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error> {
-        Ok(self
-            .world()
-            .find(address)
-            .map(|(allocation, ..)| allocation.clone()))
+        Ok(self.world().find(address).map(|(allocation, ..)| allocation.clone()))
     }
 
     fn objection(&self, _ordinal: u32) -> Result<Option<&'static str>, gpu::Error> {

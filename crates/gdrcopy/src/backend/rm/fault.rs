@@ -71,24 +71,19 @@ impl Step {
 
 /// Memory that cannot be mapped.
 pub(crate) fn memory_error(address: DevicePtr, why: &str) -> Error {
-    Error::Memory {
-        address,
-        why: why.to_owned(),
-    }
+    Error::Memory { address, why: why.to_owned() }
 }
 
 const UNKNOWN_ABI: &str = "this library does not know this driver's ABI; please report its version";
 
 pub(crate) fn error(step: Step, error: RmError) -> Error {
     match error {
-        RmError::Status(Status::GPU_IS_LOST) => Error::GpuLost {
-            sign: "the resource manager reports it",
-        },
-        RmError::Status(status) => Error::Rm {
-            operation: step.operation(),
-            status,
-            advice: step.advice(status),
-        },
+        RmError::Status(Status::GPU_IS_LOST) => {
+            Error::GpuLost { sign: "the resource manager reports it" }
+        }
+        RmError::Status(status) => {
+            Error::Rm { operation: step.operation(), status, advice: step.advice(status) }
+        }
         RmError::System(source) => {
             // RM's ioctls themselves fail only for a number or size that the driver does not know.
             let unknown = source.raw_os_error() == Some(libc::EINVAL);

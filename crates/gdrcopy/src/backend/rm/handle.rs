@@ -34,10 +34,7 @@ pub(crate) struct PoolPlace {
 /// Parses the result of `cuMemPoolExportPointer`; `None` if it does not fit this layout.
 pub(crate) fn parse_pool(bytes: &[u8; 64]) -> Option<PoolPlace> {
     let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let place = PoolPlace {
-        offset: long(24)?,
-        size: long(32)?,
-    };
+    let place = PoolPlace { offset: long(24)?, size: long(32)? };
     let sound = place.size > 0 && place.offset.checked_add(place.size).is_some();
     sound.then_some(place)
 }
@@ -53,10 +50,7 @@ pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
         offset: u64::from(word(0x1c)?),
         size,
     };
-    let inside = place
-        .offset
-        .checked_add(size)
-        .is_some_and(|end| end <= place.object_size);
+    let inside = place.offset.checked_add(size).is_some_and(|end| end <= place.object_size);
     let plausible =
         place.client & rm::CLIENT_HANDLE_MASK == rm::CLIENT_HANDLE_BASE && place.memory != 0;
     (plausible && inside && size > 0).then_some(place)
@@ -89,42 +83,20 @@ mod tests {
     fn parses_suballocation() {
         let place = parse(&recorded()).unwrap();
         assert_eq!((place.client, place.memory), (0xc1d0_0019, 0x5c00_0096));
-        assert_eq!(
-            (place.object_size, place.offset, place.size),
-            (2 << 20, 128 << 10, 64 << 10)
-        );
+        assert_eq!((place.object_size, place.offset, place.size), (2 << 20, 128 << 10, 64 << 10));
     }
 
     #[test]
     fn parses_pool_export() {
         // Driver 580.159.04, H200: 512 bytes after 1 MiB, 64 KiB and 40 MiB of the same pool.
-        let words = [
-            0x1a0_u32,
-            0,
-            1,
-            0,
-            0x1f48_6633,
-            5,
-            0x291_0000,
-            0,
-            0x200,
-            0,
-            0x6d,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ];
+        let words =
+            [0x1a0_u32, 0, 1, 0, 0x1f48_6633, 5, 0x291_0000, 0, 0x200, 0, 0x6d, 0, 0, 0, 0, 0];
         let mut bytes = [0; 64];
         for (at, word) in bytes.chunks_exact_mut(4).zip(words) {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let place = parse_pool(&bytes).unwrap();
-        assert_eq!(
-            (place.offset, place.size),
-            ((1 << 20) + (64 << 10) + (40 << 20), 512)
-        );
+        assert_eq!((place.offset, place.size), ((1 << 20) + (64 << 10) + (40 << 20), 512));
         assert_eq!(parse_pool(&[0; 64]), None);
         assert_eq!(parse_pool(&[0xff; 64]), None);
     }

@@ -22,18 +22,10 @@ impl Calls for Live {
     }
 
     fn release(&self, control: BorrowedFd<'_>) -> io::Result<String> {
-        let mut version = rm::Version {
-            command: rm::VERSION_QUERY,
-            reply: 0,
-            text: [0; 64],
-        };
+        let mut version = rm::Version { command: rm::VERSION_QUERY, reply: 0, text: [0; 64] };
         // SAFETY: `CHECK_VERSION` takes a `Version` and no address.
         unsafe { rm::escape(control, rm::CHECK_VERSION, &mut version) }?;
-        let text: Vec<u8> = version
-            .text
-            .into_iter()
-            .take_while(|&byte| byte != 0)
-            .collect();
+        let text: Vec<u8> = version.text.into_iter().take_while(|&byte| byte != 0).collect();
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -41,11 +33,7 @@ impl Calls for Live {
         let mut table = [rm::CardInfo::default(); rm::CARDS];
         // SAFETY: `CARD_INFO` takes a table of `CARDS` entries and no address.
         unsafe { rm::escape(control, rm::CARD_INFO, &mut table) }?;
-        Ok(table
-            .iter()
-            .filter(|entry| entry.valid != 0)
-            .map(card)
-            .collect())
+        Ok(table.iter().filter(|entry| entry.valid != 0).map(card).collect())
     }
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
@@ -55,26 +43,21 @@ impl Calls for Live {
             // A container runtime may have renamed it.
             found => match renamed(minor) {
                 Some(path) => open(&path).map(OwnedFd::from),
-                None => Err(found
-                    .err()
-                    .unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENXIO))),
+                None => {
+                    Err(found.err().unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENXIO)))
+                }
             },
         }
     }
 
     fn register(&self, device: BorrowedFd<'_>, control: BorrowedFd<'_>) -> io::Result<()> {
-        let mut argument = rm::RegisterFd {
-            control: control.as_raw_fd(),
-        };
+        let mut argument = rm::RegisterFd { control: control.as_raw_fd() };
         // SAFETY: `REGISTER_FD` takes a `RegisterFd`, and the file in it is open.
         unsafe { rm::escape(device, rm::REGISTER_FD, &mut argument) }
     }
 
     fn new_client(&self, control: BorrowedFd<'_>) -> Answer<u32> {
-        let mut argument = rm::Allocate {
-            class: rm::CLASS_CLIENT,
-            ..Default::default()
-        };
+        let mut argument = rm::Allocate { class: rm::CLASS_CLIENT, ..Default::default() };
         allocate(control, &mut argument)?;
         Ok(argument.object)
     }
@@ -110,22 +93,14 @@ impl Calls for Live {
     }
 
     fn free(&self, caller: Caller<'_>, parent: u32, object: u32) -> Answer<()> {
-        let mut argument = rm::Free {
-            client: caller.client,
-            parent,
-            object,
-            status: 0,
-        };
+        let mut argument = rm::Free { client: caller.client, parent, object, status: 0 };
         // SAFETY: `FREE` takes a `Free` and no address.
         unsafe { rm::escape(caller.control, rm::FREE, &mut argument) }?;
         Ok(Status(argument.status).result()?)
     }
 
     fn device_instance(&self, caller: Caller<'_>, gpu_id: u32) -> Answer<u32> {
-        let mut info = rm::GpuIdInfo {
-            gpu_id,
-            ..Default::default()
-        };
+        let mut info = rm::GpuIdInfo { gpu_id, ..Default::default() };
         // SAFETY: the command takes a `GpuIdInfo`, which holds no address.
         unsafe { control(caller, caller.client, rm::GPU_ID_INFO, &mut info) }?;
         Ok(info.device)
@@ -176,11 +151,7 @@ impl Calls for Live {
         let mut info = rm::ExportInfoBefore545::of(file.as_raw_fd());
         // SAFETY: as above, with the structure of drivers before 545.
         unsafe { control(caller, caller.client, rm::EXPORT_INFO, &mut info) }?;
-        Ok(Export {
-            device: info.device,
-            gpu_instance: None,
-            objects: info.objects,
-        })
+        Ok(Export { device: info.device, gpu_instance: None, objects: info.objects })
     }
 
     fn import(
@@ -211,10 +182,7 @@ impl Calls for Live {
                 answer?;
                 // If RM reports the kind, it must be GPU memory.
                 let types = argument.types.iter().take(objects.len());
-                if types
-                    .into_iter()
-                    .all(|&kind| kind == rm::IMPORTED_VIDEO_MEMORY)
-                {
+                if types.into_iter().all(|&kind| kind == rm::IMPORTED_VIDEO_MEMORY) {
                     return Ok(());
                 }
                 // Already imported: freed here, because they hold their pages.
@@ -236,12 +204,8 @@ impl Calls for Live {
     }
 
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface> {
-        let mut entries = [
-            rm::SURFACE_SIZE_LOW,
-            rm::SURFACE_SIZE_HIGH,
-            rm::SURFACE_ADDRESS_SPACE,
-        ]
-        .map(|index| rm::SurfaceEntry { index, data: 0 });
+        let mut entries = [rm::SURFACE_SIZE_LOW, rm::SURFACE_SIZE_HIGH, rm::SURFACE_ADDRESS_SPACE]
+            .map(|index| rm::SurfaceEntry { index, data: 0 });
         let mut info = rm::SurfaceInfo {
             count: entries.len() as u32,
             padding: 0,
@@ -251,10 +215,7 @@ impl Calls for Live {
         // the call is over.
         unsafe { control(caller, memory, rm::SURFACE_INFO, &mut info) }?;
         let [low, high, space] = entries.map(|entry| entry.data);
-        Ok(Surface {
-            space,
-            size: (u64::from(high) << 32) | u64::from(low),
-        })
+        Ok(Surface { space, size: (u64::from(high) << 32) | u64::from(low) })
     }
 
     fn map(
@@ -309,11 +270,7 @@ impl Calls for Live {
 
 fn open(path: &Path) -> io::Result<File> {
     // std sets O_CLOEXEC.
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_CLOEXEC)
-        .open(path)
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)
 }
 
 fn is_node(file: &File, minor: u32) -> bool {
@@ -330,25 +287,21 @@ fn is_nvidia(device: u64) -> bool {
 
 /// Node of this minor number under another name of the form `/dev/nvidiaN`.
 fn renamed(minor: u32) -> Option<PathBuf> {
-    std::fs::read_dir("/dev")
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| {
-            let number = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .and_then(|name| name.strip_prefix("nvidia"));
-            let is_gpu = number.is_some_and(|number| {
-                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-            });
-            is_gpu
-                && path.metadata().is_ok_and(|metadata| {
-                    metadata.file_type().is_char_device()
-                        && is_nvidia(metadata.rdev())
-                        && libc::minor(metadata.rdev()) == minor
-                })
-        })
+    std::fs::read_dir("/dev").ok()?.flatten().map(|entry| entry.path()).find(|path| {
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_prefix("nvidia"));
+        let is_gpu = number.is_some_and(|number| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        is_gpu
+            && path.metadata().is_ok_and(|metadata| {
+                metadata.file_type().is_char_device()
+                    && is_nvidia(metadata.rdev())
+                    && libc::minor(metadata.rdev()) == minor
+            })
+    })
 }
 
 /// True if any GPU node exists, to choose RM without CUDA.

@@ -102,12 +102,10 @@ fn read_release(calls: &dyn Calls) -> Result<String, Error> {
             source: error,
         },
     })?;
-    calls
-        .release(control.as_fd())
-        .map_err(|source| Error::System {
-            operation: "read the resource manager's version".to_owned(),
-            source,
-        })
+    calls.release(control.as_fd()).map_err(|source| Error::System {
+        operation: "read the resource manager's version".to_owned(),
+        source,
+    })
 }
 
 #[derive(Debug)]
@@ -145,11 +143,7 @@ impl Shared {
 
     /// Client and devices, opened on first use.
     fn state(&self) -> Result<State, Error> {
-        let mut state = self
-            .state
-            .get()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.get().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = state.as_ref() {
             return Ok(state.clone());
         }
@@ -167,17 +161,10 @@ impl Shared {
         if let owner::AllocationKind::Other(what) = found.kind {
             return Err(unmappable(what));
         }
-        let pci = found
-            .pci
-            .ok_or_else(|| unmappable("its GPU is not a PCI device"))?;
+        let pci = found.pci.ok_or_else(|| unmappable("its GPU is not a PCI device"))?;
         let state = self.state()?;
         let known = |state: &State| {
-            state
-                .devices
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(&pci)
-                .cloned()
+            state.devices.lock().unwrap_or_else(PoisonError::into_inner).get(&pci).cloned()
         };
         if let Some(device) = known(&state) {
             return Ok(device);
@@ -185,10 +172,7 @@ impl Shared {
         let objection = self
             .owner
             .objection(found.ordinal)
-            .map_err(|source| Error::Cuda {
-                operation: "query the GPU in CUDA",
-                source,
-            })?;
+            .map_err(|source| Error::Cuda { operation: "query the GPU in CUDA", source })?;
         if let Some(why) = objection {
             return Err(unmappable(why));
         }

@@ -43,11 +43,7 @@ pub(crate) struct Own {
 
 impl From<Scratch> for Own {
     fn from(scratch: Scratch) -> Self {
-        Self {
-            address: scratch.address(),
-            bytes: scratch.bytes(),
-            scratch: Some(scratch),
-        }
+        Self { address: scratch.address(), bytes: scratch.bytes(), scratch: Some(scratch) }
     }
 }
 
@@ -99,9 +95,7 @@ impl Owner for Cuda {
         };
         // CUDA appends the profile to a MIG instance's name: "NVIDIA H200 MIG 1g.18gb".
         if device.name.contains(" MIG ") {
-            return Ok(Some(
-                "its GPU is a MIG instance, whose memory this backend does not map",
-            ));
+            return Ok(Some("its GPU is a MIG instance, whose memory this backend does not map"));
         }
         if coherent(&device)? {
             return Ok(Some(
@@ -162,16 +156,11 @@ impl Bench for Reader {
     }
 
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
-        Ok(Self::scratch_pool(self, sizes)?
-            .into_iter()
-            .map(Own::from)
-            .collect())
+        Ok(Self::scratch_pool(self, sizes)?.into_iter().map(Own::from).collect())
     }
 
     fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error> {
-        own.scratch
-            .as_ref()
-            .map_or(Ok(()), |scratch| Self::write(self, scratch, bytes))
+        own.scratch.as_ref().map_or(Ok(()), |scratch| Self::write(self, scratch, bytes))
     }
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {

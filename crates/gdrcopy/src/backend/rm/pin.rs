@@ -57,16 +57,9 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
     let (mut extents, mut parts) = (Vec::new(), Vec::new());
     loop {
         let located = locate(owner, &device, &found, &mut bench)?;
-        parts.extend(part(
-            &found,
-            address.get().max(at),
-            wanted,
-            pages.start.get(),
-        ));
+        parts.extend(part(&found, address.get().max(at), wanted, pages.start.get()));
         let until = end.min(located.end());
-        let more = until
-            .checked_sub(at)
-            .and_then(|length| located.extents(at, length));
+        let more = until.checked_sub(at).and_then(|length| located.extents(at, length));
         extents.extend(more.ok_or_else(|| Error::Memory {
             address: found.base,
             why: "its memory object does not contain the page of its first byte".to_owned(),
@@ -98,10 +91,9 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
 }
 
 fn describe(owner: &dyn Owner, address: DevicePtr) -> Result<Option<Allocation>, Error> {
-    owner.describe(address).map_err(|source| Error::Cuda {
-        operation: "describe the memory at this address",
-        source,
-    })
+    owner
+        .describe(address)
+        .map_err(|source| Error::Cuda { operation: "describe the memory at this address", source })
 }
 
 /// Allocation at `address`. If nothing is allocated there because the address was rounded down to a
@@ -147,12 +139,7 @@ fn locate(
         Some(bench) => bench,
         None => bench.insert(open_bench(owner, found.base)?),
     };
-    let trial = Trial {
-        device,
-        owner,
-        bench: &**bench,
-        near: found.base,
-    };
+    let trial = Trial { device, owner, bench: &**bench, near: found.base };
     match found.kind {
         AllocationKind::Malloc => {
             device.trust.ipc(trial)?;
@@ -245,8 +232,7 @@ impl Pinned for RmPin {
         if !self.verified.load(Ordering::Acquire) {
             let living = self.living()?;
             self.verify(area.vma.base(), &living)?;
-            self.verified
-                .store(living.len() == self.parts.len(), Ordering::Release);
+            self.verified.store(living.len() == self.parts.len(), Ordering::Release);
         }
         Ok(area)
     }

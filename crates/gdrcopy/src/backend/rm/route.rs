@@ -43,9 +43,7 @@ impl Objects {
     /// all of it.
     pub(crate) fn extents(&self, from: u64, length: u64) -> Option<Vec<Extent>> {
         // RM and mmap both map whole pages.
-        let mut skip = from
-            .checked_sub(self.start)
-            .filter(|skip| skip.is_multiple_of(GPU_PAGE))?;
+        let mut skip = from.checked_sub(self.start).filter(|skip| skip.is_multiple_of(GPU_PAGE))?;
         let mut left = length;
         let mut extents = Vec::new();
         for (object, size) in &self.objects {
@@ -54,11 +52,7 @@ impl Objects {
                 continue;
             }
             let length = left.min(size - skip);
-            extents.push(Extent {
-                object: Arc::clone(object),
-                offset: skip,
-                length,
-            });
+            extents.push(Extent { object: Arc::clone(object), offset: skip, length });
             skip = 0;
             left -= length;
             if left == 0 {
@@ -75,17 +69,14 @@ pub(crate) fn by_ipc(
     base: DevicePtr,
     size: u64,
 ) -> Result<(Objects, Place), Error> {
-    let handle = trial.owner.ipc_handle(base).map_err(|source| Error::Cuda {
-        operation: "get the IPC handle of the memory",
-        source,
-    })?;
+    let handle = trial
+        .owner
+        .ipc_handle(base)
+        .map_err(|source| Error::Cuda { operation: "get the IPC handle of the memory", source })?;
     let place = handle::parse(&handle)
         .filter(|place| place.size >= size && place.offset <= base.get())
         .ok_or_else(|| {
-            memory_error(
-                base,
-                "this library does not know this CUDA's layout of IPC handles",
-            )
+            memory_error(base, "this library does not know this CUDA's layout of IPC handles")
         })?;
     let located = by_place(trial, base, place)?;
     Ok((located, place))
@@ -101,10 +92,7 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
             "the memory object is smaller than CUDA's IPC handle states",
         ));
     }
-    Ok(Objects {
-        start: base.get() - place.offset,
-        objects: vec![(Arc::new(object), size)],
-    })
+    Ok(Objects { start: base.get() - place.offset, objects: vec![(Arc::new(object), size)] })
 }
 
 /// Uses a file that CUDA exports of the whole allocation, and returns the file too.
@@ -114,10 +102,7 @@ pub(crate) fn by_export(
     size: u64,
 ) -> Result<(Objects, OwnedFd), Error> {
     let (file, count) = exported(trial, base)?;
-    let mut located = Objects {
-        start: base.get(),
-        objects: Vec::new(),
-    };
+    let mut located = Objects { start: base.get(), objects: Vec::new() };
     // No more objects than hold the memory: on GPUs of an NVLink fabric an allocation of 512 MiB or
     // more has an object of the fabric behind them, which RM does not import into a device (driver
     // 580).
@@ -129,10 +114,7 @@ pub(crate) fn by_export(
         located.objects.extend(next);
     }
     if located.size() < size {
-        return Err(memory_error(
-            base,
-            "the exported memory is smaller than the allocation",
-        ));
+        return Err(memory_error(base, "the exported memory is smaller than the allocation"));
     }
     Ok((located, file))
 }
@@ -151,10 +133,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Ob
     let place = handle::parse_pool(&place)
         .filter(|place| place.size >= size && place.offset <= base.get())
         .ok_or_else(|| {
-            memory_error(
-                base,
-                "this library does not know this CUDA's layout of pool exports",
-            )
+            memory_error(base, "this library does not know this CUDA's layout of pool exports")
         })?;
     let first = place.offset / POOL_OBJECT;
     let after = (place.offset + place.size).div_ceil(POOL_OBJECT);
@@ -163,39 +142,24 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Ob
     while at < after {
         let index = u16::try_from(at).ok().filter(|_| after <= u64::from(count));
         let index = index.ok_or_else(|| {
-            memory_error(
-                base,
-                "the exported pool is smaller than its allocation's position",
-            )
+            memory_error(base, "the exported pool is smaller than its allocation's position")
         })?;
         let next = after.min(at + rm::IMPORTS as u64);
-        objects.extend(imported(
-            trial,
-            base,
-            file.as_fd(),
-            index,
-            (next - at) as usize,
-        )?);
+        objects.extend(imported(trial, base, file.as_fd(), index, (next - at) as usize)?);
         at = next;
     }
     if objects.iter().any(|&(_, size)| size != POOL_OBJECT) {
-        return Err(memory_error(
-            base,
-            "its pool has memory objects of an unknown size",
-        ));
+        return Err(memory_error(base, "its pool has memory objects of an unknown size"));
     }
-    Ok(Objects {
-        start: base.get() - (place.offset - first * POOL_OBJECT),
-        objects,
-    })
+    Ok(Objects { start: base.get() - (place.offset - first * POOL_OBJECT), objects })
 }
 
 /// Exports a file; returns it with its number of objects.
 fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> {
-    let file = trial.owner.export(base).map_err(|source| Error::Cuda {
-        operation: "export the memory as a file",
-        source,
-    })?;
+    let file = trial
+        .owner
+        .export(base)
+        .map_err(|source| Error::Cuda { operation: "export the memory as a file", source })?;
     let client = trial.device.client();
     let export = client.calls().export_info(client.caller(), file.as_fd());
     let export = export.map_err(|error| fault::error(Step::Import, error))?;
@@ -224,12 +188,9 @@ fn imported(
     count: usize,
 ) -> Result<Vec<(Arc<Object>, u64)>, Error> {
     let device = trial.device.handle();
-    let objects = trial
-        .device
-        .client()
-        .make_many(device, count, |calls, caller, handles| {
-            calls.import(caller, device, file, first, handles)
-        });
+    let objects = trial.device.client().make_many(device, count, |calls, caller, handles| {
+        calls.import(caller, device, file, first, handles)
+    });
     let objects = objects.map_err(|error| fault::error(Step::Import, error))?;
     let sized = objects.into_iter().map(|object| {
         let size = video_memory(trial, base, &object)?;
@@ -282,10 +243,8 @@ pub(crate) fn by_walk(
 /// True if the failure of [`by_number`] means that the number is wrong: no object, not video
 /// memory, or another size. Exhausted files or memory prove nothing.
 pub(crate) fn is_of_the_number(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Rm { .. } | Error::Memory { .. } | Error::Verification { .. }
-    ) && error.kind() != Kind::OutOfMemory
+    matches!(error, Error::Rm { .. } | Error::Memory { .. } | Error::Verification { .. })
+        && error.kind() != Kind::OutOfMemory
 }
 
 /// Uses client and number of an object that should be exactly the allocation.
@@ -303,10 +262,7 @@ pub(crate) fn by_number(
             "the memory object found has another size than the allocation",
         ));
     }
-    Ok(Objects {
-        start: base.get(),
-        objects: vec![(Arc::new(object), object_size)],
-    })
+    Ok(Objects { start: base.get(), objects: vec![(Arc::new(object), object_size)] })
 }
 
 pub(crate) fn retain(trial: Trial<'_>, address: DevicePtr) -> Result<Box<dyn Retained>, Error> {
@@ -314,10 +270,7 @@ pub(crate) fn retain(trial: Trial<'_>, address: DevicePtr) -> Result<Box<dyn Ret
 }
 
 fn no_handle(source: gpu::Error) -> Error {
-    Error::Cuda {
-        operation: "get CUDA's handle of the allocation",
-        source,
-    }
+    Error::Cuda { operation: "get CUDA's handle of the allocation", source }
 }
 
 /// Our reference to CUDA's object, which keeps its pages.
@@ -336,10 +289,7 @@ fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u6
         return Err(memory_error(base, "it is not GPU memory"));
     }
     if surface.size == 0 || !surface.size.is_multiple_of(4096) {
-        return Err(fault::error(
-            Step::Surface,
-            RmError::Status(Status::INVALID_OBJECT),
-        ));
+        return Err(fault::error(Step::Surface, RmError::Status(Status::INVALID_OBJECT)));
     }
     Ok(surface.size)
 }

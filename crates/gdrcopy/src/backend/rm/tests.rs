@@ -27,10 +27,7 @@ fn pin(gdr: &Gdr, address: DevicePtr, length: usize) -> Result<Pin, Error> {
 }
 
 fn map(gdr: &Gdr, address: DevicePtr, length: usize) -> Mapping {
-    pin(gdr, address, length)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap()
+    pin(gdr, address, length).unwrap().map(MapRequest::Default).unwrap()
 }
 
 fn wait(child: libc::pid_t) -> i32 {
@@ -58,10 +55,7 @@ fn maps_all_kinds() {
         assert_eq!(&seen, b"from the CPU", "{kind:?}");
         let info = pin.info().unwrap();
         assert_eq!(info.va, (address.get() + 100) / 65536 * 65536);
-        assert_eq!(
-            mapping.as_ptr().as_ptr().addr() % 4096,
-            (address.get() as usize + 100) % 4096
-        );
+        assert_eq!(mapping.as_ptr().as_ptr().addr() % 4096, (address.get() as usize + 100) % 4096);
         assert!(info.mapped && info.mapping_type == mapping.mapping_type());
         drop(mapping);
         assert!(!pin.info().unwrap().mapped);
@@ -77,10 +71,7 @@ fn drop_order() {
     // The fake's `unmap` fails the test if the addresses are still mapped.
     let mapping = map(&gdr, address, 4096);
     drop(mapping);
-    assert_eq!(
-        fake.world().log,
-        ["duplicate", "surface", "map", "place", "unmap", "free"]
-    );
+    assert_eq!(fake.world().log, ["duplicate", "surface", "map", "place", "unmap", "free"]);
     assert_eq!(fake.references(), 0);
 }
 
@@ -116,9 +107,7 @@ fn pins_address_rounded_to_page() {
     fake.poke(address, &[7; 512]);
     let mapping = map(&gdr, first, 65536);
     let mut seen = [0; 512];
-    mapping
-        .read((address.get() - first.get()) as usize, &mut seen)
-        .unwrap();
+    mapping.read((address.get() - first.get()) as usize, &mut seen).unwrap();
     assert_eq!(seen, [7; 512]);
 }
 
@@ -181,10 +170,7 @@ fn one_mapping_with_new_file_each() {
     assert_eq!((error.kind(), error.errno()), (Kind::Invalid, libc::EINVAL));
     assert!(matches!(
         error,
-        Error::MappingType {
-            offered: MappingType::WriteCombining | MappingType::Device,
-            ..
-        }
+        Error::MappingType { offered: MappingType::WriteCombining | MappingType::Device, .. }
     ));
 }
 
@@ -193,20 +179,10 @@ fn rm_errors_have_text_and_leak_nothing() {
     let cases = [
         ("client", 0x1B, libc::EACCES, "/dev/nvidiaN is not open"),
         ("device", 0x22, libc::EIO, "the GPU is not attached"),
-        (
-            "duplicate",
-            0x1B,
-            libc::EACCES,
-            "under MPS it belongs to the server",
-        ),
+        ("duplicate", 0x1B, libc::EACCES, "under MPS it belongs to the server"),
         ("duplicate", 0x57, libc::EINVAL, "the allocation was freed"),
         ("duplicate", 0x23, libc::EACCES, "after fork"),
-        (
-            "surface",
-            0x3A,
-            libc::EINVAL,
-            "does not know this driver's ABI",
-        ),
+        ("surface", 0x3A, libc::EINVAL, "does not know this driver's ABI"),
         ("map", 0x51, libc::ENOMEM, "BAR1 is used up"),
         ("map", 0x56, libc::EINVAL, "confidential computing, MIG"),
         ("map", 0x63, libc::EAGAIN, "a bug in this library"),
@@ -223,9 +199,8 @@ fn rm_errors_have_text_and_leak_nothing() {
         }
         let files = super::fake::open_files();
         fake.world().errors.insert(call, Status(status));
-        let error = pin(&gdr, address, 65536)
-            .and_then(|pin| pin.map(MapRequest::Default))
-            .unwrap_err();
+        let error =
+            pin(&gdr, address, 65536).and_then(|pin| pin.map(MapRequest::Default)).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(words), "{call} {status:#x}: {text}");
         assert_eq!(error.errno(), errno, "{call} {status:#x}: {text}");
@@ -246,21 +221,10 @@ fn unmaps_wrong_memory() {
     drop(pin(&gdr, address, 65536).unwrap());
     fake.world().wrong = true;
     fake.world().log.clear();
-    let error = pin(&gdr, address, 65536)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap_err();
-    let Error::Verification {
-        expected, found, ..
-    } = error
-    else {
-        panic!("{error}")
-    };
+    let error = pin(&gdr, address, 65536).unwrap().map(MapRequest::Default).unwrap_err();
+    let Error::Verification { expected, found, .. } = error else { panic!("{error}") };
     assert_eq!((expected, found), ([0x11; 8], [0; 8]));
-    assert_eq!(
-        fake.world().log.iter().rev().take(2).collect::<Vec<_>>(),
-        ["free", "unmap"]
-    );
+    assert_eq!(fake.world().log.iter().rev().take(2).collect::<Vec<_>>(), ["free", "unmap"]);
     assert_eq!(fake.references(), 0);
 }
 
@@ -270,10 +234,7 @@ fn failed_trial_is_final() {
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().wrong = true;
     let first = pin(&gdr, address, 65536).unwrap_err().to_string();
-    assert!(
-        first.contains("failed the trial") && first.contains("shows other memory"),
-        "{first}"
-    );
+    assert!(first.contains("failed the trial") && first.contains("shows other memory"), "{first}");
     fake.world().wrong = false;
     fake.world().log.clear();
     let second = pin(&gdr, address, 65536).unwrap_err();
@@ -290,10 +251,7 @@ fn rejects_unknown_handle_layout() {
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().other_layout = true;
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
-    assert!(
-        error.contains("does not know this CUDA's layout of IPC handles"),
-        "{error}"
-    );
+    assert!(error.contains("does not know this CUDA's layout of IPC handles"), "{error}");
     assert!(!fake.world().log.contains(&"duplicate".to_owned()));
 }
 
@@ -303,10 +261,7 @@ fn rejects_export_of_other_gpu() {
     let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     fake.world().export_instance = Some(0);
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
-    assert!(
-        error.contains("belongs to another GPU than CUDA reports"),
-        "{error}"
-    );
+    assert!(error.contains("belongs to another GPU than CUDA reports"), "{error}");
     assert!(!fake.world().log.contains(&"import".to_owned()));
 }
 
@@ -339,10 +294,7 @@ fn small_bar1_is_an_error() {
     let second = pin(&gdr, address, 50 << 20).unwrap();
     let error = second.map(MapRequest::Default).unwrap_err();
     assert_eq!(error.errno(), libc::ENOMEM);
-    assert!(
-        error.to_string().contains("do not fit the GPU's BAR1"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("do not fit the GPU's BAR1"), "{error}");
     drop(held);
     second.map(MapRequest::Default).unwrap();
 }
@@ -350,15 +302,11 @@ fn small_bar1_is_an_error() {
 #[test]
 fn rejects_other_kinds() {
     let (fake, gdr) = setup();
-    let managed = fake.allocate(
-        AllocationKind::Other("managed memory, which moves between GPU and host"),
-        65536,
-    );
+    let managed = fake
+        .allocate(AllocationKind::Other("managed memory, which moves between GPU and host"), 65536);
     let pool = fake.allocate(AllocationKind::Pool { exportable: false }, 65536);
-    for (address, words) in [
-        (managed, "managed memory"),
-        (pool, "a pool that cannot be exported"),
-    ] {
+    for (address, words) in [(managed, "managed memory"), (pool, "a pool that cannot be exported")]
+    {
         let error = pin(&gdr, address, 65536).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.errno(), libc::EINVAL);
@@ -436,14 +384,8 @@ fn child_opens_own_client() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         fake.world().log.clear();
-        let works = pin(&gdr, address, 65536)
-            .and_then(|pin| pin.map(MapRequest::Default))
-            .is_ok();
-        let fresh = fake
-            .world()
-            .log
-            .first()
-            .is_some_and(|call| call == "client");
+        let works = pin(&gdr, address, 65536).and_then(|pin| pin.map(MapRequest::Default)).is_ok();
+        let fresh = fake.world().log.first().is_some_and(|call| call == "client");
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works) | i32::from(!fresh) << 1) };
     }
@@ -466,9 +408,7 @@ fn child_ignores_parents_locks() {
     if child == 0 {
         // SAFETY: kills a child that hangs.
         unsafe { libc::alarm(60) };
-        let works = pin(&gdr, address, 65536)
-            .and_then(|pin| pin.map(MapRequest::Default))
-            .is_ok();
+        let works = pin(&gdr, address, 65536).and_then(|pin| pin.map(MapRequest::Default)).is_ok();
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works)) };
     }

@@ -66,11 +66,7 @@ const TRIALS: u32 = 3;
 
 impl<T> Default for Fact<T> {
     fn default() -> Self {
-        Self {
-            verdict: OnceLock::new(),
-            learning: Mutex::new(()),
-            failures: AtomicU32::new(0),
-        }
+        Self { verdict: OnceLock::new(), learning: Mutex::new(()), failures: AtomicU32::new(0) }
     }
 }
 
@@ -111,10 +107,9 @@ impl<T: Clone> Fact<T> {
 fn is_final(error: &Error) -> bool {
     match error {
         Error::Verification { .. } | Error::Memory { .. } => true,
-        Error::Rm { .. } => matches!(
-            error.kind(),
-            Kind::Unsupported | Kind::Denied | Kind::Invalid
-        ),
+        Error::Rm { .. } => {
+            matches!(error.kind(), Kind::Unsupported | Kind::Denied | Kind::Invalid)
+        }
         _ => false,
     }
 }
@@ -160,17 +155,11 @@ impl Trust {
                 let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
                 displaced |= place.offset != 0;
                 self.prove(trial, &sample, &located)?;
-                client = Some(Client {
-                    handle: place.client,
-                    memory: place.memory,
-                });
+                client = Some(Client { handle: place.client, memory: place.memory });
             }
             let client = client.filter(|_| displaced);
             client.ok_or_else(|| {
-                memory_error(
-                    trial.near,
-                    "no small CUDA allocation lies within a larger object",
-                )
+                memory_error(trial.near, "no small CUDA allocation lies within a larger object")
             })
         })
     }
@@ -178,12 +167,8 @@ impl Trust {
     /// Proves exported files with one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
         let fact = self.export.learn(trial.near, || {
-            let sample = Sample::make(
-                trial,
-                ScratchKind::Create { exportable: true },
-                CREATED,
-                KNOWN,
-            )?;
+            let sample =
+                Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED, KNOWN)?;
             let own = sample.own;
             let (located, file) = route::by_export(trial, own.address, own.bytes as u64)?;
             self.prove(trial, &sample, &located)?;
@@ -195,10 +180,7 @@ impl Trust {
     /// Proves exported pools with two allocations; the second begins in the pool's second object.
     pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.pool.learn(trial.near, || {
-            let made = trial
-                .bench
-                .scratch_pool(&[POOLED, SMALL])
-                .map_err(unavailable)?;
+            let made = trial.bench.scratch_pool(&[POOLED, SMALL]).map_err(unavailable)?;
             for own in made {
                 let sample = Sample::fill(trial, own, KNOWN)?;
                 let located = route::by_pool(trial, own.address, own.bytes as u64)?;
@@ -214,31 +196,25 @@ impl Trust {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
             let samples = scattered(trial)?;
-            let handles = samples
-                .iter()
-                .map(|sample| route::retain(trial, sample.own.address));
+            let handles = samples.iter().map(|sample| route::retain(trial, sample.own.address));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects consecutively from its own base.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
             for depth in walk::DEPTHS {
-                for Trace { numbers, paths } in walk::search(&roots, depth, &plausible)
-                    .into_iter()
-                    .take(TRACES)
+                for Trace { numbers, paths } in
+                    walk::search(&roots, depth, &plausible).into_iter().take(TRACES)
                 {
-                    let proven = samples
-                        .iter()
-                        .zip(&numbers)
-                        .try_for_each(|(sample, &number)| {
-                            let place = (client.handle, number);
-                            let located = route::by_number(
-                                trial,
-                                place,
-                                sample.own.address,
-                                sample.own.bytes as u64,
-                            )?;
-                            self.prove(trial, sample, &located)
-                        });
+                    let proven = samples.iter().zip(&numbers).try_for_each(|(sample, &number)| {
+                        let place = (client.handle, number);
+                        let located = route::by_number(
+                            trial,
+                            place,
+                            sample.own.address,
+                            sample.own.bytes as u64,
+                        )?;
+                        self.prove(trial, sample, &located)
+                    });
                     match proven {
                         Ok(()) => {}
                         Err(error) if route::is_of_the_number(&error) => continue,
@@ -246,10 +222,7 @@ impl Trust {
                     }
                     let paths = witnessed(trial, client.handle, numbers, paths)?;
                     if !paths.is_empty() {
-                        return Ok(Walk {
-                            paths: paths.into(),
-                            client: client.handle,
-                        });
+                        return Ok(Walk { paths: paths.into(), client: client.handle });
                     }
                 }
             }
@@ -273,11 +246,9 @@ impl Trust {
         let lead = address.get() % GPU_PAGE;
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
         let extents: Vec<Extent> =
-            located
-                .extents(address.get() - lead, length)
-                .ok_or_else(|| {
-                    memory_error(address, "the object is smaller than the allocation in it")
-                })?;
+            located.extents(address.get() - lead, length).ok_or_else(|| {
+                memory_error(address, "the object is smaller than the allocation in it")
+            })?;
         let mapped = view::show(trial.device, &extents)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {
@@ -300,12 +271,7 @@ impl Trust {
         if sample.bytes.len() >= TUNED && self.combines() {
             // SAFETY: the first bytes of the sample's mapping, which only we use and whose contents
             // have been compared.
-            unsafe {
-                copy::tune(
-                    mapped.vma.base().as_ptr().add(lead as usize),
-                    copy::TUNE_BYTES,
-                )
-            };
+            unsafe { copy::tune(mapped.vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
         }
         verify::check(trial.bench, mapped.vma.base(), &[span], &[])
     }
@@ -323,10 +289,7 @@ impl Trust {
             fence::writes();
             started.elapsed()
         };
-        let fastest = (0..FILLS)
-            .map(|_| fill(random::word()))
-            .min()
-            .unwrap_or_default();
+        let fastest = (0..FILLS).map(|_| fill(random::word())).min().unwrap_or_default();
         let _ = self.combines.set(fastest < COMBINED);
     }
 }
@@ -354,10 +317,7 @@ fn witnessed(
             (0..random::word() % 24)
                 .map(|_| Vec::with_capacity(16 + (random::word() % 1024) as usize)),
         );
-        let (handle, bytes) = trial
-            .bench
-            .unmapped(blocks * CREATED)
-            .map_err(unavailable)?;
+        let (handle, bytes) = trial.bench.unmapped(blocks * CREATED).map_err(unavailable)?;
         let numbers = walk::candidates(&paths, handle.address());
         let mut own = None;
         for number in numbers.into_iter().filter(|number| !seen.contains(number)) {
@@ -420,8 +380,5 @@ impl Sample {
 }
 
 fn unavailable(source: gpu::Error) -> Error {
-    Error::Cuda {
-        operation: "allocate memory to test the driver",
-        source,
-    }
+    Error::Cuda { operation: "allocate memory to test the driver", source }
 }

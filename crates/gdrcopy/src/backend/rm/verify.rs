@@ -98,15 +98,9 @@ fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) ->
 
 fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
     if found.iter().all(|&byte| byte == 0xFF) {
-        return Error::GpuLost {
-            sign: "its memory reads as all ones",
-        };
+        return Error::GpuLost { sign: "its memory reads as all ones" };
     }
-    let at = expected
-        .iter()
-        .zip(found)
-        .position(|(one, other)| one != other)
-        .unwrap_or(0);
+    let at = expected.iter().zip(found).position(|(one, other)| one != other).unwrap_or(0);
     let eight = |bytes: &[u8]| {
         let mut eight = [0; 8];
         for (to, from) in eight.iter_mut().zip(bytes.iter().skip(at)) {
@@ -131,23 +125,14 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
         if span.length > STRIDE / 512 {
             starts.push(last / 2);
         }
-        starts.extend(
-            (1..)
-                .map(|index| index * STRIDE)
-                .take_while(|&start| start < last),
-        );
-        let inside = borders
-            .iter()
-            .filter_map(|&border| border.checked_sub(span.at as u64));
+        starts.extend((1..).map(|index| index * STRIDE).take_while(|&start| start < last));
+        let inside = borders.iter().filter_map(|&border| border.checked_sub(span.at as u64));
         for border in inside.filter(|&border| border <= last) {
             starts.extend([border.saturating_sub(width), border]);
         }
         starts.sort_unstable();
         starts.dedup();
-        let places_of_span = starts
-            .into_iter()
-            .map(|start| place(span, start, width))
-            .collect();
+        let places_of_span = starts.into_iter().map(|start| place(span, start, width)).collect();
         // Every allocation is compared somewhere, because each was found separately.
         places.extend(thin(places_of_span, (MOST / spans.len()).max(2)));
     }
@@ -158,11 +143,7 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
 fn place(span: &Span, start: u64, width: u64) -> Place {
     let address = span.address.offset(start).get();
     let up = address.next_multiple_of(8) - address;
-    let (start, width) = if width >= 16 {
-        (start + up, (width - up) & !7)
-    } else {
-        (start, width)
-    };
+    let (start, width) = if width >= 16 { (start + up, (width - up) & !7) } else { (start, width) };
     Place {
         address: span.address.offset(start),
         at: span.at + start as usize,
@@ -176,9 +157,7 @@ fn thin(places: Vec<Place>, most: usize) -> Vec<Place> {
     if count <= most {
         return places;
     }
-    (0..most)
-        .filter_map(|index| places.get(index * (count - 1) / (most - 1)).copied())
-        .collect()
+    (0..most).filter_map(|index| places.get(index * (count - 1) / (most - 1)).copied()).collect()
 }
 
 fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
@@ -218,28 +197,18 @@ mod tests {
     use super::*;
 
     fn span(length: u64) -> Span {
-        Span {
-            address: DevicePtr::new(0x7000_0000_0200),
-            at: 0x200,
-            length,
-        }
+        Span { address: DevicePtr::new(0x7000_0000_0200), at: 0x200, length }
     }
 
     #[test]
     fn compares_ends_and_borders() {
         let starts = |length: u64, borders: &[u64]| -> Vec<usize> {
-            places(&[span(length)], borders)
-                .iter()
-                .map(|place| place.at - 0x200)
-                .collect()
+            places(&[span(length)], borders).iter().map(|place| place.at - 0x200).collect()
         };
         assert_eq!(starts(1, &[]), [0]);
         assert_eq!(starts(64, &[]), [0]);
         assert_eq!(starts(65536, &[]), [0, 65472]);
-        assert_eq!(
-            starts(2 << 20, &[]),
-            [0, (2 << 20) / 2 - 32, (2 << 20) - 64]
-        );
+        assert_eq!(starts(2 << 20, &[]), [0, (2 << 20) / 2 - 32, (2 << 20) - 64]);
         // A border between two objects, 1 MiB into the mapping.
         assert_eq!(starts(2 << 20, &[1 << 20]).len(), 5);
         assert!(starts(2 << 20, &[1 << 20]).contains(&((1 << 20) - 0x200)));

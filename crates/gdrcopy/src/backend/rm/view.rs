@@ -63,15 +63,10 @@ pub(crate) struct Mapped {
 pub(crate) fn show(device: &Arc<Device>, extents: &[Extent]) -> Result<Mapped, Error> {
     let bytes = extents.iter().map(|extent| extent.length).sum::<u64>();
     device.budget().take(bytes)?;
-    let mut views = Views {
-        device: Arc::clone(device),
-        views: Vec::with_capacity(extents.len()),
-        bytes,
-    };
-    let system = |operation: &str, source| Error::System {
-        operation: operation.to_owned(),
-        source,
-    };
+    let mut views =
+        Views { device: Arc::clone(device), views: Vec::with_capacity(extents.len()), bytes };
+    let system =
+        |operation: &str, source| Error::System { operation: operation.to_owned(), source };
     // Declared after the views, so that it is dropped first.
     let mut vma = Vma::reserve(bytes as usize)
         .map_err(|source| system("reserve addresses for the mapping", source))?;
@@ -91,18 +86,11 @@ pub(crate) fn show(device: &Arc<Device>, extents: &[Extent]) -> Result<Mapped, E
                 node.as_fd(),
             )
             .map_err(|error| fault::error(Step::Map, error))?;
-        views.views.push(View {
-            object: Arc::clone(&extent.object),
-            linear,
-        });
-        let placed = client
-            .calls()
-            .place(&mut vma, at, length as usize, node.as_fd());
+        views.views.push(View { object: Arc::clone(&extent.object), linear });
+        let placed = client.calls().place(&mut vma, at, length as usize, node.as_fd());
         placed
             .map_err(|source| system("map the file of the GPU's node", source))?
-            .ok_or(Error::GpuLost {
-                sign: "mmap of its node returned no address",
-            })?;
+            .ok_or(Error::GpuLost { sign: "mmap of its node returned no address" })?;
         at += length as usize;
         // The node's file closes here; the mapping keeps it open.
     }

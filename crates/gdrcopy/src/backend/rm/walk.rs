@@ -32,9 +32,7 @@ impl Path {
                 return None;
             }
         }
-        Some(u32::from_ne_bytes(peek(
-            at.checked_add(u64::from(self.last))?,
-        )?))
+        Some(u32::from_ne_bytes(peek(at.checked_add(u64::from(self.last))?)?))
     }
 }
 
@@ -73,10 +71,7 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
         }
         match traces.iter_mut().find(|trace| trace.numbers == numbers) {
             Some(trace) => trace.paths.push(path),
-            None => traces.push(Trace {
-                numbers,
-                paths: vec![path],
-            }),
+            None => traces.push(Trace { numbers, paths: vec![path] }),
         }
     });
     for trace in &mut traces {
@@ -90,11 +85,7 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
 /// identifies a wrong number by its object's properties.
 pub(crate) fn candidates(paths: &[Path], root: u64) -> Vec<u32> {
     let mut votes: Vec<(u32, usize)> = Vec::new();
-    for number in paths
-        .iter()
-        .filter_map(|path| path.follow(root))
-        .filter(|&number| number != 0)
-    {
+    for number in paths.iter().filter_map(|path| path.follow(root)).filter(|&number| number != 0) {
         match votes.iter_mut().find(|(voted, _)| *voted == number) {
             Some((_, count)) => *count += 1,
             None => votes.push((number, 1)),
@@ -109,10 +100,7 @@ fn explore(at: u64, depth: usize, hops: &mut Vec<u32>, visit: &mut dyn FnMut(Pat
     if depth == 0 {
         for (index, word) in window.chunks_exact(4).enumerate() {
             let number = word.try_into().map_or(0, u32::from_ne_bytes);
-            let path = Path {
-                hops: hops.clone(),
-                last: index as u32 * 4,
-            };
+            let path = Path { hops: hops.clone(), last: index as u32 * 4 };
             visit(path, number);
         }
         return;
@@ -146,14 +134,9 @@ fn peek<const N: usize>(at: u64) -> Option<[u8; N]> {
 
 /// Reads this process's memory; returns the number of bytes read.
 fn read_own(at: u64, to: &mut [u8]) -> usize {
-    let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: to.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: std::ptr::without_provenance_mut(at as usize),
-        iov_len: to.len(),
-    };
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(at as usize), iov_len: to.len() };
     // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call;
     // the other side is only read by the kernel, which returns EFAULT for unmapped addresses.
     let read = unsafe {
@@ -189,21 +172,15 @@ mod tests {
     }
 
     fn path(hop: u32, last: u32) -> Path {
-        Path {
-            hops: vec![hop],
-            last,
-        }
+        Path { hops: vec![hop], last }
     }
 
     const PLAUSIBLE: &dyn Fn(u32) -> bool = &|number| number >> 20 == 0x5c0;
 
     #[test]
     fn finds_and_follows_common_path() {
-        let known = [
-            structure(0x5c00_0096, 7),
-            structure(0x5c00_0098, 8),
-            structure(0x5c00_009a, 9),
-        ];
+        let known =
+            [structure(0x5c00_0096, 7), structure(0x5c00_0098, 8), structure(0x5c00_009a, 9)];
         let roots = known.each_ref().map(address);
         let traces = search(&roots, 1, PLAUSIBLE);
         let Trace { numbers, paths } = &traces[0];
@@ -215,22 +192,11 @@ mod tests {
 
     #[test]
     fn ignores_constant_number() {
-        let known = [
-            structure(0x5c00_0096, 0x5c00_0001),
-            structure(0x5c00_0098, 0x5c00_0001),
-        ];
+        let known = [structure(0x5c00_0096, 0x5c00_0001), structure(0x5c00_0098, 0x5c00_0001)];
         let roots = known.each_ref().map(address);
         let traces = search(&roots, 1, PLAUSIBLE);
-        assert!(
-            traces
-                .iter()
-                .any(|trace| trace.numbers == [0x5c00_0096, 0x5c00_0098])
-        );
-        assert!(
-            !traces
-                .iter()
-                .any(|trace| trace.numbers.contains(&0x5c00_0001))
-        );
+        assert!(traces.iter().any(|trace| trace.numbers == [0x5c00_0096, 0x5c00_0098]));
+        assert!(!traces.iter().any(|trace| trace.numbers.contains(&0x5c00_0001)));
     }
 
     #[test]
@@ -241,10 +207,7 @@ mod tests {
         let root = address(&user);
         let all = [accident.clone(), first.clone(), second];
         assert_eq!(candidates(&all, root), [0x5c00_0096, 0x5c00_0042]);
-        assert_eq!(
-            candidates(&[accident, first], root),
-            [0x5c00_0042, 0x5c00_0096]
-        );
+        assert_eq!(candidates(&[accident, first], root), [0x5c00_0042, 0x5c00_0096]);
         assert_eq!(candidates(&[path(0x60, 0x184)], root), []);
         assert_eq!(candidates(&[], root), []);
     }
@@ -257,10 +220,7 @@ mod tests {
         assert_eq!(search(&[0x10], 1, PLAUSIBLE), Vec::new());
         let mut broken = structure(0x5c00_0096, 0);
         broken.root[0x60 / 8] = 0x7000_0000_0000;
-        let path = Path {
-            hops: vec![0x60],
-            last: 0x38,
-        };
+        let path = Path { hops: vec![0x60], last: 0x38 };
         assert_eq!(path.follow(address(&broken)), None);
     }
 }

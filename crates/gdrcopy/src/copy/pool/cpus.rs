@@ -74,9 +74,7 @@ pub(super) struct SharedCpus([AtomicU64; WORDS]);
 
 impl SharedCpus {
     pub(super) fn get(&self) -> Cpus {
-        Cpus(std::array::from_fn(|word| {
-            self.0[word].load(Ordering::SeqCst)
-        }))
+        Cpus(std::array::from_fn(|word| self.0[word].load(Ordering::SeqCst)))
     }
 
     pub(super) fn set(&self, cpus: &Cpus) {

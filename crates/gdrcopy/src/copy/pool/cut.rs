@@ -57,31 +57,11 @@ mod tests {
     /// By hand: 64 units for 4 threads are 4 parts of 8, 4 of 4, 4 of 2, and 8 of 1.
     #[test]
     fn parts_shrink() {
-        let cut = Cut {
-            units: 64,
-            threads: 4,
-        };
+        let cut = Cut { units: 64, threads: 4 };
         let sizes: Vec<_> = (0..cut.parts()).map(|index| cut.part(index).1).collect();
-        assert_eq!(
-            sizes,
-            [8, 8, 8, 8, 4, 4, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
-        );
+        assert_eq!(sizes, [8, 8, 8, 8, 4, 4, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(cut.part(4), (32, 4));
-        assert_eq!(
-            Cut {
-                units: 16,
-                threads: 16
-            }
-            .parts(),
-            16
-        );
-        assert!(
-            Cut {
-                units: 1 << 40,
-                threads: 2
-            }
-            .parts()
-                < 200
-        );
+        assert_eq!(Cut { units: 16, threads: 16 }.parts(), 16);
+        assert!(Cut { units: 1 << 40, threads: 2 }.parts() < 200);
     }
 }

@@ -63,21 +63,14 @@ impl Shared {
         self.len.store(job.len, Ordering::Relaxed);
         self.least.store(least, Ordering::Relaxed);
         self.threads.store(helpers + 1, Ordering::Relaxed);
-        self.direction
-            .store(job.direction as usize, Ordering::Relaxed);
+        self.direction.store(job.direction as usize, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
         let parts = job.cut(least, helpers + 1).parts() as u32;
         // SeqCst pairs with a helper that goes to sleep: it announces this before its last look at
         // the ticket, and we look for sleepers after the store.
-        self.ticket.0.store(
-            Ticket {
-                parts,
-                helpers: helpers as u32,
-                next: 0,
-            }
-            .pack(),
-            Ordering::SeqCst,
-        );
+        self.ticket
+            .0
+            .store(Ticket { parts, helpers: helpers as u32, next: 0 }.pack(), Ordering::SeqCst);
         parts
     }
 
@@ -106,10 +99,8 @@ impl Shared {
             if taken == 0 && direction == Direction::OrderedRead {
                 fence::before_reads();
             }
-            let (least, threads) = (
-                self.least.load(Ordering::Relaxed),
-                self.threads.load(Ordering::Relaxed),
-            );
+            let (least, threads) =
+                (self.least.load(Ordering::Relaxed), self.threads.load(Ordering::Relaxed));
             let (offset, len) = job.part(index, least, threads);
             // SAFETY: a part lies within the job, whose memory its owner keeps valid until all
             // parts are done.
@@ -188,10 +179,7 @@ impl Job {
     }
 
     fn cut(&self, least: usize, threads: usize) -> Cut {
-        Cut {
-            units: (self.skew() + self.len).div_ceil(least),
-            threads,
-        }
+        Cut { units: (self.skew() + self.len).div_ceil(least), threads }
     }
 
     /// Bytes from the start of the first device line to the device address.
@@ -318,17 +306,8 @@ mod tests {
 
     #[test]
     fn ticket_round_trip() {
-        let ticket = Ticket::unpack(
-            Ticket {
-                parts: 0x00ff_fff0,
-                helpers: 63,
-                next: 0xffff_fffe,
-            }
-            .pack(),
-        );
-        assert_eq!(
-            (ticket.parts, ticket.helpers, ticket.next),
-            (0x00ff_fff0, 63, 0xffff_fffe)
-        );
+        let ticket =
+            Ticket::unpack(Ticket { parts: 0x00ff_fff0, helpers: 63, next: 0xffff_fffe }.pack());
+        assert_eq!((ticket.parts, ticket.helpers, ticket.next), (0x00ff_fff0, 63, 0xffff_fffe));
     }
 }

@@ -117,11 +117,8 @@ impl Pool {
     /// Records the pause before this copy.
     fn situation(&self, begun: u64) -> Situation {
         let pause = begun.saturating_sub(self.last.load(Ordering::Relaxed));
-        let streak = if pause <= LOOP {
-            self.streak.load(Ordering::Relaxed).saturating_add(1)
-        } else {
-            0
-        };
+        let streak =
+            if pause <= LOOP { self.streak.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
         self.streak.store(streak, Ordering::Relaxed);
         Situation {
             pause,
@@ -162,11 +159,7 @@ impl Pool {
     /// Stops using helpers for a while once they have lost more time than they gained, because
     /// other threads interrupt them on their CPUs: for 64 copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
-        let gain = self
-            .gain
-            .load(Ordering::Relaxed)
-            .saturating_add(gain)
-            .min(MOST_CREDIT);
+        let gain = self.gain.load(Ordering::Relaxed).saturating_add(gain).min(MOST_CREDIT);
         if gain < -MOST_CREDIT {
             let rest = (self.rested.load(Ordering::Relaxed) * 2).clamp(64, 8192);
             self.rest.store(rest, Ordering::Relaxed);
@@ -174,10 +167,7 @@ impl Pool {
         } else if gain == MOST_CREDIT {
             self.rested.store(0, Ordering::Relaxed);
         }
-        self.gain.store(
-            if gain < -MOST_CREDIT { 0 } else { gain },
-            Ordering::Relaxed,
-        );
+        self.gain.store(if gain < -MOST_CREDIT { 0 } else { gain }, Ordering::Relaxed);
     }
 
     /// Wakes up to `most` of the first `helpers` helpers.
@@ -194,10 +184,7 @@ impl Pool {
 
 /// Nanoseconds of the monotonic clock.
 fn now() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the structure passed to it.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -30,11 +30,7 @@ static LATEST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
 impl Place {
     const fn new(hint: Cpus, next: *const Place) -> Place {
-        Place {
-            hint,
-            pool: PerProcess::new(Pool::default),
-            next,
-        }
+        Place { hint, pool: PerProcess::new(Pool::default), next }
     }
 
     /// Place for helpers near these CPUs, the same one for the same CPUs. [`ANYWHERE`] once there
@@ -48,15 +44,9 @@ impl Place {
                 return &ANYWHERE;
             }
             let latest = LATEST.load(Ordering::Acquire);
-            let next = if latest.is_null() {
-                &raw const ANYWHERE
-            } else {
-                latest
-            };
+            let next = if latest.is_null() { &raw const ANYWHERE } else { latest };
             let place = Box::into_raw(Box::new(Place::new(*hint, next)));
-            if LATEST
-                .compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
+            if LATEST.compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed).is_err()
             {
                 // SAFETY: allocated above and not shared yet.
                 drop(unsafe { Box::from_raw(place) });
@@ -128,10 +118,7 @@ impl Crowd {
         if others != 0 && until < time + CROWDED / 2 {
             counts.until.0.store(time + CROWDED, Ordering::Relaxed);
         }
-        Crowd {
-            counts,
-            alone: others == 0 && until < time,
-        }
+        Crowd { counts, alone: others == 0 && until < time }
     }
 }
 
@@ -150,10 +137,8 @@ mod tests {
 
     #[test]
     fn copies_at_once_use_no_helpers() {
-        static COUNTS: Counts = Counts {
-            copies: Line(AtomicU32::new(0)),
-            until: Line(AtomicU64::new(0)),
-        };
+        static COUNTS: Counts =
+            Counts { copies: Line(AtomicU32::new(0)), until: Line(AtomicU64::new(0)) };
         let first = Crowd::among(&COUNTS);
         let second = Crowd::among(&COUNTS);
         assert!(first.alone && !second.alone);

@@ -23,10 +23,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// Saves CPU time, with up to this many threads.
     pub(crate) const fn saving(threads: usize) -> Budget {
-        Budget {
-            threads,
-            spin: None,
-        }
+        Budget { threads, spin: None }
     }
 
     /// Minimum bytes of a copy that may use helpers.
@@ -132,11 +129,7 @@ fn saving(direction: Direction, len: usize, most: usize, now: Situation) -> Deci
         helpers,
         wake: worth_waking || (looping && now.streak >= LOOP_STREAK),
         // A quarter of a copy, so that polling between copies costs at most as much.
-        linger: if looping {
-            (duration / 4).min(LONGEST_DEFAULT_LINGER)
-        } else {
-            0
-        },
+        linger: if looping { (duration / 4).min(LONGEST_DEFAULT_LINGER) } else { 0 },
     }
 }
 
@@ -155,12 +148,7 @@ fn spinning(direction: Direction, len: usize, most: usize, spin: u64, now: Situa
         Direction::Write => 5,
         Direction::Read | Direction::OrderedRead => MOST_THREADS - 1,
     };
-    let worth_waking = len
-        >= if direction == Direction::Write {
-            512 << 10
-        } else {
-            16 << 10
-        };
+    let worth_waking = len >= if direction == Direction::Write { 512 << 10 } else { 16 << 10 };
     Decision {
         least,
         helpers: most.min(useful).min(len.div_ceil(least).saturating_sub(1)),
@@ -168,9 +156,7 @@ fn spinning(direction: Direction, len: usize, most: usize, spin: u64, now: Situa
         // Twice a recent pause, so that a steady program finds helpers awake. The recorded pause
         // decays with each copy.
         linger: if now.pause < spin {
-            (2 * now.pause)
-                .max(now.linger - now.linger / 64)
-                .clamp(SHORTEST_SPIN.min(spin), spin)
+            (2 * now.pause).max(now.linger - now.linger / 64).clamp(SHORTEST_SPIN.min(spin), spin)
         } else {
             SHORTEST_SPIN.min(spin)
         },
@@ -190,18 +176,9 @@ fn least_part(direction: Direction, len: usize) -> usize {
 mod tests {
     use super::*;
 
-    const ASLEEP: Situation = Situation {
-        pause: 1_000_000,
-        streak: 0,
-        all_asleep: true,
-        linger: 0,
-    };
-    const IN_LOOP: Situation = Situation {
-        pause: 500,
-        streak: 100,
-        all_asleep: false,
-        linger: 0,
-    };
+    const ASLEEP: Situation =
+        Situation { pause: 1_000_000, streak: 0, all_asleep: true, linger: 0 };
+    const IN_LOOP: Situation = Situation { pause: 500, streak: 100, all_asleep: false, linger: 0 };
 
     fn helpers(direction: Direction, len: usize, now: Situation) -> usize {
         decide(Budget::saving(16), direction, len, 15, now).map_or(0, |decision| decision.helpers)
@@ -223,13 +200,7 @@ mod tests {
 
     #[test]
     fn helpers_follow_size_in_loop() {
-        let reads = [
-            (39 << 10, 0),
-            (40 << 10, 1),
-            (64 << 10, 2),
-            (128 << 10, 5),
-            (1 << 20, 14),
-        ];
+        let reads = [(39 << 10, 0), (40 << 10, 1), (64 << 10, 2), (128 << 10, 5), (1 << 20, 14)];
         for (len, expected) in reads {
             assert_eq!(helpers(Direction::Read, len, IN_LOOP), expected, "{len}");
         }
@@ -241,9 +212,7 @@ mod tests {
     #[test]
     fn helpers_sleep_at_once_unless_looping() {
         let linger = |now| {
-            decide(Budget::saving(16), Direction::Read, 1 << 20, 15, now)
-                .expect("helpers")
-                .linger
+            decide(Budget::saving(16), Direction::Read, 1 << 20, 15, now).expect("helpers").linger
         };
         assert_eq!(linger(ASLEEP), 0);
         assert_eq!(linger(IN_LOOP), 15_000);
@@ -252,14 +221,8 @@ mod tests {
     #[test]
     fn budget_limits_threads() {
         let few = |threads, available| {
-            decide(
-                Budget::saving(threads),
-                Direction::Read,
-                1 << 20,
-                available,
-                IN_LOOP,
-            )
-            .map(|decision| decision.helpers)
+            decide(Budget::saving(threads), Direction::Read, 1 << 20, available, IN_LOOP)
+                .map(|decision| decision.helpers)
         };
         assert_eq!(few(1, 15), None);
         assert_eq!(few(4, 15), Some(3));
@@ -272,19 +235,10 @@ mod tests {
 
     #[test]
     fn spinning_wakes_for_small_copies() {
-        let budget = Budget {
-            threads: 16,
-            spin: Some(2_000_000),
-        };
+        let budget = Budget { threads: 16, spin: Some(2_000_000) };
         let read = decide(budget, Direction::Read, 64 << 10, 15, ASLEEP).expect("helpers");
-        assert_eq!(
-            (read.helpers, read.wake, read.linger),
-            (15, true, 2_000_000)
-        );
-        let short = Budget {
-            spin: Some(50_000),
-            ..budget
-        };
+        assert_eq!((read.helpers, read.wake, read.linger), (15, true, 2_000_000));
+        let short = Budget { spin: Some(50_000), ..budget };
         let read = decide(short, Direction::Read, 64 << 10, 15, ASLEEP).expect("helpers");
         assert_eq!(read.linger, 50_000);
     }

@@ -93,10 +93,7 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
     // glibc has the function since 2.30.
     // SAFETY: gettid has no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    pool.seats[seat]
-        .0
-        .thread
-        .store(thread as u32, Ordering::SeqCst);
+    pool.seats[seat].0.thread.store(thread as u32, Ordering::SeqCst);
     pool.cpus.get().bind(0);
     if seat == 0 {
         pool.helpers.0.store(1, Ordering::Relaxed);
@@ -170,13 +167,7 @@ fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
     // one before it is used.
     unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
-        for fault in [
-            libc::SIGSEGV,
-            libc::SIGBUS,
-            libc::SIGILL,
-            libc::SIGFPE,
-            libc::SIGTRAP,
-        ] {
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
             libc::sigdelset(blocked.as_mut_ptr(), fault);
         }
         let masked =
@@ -199,10 +190,7 @@ fn stay_loaded() {
     unsafe {
         if libc::dladdr(here, found.as_mut_ptr()) != 0 {
             let name = found.assume_init().dli_fname;
-            libc::dlopen(
-                name,
-                libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
-            );
+            libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
         }
     }
 }

@@ -9,9 +9,7 @@ use crate::wire::{AddressVector, Datagram};
 ///
 /// [`Error::Verbs`](super::Error::Verbs) if the device is not mlx5; [`crate::Error::Wire`] for reserved bits.
 pub fn datagram(to: &verbs::Datagram) -> Result<Datagram, crate::Error> {
-    let vector = to
-        .direct()
-        .map_err(verbs_failed("read the address of a datagram"))?;
+    let vector = to.direct().map_err(verbs_failed("read the address of a datagram"))?;
     Ok(Datagram {
         qpn: to.queue_pair(),
         key: to.qkey(),

@@ -18,11 +18,7 @@ pub(super) fn create(
     request: &Request,
 ) -> Result<QueuePair, crate::Error> {
     // Check depths before allocating.
-    for depth in [
-        request.send_blocks,
-        request.receives,
-        request.receive_segments,
-    ] {
+    for depth in [request.send_blocks, request.receives, request.receive_segments] {
         Depth::work(depth)?;
     }
     for depth in [request.send_completions, request.receive_completions] {
@@ -49,9 +45,9 @@ pub(super) fn create(
         let number = pair.number();
         let link = match request.transport {
             Transport::Connected => Link::Devx(shared.port.init_devx(pair)?),
-            Transport::Datagram => Link::DevxReady {
-                link: shared.port.ready_devx(pair, request.key)?,
-            },
+            Transport::Datagram => {
+                Link::DevxReady { link: shared.port.ready_devx(pair, request.key)? }
+            }
         };
         return Ok(finish(shared, number, queues, link));
     }
@@ -61,18 +57,14 @@ pub(super) fn create(
         let queue = context.direct_completions((entries - 1).max(1));
         queue.map_err(verbs_failed("create a completion queue"))
     };
-    let (sent, received) = (
-        completions(request.send_completions)?,
-        completions(request.receive_completions)?,
-    );
+    let (sent, received) =
+        (completions(request.send_completions)?, completions(request.receive_completions)?);
     let pair = pair(shared, request, [&sent, &received])?;
     let queues = wrap(allocator, &pair, [&sent, &received], request)?;
     let number = pair.number();
     let link = match request.transport {
         Transport::Connected => Link::Init(shared.port.init(pair)?),
-        Transport::Datagram => Link::Ready {
-            link: shared.port.ready(pair, request.key)?,
-        },
+        Transport::Datagram => Link::Ready { link: shared.port.ready(pair, request.key)? },
     };
     Ok(finish(shared, number, queues, link))
 }
@@ -80,10 +72,7 @@ pub(super) fn create(
 fn finish(shared: &Arc<Shared>, number: u32, queues: Queues, link: Link) -> QueuePair {
     let endpoint = shared.port.endpoint(number);
     shared.links().insert(endpoint.qpn, link);
-    let guard = DestroyGuard {
-        shared: Arc::clone(shared),
-        qpn: endpoint.qpn,
-    };
+    let guard = DestroyGuard { shared: Arc::clone(shared), qpn: endpoint.qpn };
     QueuePair::new(
         queues.send,
         queues.receive,

@@ -73,9 +73,8 @@ impl Shared {
             return Ok(devx.clone());
         }
         let devx = Devx::of(self.port.domain.context());
-        let devx = devx.map_err(verbs_failed(
-            "use DEVX commands, which queues in GPU memory need",
-        ))?;
+        let devx =
+            devx.map_err(verbs_failed("use DEVX commands, which queues in GPU memory need"))?;
         Ok(self.devx.get_or_init(|| devx).clone())
     }
 
@@ -107,10 +106,7 @@ impl Mlx5Hca {
         }
         let port = Port::open(context, options)?;
         // Without a thread domain, queue pairs share registers with others, which is only slower.
-        let domain = port
-            .domain
-            .of_one_thread()
-            .unwrap_or_else(|_| port.domain.clone());
+        let domain = port.domain.of_one_thread().unwrap_or_else(|_| port.domain.clone());
         let shared = Shared {
             port,
             domain,
@@ -118,10 +114,7 @@ impl Mlx5Hca {
             created: AtomicU32::new(1),
             links: Mutex::default(),
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-            allocator,
-        })
+        Ok(Self { shared: Arc::new(shared), allocator })
     }
 }
 
@@ -149,9 +142,9 @@ impl Hca for Mlx5Hca {
         let psn = given.path.map_or(0, |path| path.psn);
         let port = &self.shared.port;
         let connected = match taken {
-            Link::Init(link) => port
-                .connect(link, psn, (peer, path), timeout)
-                .map(|link| Link::Ready { link }),
+            Link::Init(link) => {
+                port.connect(link, psn, (peer, path), timeout).map(|link| Link::Ready { link })
+            }
             Link::Devx(link) => port
                 .connect_devx(link, psn, (peer, path), timeout)
                 .map(|link| Link::DevxReady { link }),

@@ -38,9 +38,7 @@ pub fn wrap<S>(
     request: &Request,
 ) -> Result<Queues, crate::Error> {
     let device = pair.domain().context().name();
-    let layout = pair
-        .layout()
-        .map_err(verbs_failed("read the layout of a queue pair"))?;
+    let layout = pair.layout().map_err(verbs_failed("read the layout of a queue pair"))?;
     let records = shared_with_gpu(
         allocator,
         &layout.records.pages,
@@ -122,10 +120,7 @@ pub(super) fn register(
 
 /// The two BlueFlame buffers of `bytes` bytes that begin with the register, if its page has them.
 pub(super) fn flame(allocator: &Allocator, word: &Words, bytes: u32) -> Option<Place> {
-    let page = word
-        .pages
-        .for_gpu(allocator.gpu(), Registration::Registers)
-        .ok()?;
+    let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers).ok()?;
     let has = bytes > 0 && word.offset.is_multiple_of(2 * bytes as usize);
     has.then(|| Place::host(page).part(word.offset, 2 * bytes as usize).ok())?
 }
@@ -157,9 +152,7 @@ fn shared_with_gpu(
 /// Memory that only the CPU accesses.
 fn cpu_only(allocator: &Allocator, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
     let memory = memory.for_cpu(allocator.gpu());
-    Ok(Place::host(
-        memory.map_err(gpu_failed("use a NIC's queue"))?,
-    ))
+    Ok(Place::host(memory.map_err(gpu_failed("use a NIC's queue"))?))
 }
 
 pub(super) fn shape(device: &str, what: &'static str, ring: &Ring, need: String) -> crate::Error {

@@ -32,11 +32,7 @@ pub struct Options {
 impl Default for Options {
     /// The first port, its best GID, and a timeout of 18: about one second.
     fn default() -> Self {
-        Self {
-            port: 1,
-            gid_index: None,
-            timeout: 18,
-        }
+        Self { port: 1, gid_index: None, timeout: 18 }
     }
 }
 
@@ -93,11 +89,7 @@ const TO_RTS: &str = "make a queue pair ready to send";
 const UNLIMITED: u8 = 7;
 
 /// The remote end of datagrams: none.
-const NO_PEER: Peer = Peer {
-    address: Address { lid: 0, gid: None },
-    queue_pair: 0,
-    psn: 0,
-};
+const NO_PEER: Peer = Peer { address: Address { lid: 0, gid: None }, queue_pair: 0, psn: 0 };
 
 /// The transport for verbs.
 pub(in crate::hca) fn transport(request: &Request) -> Transport {
@@ -113,20 +105,12 @@ impl Port {
         let found = context.port(number).map_err(failed("query the port"))?;
         if found.state != PortState::Active {
             let (device, port, state) = (device(), number, found.state);
-            return Err(Error::PortDown {
-                device,
-                port,
-                state,
-            });
+            return Err(Error::PortDown { device, port, state });
         }
-        let limits = context
-            .limits()
-            .map_err(failed("query the device's limits"))?;
+        let limits = context.limits().map_err(failed("query the device's limits"))?;
         let ethernet = found.link_layer == LinkLayer::Ethernet;
         let gid = if ethernet || options.gid_index.is_some() {
-            let table = context
-                .gids(found.gids)
-                .map_err(failed("read the port's GIDs"))?;
+            let table = context.gids(found.gids).map_err(failed("read the port's GIDs"))?;
             let gid = match options.gid_index {
                 Some(index) => table
                     .into_iter()
@@ -134,18 +118,12 @@ impl Port {
                 None => Gid::best(&table, number),
             };
             let index = options.gid_index;
-            Some(gid.ok_or_else(|| Error::NoGid {
-                device: device(),
-                port: number,
-                index,
-            })?)
+            Some(gid.ok_or_else(|| Error::NoGid { device: device(), port: number, index })?)
         } else {
             None
         };
         Ok(Self {
-            domain: context
-                .domain()
-                .map_err(failed("allocate a protection domain"))?,
+            domain: context.domain().map_err(failed("allocate a protection domain"))?,
             options,
             lid: found.lid,
             gid,
@@ -161,16 +139,11 @@ impl Port {
         request: &Request,
     ) -> Result<VerbsPair<QueuePair<Reset>>, Error> {
         let context = self.domain.context();
-        let (sends, receives) = (
-            request.send_blocks.min(self.requests),
-            request.receives.min(self.requests),
-        );
-        let sent = context
-            .completions(sends)
-            .map_err(failed("create a completion queue"))?;
-        let received = context
-            .completions(receives)
-            .map_err(failed("create a completion queue"))?;
+        let (sends, receives) =
+            (request.send_blocks.min(self.requests), request.receives.min(self.requests));
+        let sent = context.completions(sends).map_err(failed("create a completion queue"))?;
+        let received =
+            context.completions(receives).map_err(failed("create a completion queue"))?;
         let mut pieces = MOST_PIECES as u32;
         loop {
             let options = QueuePairOptions {
@@ -220,14 +193,11 @@ impl Port {
         pair: QueuePair<Reset, D>,
         key: u32,
     ) -> Result<QueuePair<Rts, D>, Error> {
-        let pair = pair
-            .init(self.options.port, Access::default(), key)
-            .map_err(failed(TO_INIT))?;
+        let pair = pair.init(self.options.port, Access::default(), key).map_err(failed(TO_INIT))?;
         let pair = pair
             .ready_to_receive(self.route(), NO_PEER, Behaviour::of(self.mtu))
             .map_err(failed(TO_RTR))?;
-        pair.ready_to_send(0, Behaviour::of(self.mtu))
-            .map_err(failed(TO_RTS))
+        pair.ready_to_send(0, Behaviour::of(self.mtu)).map_err(failed(TO_RTS))
     }
 
     /// [`Self::ready`] for a queue pair created by DEVX.
@@ -236,14 +206,11 @@ impl Port {
         pair: devx::QueuePair<Reset>,
         key: u32,
     ) -> Result<devx::QueuePair<Rts>, Error> {
-        let pair = pair
-            .init(self.options.port, Access::default(), key)
-            .map_err(failed(TO_INIT))?;
+        let pair = pair.init(self.options.port, Access::default(), key).map_err(failed(TO_INIT))?;
         let pair = pair
             .ready_to_receive(self.route(), NO_PEER, Behaviour::of(self.mtu))
             .map_err(failed(TO_RTR))?;
-        pair.ready_to_send(0, Behaviour::of(self.mtu))
-            .map_err(failed(TO_RTS))
+        pair.ready_to_send(0, Behaviour::of(self.mtu)).map_err(failed(TO_RTS))
     }
 
     /// The destination of datagrams to a remote queue pair.
@@ -259,10 +226,7 @@ impl Port {
     }
 
     fn address(&self, remote: Endpoint, path: Path) -> Address {
-        Address {
-            lid: remote.lid,
-            gid: self.gid.and(path.gid),
-        }
+        Address { lid: remote.lid, gid: self.gid.and(path.gid) }
     }
 
     /// The endpoint of a queue pair of this port. Its PSN is random, so packets of an earlier queue pair with the same QPN are
@@ -275,28 +239,15 @@ impl Port {
             reads: self.reads,
         };
         let lid = self.lid;
-        Endpoint {
-            lid,
-            qpn,
-            path: Some(path),
-        }
+        Endpoint { lid, qpn, path: Some(path) }
     }
 
     /// Checks that the remote endpoint has what this port needs.
     pub(in crate::hca) fn check(&self, remote: Endpoint) -> Result<Path, Error> {
-        let path = remote.path.ok_or(Error::Address {
-            remote,
-            lacks: "path",
-        })?;
+        let path = remote.path.ok_or(Error::Address { remote, lacks: "path" })?;
         match (self.gid, path.gid) {
-            (Some(_), None) => Err(Error::Address {
-                remote,
-                lacks: "GID",
-            }),
-            (None, _) if remote.lid == 0 => Err(Error::Address {
-                remote,
-                lacks: "LID",
-            }),
+            (Some(_), None) => Err(Error::Address { remote, lacks: "GID" }),
+            (None, _) if remote.lid == 0 => Err(Error::Address { remote, lacks: "LID" }),
             _ => Ok(path),
         }
     }
@@ -310,9 +261,7 @@ impl Port {
         retry: RetryPolicy,
     ) -> Result<QueuePair<Rts, D>, Error> {
         let (route, peer, behaviour) = self.parameters(remote, retry);
-        let pair = pair
-            .ready_to_receive(route, peer, behaviour)
-            .map_err(failed(TO_RTR))?;
+        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(TO_RTR))?;
         pair.ready_to_send(psn, behaviour).map_err(failed(TO_RTS))
     }
 
@@ -325,9 +274,7 @@ impl Port {
         retry: RetryPolicy,
     ) -> Result<devx::QueuePair<Rts>, Error> {
         let (route, peer, behaviour) = self.parameters(remote, retry);
-        let pair = pair
-            .ready_to_receive(route, peer, behaviour)
-            .map_err(failed(TO_RTR))?;
+        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(TO_RTR))?;
         pair.ready_to_send(psn, behaviour).map_err(failed(TO_RTS))
     }
 
@@ -338,11 +285,8 @@ impl Port {
         retry: RetryPolicy,
     ) -> (Route, Peer, Behaviour) {
         let route = self.route();
-        let peer = Peer {
-            address: self.address(remote, path),
-            queue_pair: remote.qpn,
-            psn: path.psn,
-        };
+        let peer =
+            Peer { address: self.address(remote, path), queue_pair: remote.qpn, psn: path.psn };
         let retries = retry.retries.and_then(|retries| u8::try_from(retries).ok());
         let behaviour = Behaviour {
             timeout: self.options.timeout,

@@ -77,10 +77,7 @@ impl Agent {
             link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),
             sent: borrowed_queues.sent,
             received: borrowed_queues.received,
-            room: Room {
-                sends: borrowed_queues.sends,
-                receives: borrowed_queues.receives,
-            },
+            room: Room { sends: borrowed_queues.sends, receives: borrowed_queues.receives },
         };
         let (pair, number) = keep(&self.0.shared, rings, bounce, made, endpoint, transport)?;
         let shared = Arc::clone(&self.0.shared);

@@ -138,9 +138,9 @@ fn received(pair: &mut Pair, completion: &Completion) {
         }
         Ok(done) => {
             let event = match (done.operation, done.immediate) {
-                (Operation::ReceiveWrite, immediate) => Event::Written {
-                    immediate: immediate.unwrap_or(0),
-                },
+                (Operation::ReceiveWrite, immediate) => {
+                    Event::Written { immediate: immediate.unwrap_or(0) }
+                }
                 (_, Some(immediate)) => Event::ReceivedImmediate { immediate },
                 (_, None) => Event::Received,
             };

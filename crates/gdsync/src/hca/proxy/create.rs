@@ -41,12 +41,7 @@ pub(super) fn keep(
     endpoint: Endpoint,
     transport: Transport,
 ) -> Result<(QueuePair, u64), Error> {
-    let VerbsPair {
-        link,
-        sent,
-        received,
-        room,
-    } = pair;
+    let VerbsPair { link, sent, received, room } = pair;
     let (send_queue, receive_queue) = rings.local(endpoint.qpn, transport)?;
     let pair = Pair {
         link,
@@ -78,17 +73,9 @@ pub(super) fn keep(
     state.next += 1;
     state.pairs.insert(number, pair);
     drop(state);
-    let guard = DestroyGuard {
-        shared: Arc::clone(shared),
-        number,
-    };
-    let pair = QueuePair::new(
-        send_queue,
-        receive_queue,
-        rings.completions,
-        endpoint,
-        Box::new(guard),
-    );
+    let guard = DestroyGuard { shared: Arc::clone(shared), number };
+    let pair =
+        QueuePair::new(send_queue, receive_queue, rings.completions, endpoint, Box::new(guard));
     Ok((pair, number))
 }
 

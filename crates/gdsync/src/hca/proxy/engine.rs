@@ -24,20 +24,13 @@ pub(super) struct Engine {
 impl Engine {
     /// Starts the thread. It reads the events of `device`.
     pub(super) fn start(name: &str, device: Option<verbs::Context>) -> Result<Self, crate::Error> {
-        let shared = Arc::new(Shared {
-            device,
-            bell: Inbox::default(),
-            state: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { device, bell: Inbox::default(), state: Mutex::default() });
         let served = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || serve(&served))
             .map_err(crate::Error::Thread)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 }
 

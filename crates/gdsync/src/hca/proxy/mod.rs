@@ -95,11 +95,7 @@ impl ProxyHca {
     ) -> Result<Self, crate::Error> {
         let port = Port::open(context, options)?;
         let engine = Engine::start(&format!("proxy {}", context.name()), Some(context.clone()))?;
-        Ok(Self {
-            engine,
-            port,
-            allocator,
-        })
+        Ok(Self { engine, port, allocator })
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -113,11 +109,7 @@ impl ProxyHca {
     ) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
         let mut state = self.shared().lock();
         let mut found = false;
-        for (&number, pair) in state
-            .pairs
-            .iter_mut()
-            .filter(|(_, pair)| pair.endpoint.qpn == qpn)
-        {
+        for (&number, pair) in state.pairs.iter_mut().filter(|(_, pair)| pair.endpoint.qpn == qpn) {
             found = true;
             match std::mem::replace(&mut pair.link, Link::Connecting) {
                 Link::Init(link) => return Ok((number, pair.endpoint, link)),

@@ -99,11 +99,7 @@ const QUERY: Duration = Duration::from_millis(1);
 
 impl Borrowed {
     pub(super) fn new(pair: QueuePair<verbs::Borrowed>) -> Self {
-        Self {
-            pair,
-            state: State::Reset,
-            queried: None,
-        }
+        Self { pair, state: State::Reset, queried: None }
     }
 
     /// Queries the state at the next use.
@@ -167,20 +163,15 @@ impl Pair {
                 self.posted = self.posted.saturating_sub(1);
             }
             // A WQE that was not posted succeeds only if all earlier ones did.
-            let verdict = verdict.and(if self.broken && !first.posted {
-                Err(FLUSHED)
-            } else {
-                Ok(())
-            });
+            let verdict =
+                verdict.and(if self.broken && !first.posted { Err(FLUSHED) } else { Ok(()) });
             match verdict {
                 Err((syndrome, vendor)) => {
                     self.broken = true;
                     self.send_failed(first.counter, first.opcode, syndrome, vendor);
                 }
                 Ok(()) if first.signalled => {
-                    let event = Event::Sent {
-                        opcode: first.opcode,
-                    };
+                    let event = Event::Sent { opcode: first.opcode };
                     let mut completion = Completion::new(event, self.endpoint.qpn, first.counter);
                     completion.bytes = first.brings;
                     self.complete(0, completion);
@@ -192,22 +183,14 @@ impl Pair {
 
     /// Writes the error CQE of a send.
     pub(super) fn send_failed(&mut self, counter: u16, opcode: u8, syndrome: Syndrome, vendor: u8) {
-        let failed = Failed {
-            syndrome,
-            vendor,
-            opcode,
-        };
+        let failed = Failed { syndrome, vendor, opcode };
         let event = Event::SendFailed(failed);
         self.complete(0, Completion::new(event, self.endpoint.qpn, counter));
     }
 
     /// Writes the error CQE of a receive.
     pub(super) fn receive_failed(&mut self, counter: u16, syndrome: Syndrome, vendor: u8) {
-        let failed = Failed {
-            syndrome,
-            vendor,
-            opcode: 0,
-        };
+        let failed = Failed { syndrome, vendor, opcode: 0 };
         let event = Event::ReceiveFailed(failed);
         self.complete(1, Completion::new(event, self.endpoint.qpn, counter));
     }

@@ -84,9 +84,8 @@ fn post_one(
         let posted = borrowed.pair.receive_by_keys(counter.into(), &segments);
         return posted.map_err(|_| Syndrome::LocalOperation);
     }
-    let sges: Vec<Sge<'_>> = regions
-        .sges(&segments, true)
-        .map_err(|_| Syndrome::LocalProtection)?;
+    let sges: Vec<Sge<'_>> =
+        regions.sges(&segments, true).map_err(|_| Syndrome::LocalProtection)?;
     let posted = match &mut pair.link {
         Link::Init(link) => link.receive(counter.into(), &sges),
         Link::Ready(link) => link.receive(counter.into(), &sges),
@@ -97,9 +96,5 @@ fn post_one(
 
 /// A verbs segment with an unchecked key.
 pub(super) fn by_key(segment: &DataSegment) -> Segment {
-    Segment {
-        address: segment.address,
-        length: segment.length,
-        key: segment.key,
-    }
+    Segment { address: segment.address, length: segment.length, key: segment.key }
 }

@@ -37,12 +37,7 @@ impl Region {
         access: Access,
     ) -> Result<Self, Error> {
         let (region, start) = register(domain, place, access)?;
-        Ok(Self {
-            region,
-            place: place.clone(),
-            start,
-            access,
-        })
+        Ok(Self { region, place: place.clone(), start, access })
     }
 }
 
@@ -58,20 +53,13 @@ impl MemoryRegions {
         written: bool,
     ) -> Result<Vec<Sge<'_>>, NotAllowed> {
         let find = |segment: &DataSegment| {
-            let region = self
-                .0
-                .get(&segment.key)
-                .filter(|region| !written || region.access.local_write);
+            let region =
+                self.0.get(&segment.key).filter(|region| !written || region.access.local_write);
             let region = region.ok_or(NotAllowed)?;
-            let offset = segment
-                .address
-                .checked_sub(region.place.address())
-                .ok_or(NotAllowed)?;
+            let offset = segment.address.checked_sub(region.place.address()).ok_or(NotAllowed)?;
             let offset = usize::try_from(offset).map_err(|_| NotAllowed)?;
             let part = region.place.part(offset, segment.length as usize);
-            let offset = part
-                .map(|_| region.start + offset)
-                .map_err(|_| NotAllowed)?;
+            let offset = part.map(|_| region.start + offset).map_err(|_| NotAllowed)?;
             let sge = region.region.piece(offset, segment.length as usize);
             sge.map_err(|_| NotAllowed)
         };

@@ -113,11 +113,7 @@ fn take(pair: &mut Pair, regions: &MemoryRegions) -> TakeResult {
         opcode: entry.operation.opcode() as u8,
         signalled: entry.flags.signalled,
         // At most 1 GiB.
-        brings: if brings(&entry.operation) {
-            entry.payload.bytes() as u32
-        } else {
-            0
-        },
+        brings: if brings(&entry.operation) { entry.payload.bytes() as u32 } else { 0 },
         posted: verdict.is_none(),
         verdict,
     };
@@ -167,25 +163,16 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
         Operation::CompareSwap { .. } | Operation::FetchAdd { .. } if length != 8 => {
             return Err(Syndrome::LocalLength);
         }
-        Operation::CompareSwap {
-            remote,
-            compare,
-            swap,
-        } => Work::CompareSwap {
-            remote: peer(remote),
-            compare,
-            swap,
-        },
+        Operation::CompareSwap { remote, compare, swap } => {
+            Work::CompareSwap { remote: peer(remote), compare, swap }
+        }
         Operation::FetchAdd { remote, add } => Work::FetchAdd(peer(remote), add),
     };
     let at = pair.send.depth.slot(pair.send.cursor.into()) as usize * BLOCK;
     let brought = brings(&entry.operation);
     let mut request = verbs::Request::new(pair.next, work, &[]);
     request.solicited = entry.flags.solicited;
-    request.fenced = matches!(
-        entry.flags.fence,
-        Fence::ReadsAndAtomics | Fence::SmallAndReads
-    );
+    request.fenced = matches!(entry.flags.fence, Fence::ReadsAndAtomics | Fence::SmallAndReads);
     let posted = match &mut pair.link {
         Link::Ready(link) => {
             let sges = match &entry.payload {
@@ -235,10 +222,7 @@ impl Pair {
         });
         AddressVector {
             has_route: true,
-            route: GlobalRoute {
-                gid: (index as u128).to_be_bytes(),
-                ..GlobalRoute::default()
-            },
+            route: GlobalRoute { gid: (index as u128).to_be_bytes(), ..GlobalRoute::default() },
             ..AddressVector::default()
         }
     }
@@ -260,8 +244,5 @@ fn copy_inline<'b>(
 }
 
 fn peer(remote: RemoteAddress) -> Remote {
-    Remote {
-        address: remote.address,
-        rkey: remote.key,
-    }
+    Remote { address: remote.address, rkey: remote.key }
 }

@@ -34,10 +34,7 @@ mod tests {
     // tests/proxy/errors.rs covers the other statuses of verbs.h.
     #[test]
     fn keeps_unknown_status() {
-        let (syndrome, vendor) = of(Failure {
-            status: 21,
-            syndrome: 0x181,
-        });
+        let (syndrome, vendor) = of(Failure { status: 21, syndrome: 0x181 });
         assert_eq!((syndrome.code(), vendor), (0x95, 0x81));
     }
 }

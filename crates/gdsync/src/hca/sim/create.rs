@@ -40,10 +40,7 @@ pub(super) fn create(
     state.pairs.insert(qpn, pair);
     drop(state);
     let lid = shared.lid;
-    let guard = DestroyGuard {
-        shared: Arc::clone(shared),
-        qpn,
-    };
+    let guard = DestroyGuard { shared: Arc::clone(shared), qpn };
     Ok(QueuePair::new(
         send_queue,
         receive_queue,

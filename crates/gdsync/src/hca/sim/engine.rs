@@ -54,10 +54,5 @@ fn receive(state: &mut State, mut message: Message) {
 
 /// Sends an answer; no error if the sender is gone.
 fn answer(state: &State, message: &Message, answer: Answer) {
-    let _ = state.send(
-        message.to.qpn,
-        message.from,
-        message.sequence,
-        Body::Answer(answer),
-    );
+    let _ = state.send(message.to.qpn, message.from, message.sequence, Body::Answer(answer));
 }

@@ -39,11 +39,7 @@ fn complete_error(
     mark: Mark,
 ) {
     pair.send.cursor = pair.send.cursor.wrapping_add(wqe.blocks);
-    let failed = Failed {
-        syndrome,
-        vendor,
-        opcode: wqe.opcode,
-    };
+    let failed = Failed { syndrome, vendor, opcode: wqe.opcode };
     let completion = Completion::new(Event::SendFailed(failed), pair.qpn, wqe.counter);
     complete(state, pair, completion, mark);
 }

@@ -121,11 +121,10 @@ impl Faults {
     /// Takes the error injected for the next receive of `qpn`.
     pub(super) fn for_receive(&mut self, qpn: u32) -> Option<(Syndrome, u8)> {
         let due = self.due(qpn, |effect| matches!(effect, Effect::FailReceive { .. }));
-        due.into_iter()
-            .find_map(|injection| match injection.effect {
-                Effect::FailReceive { syndrome, vendor } => Some((syndrome, vendor)),
-                _ => None,
-            })
+        due.into_iter().find_map(|injection| match injection.effect {
+            Effect::FailReceive { syndrome, vendor } => Some((syndrome, vendor)),
+            _ => None,
+        })
     }
 
     /// Counts one WQE and takes its injections.

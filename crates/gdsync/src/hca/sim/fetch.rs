@@ -52,11 +52,7 @@ impl WqeInfo {
     /// The WQE at the cursor, even if malformed.
     pub(super) fn peek(pair: &Pair) -> Self {
         let (opcode, blocks) = pair.send.peek();
-        Self {
-            counter: pair.send.cursor,
-            opcode,
-            blocks,
-        }
+        Self { counter: pair.send.cursor, opcode, blocks }
     }
 }
 
@@ -68,9 +64,7 @@ pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, WqeInfo> 
     let (block, qpn) = (pair.send.cursor, pair.qpn);
     if control.index != block {
         let index = control.index;
-        state
-            .faults
-            .note(Violation::WrongIndex { qpn, block, index });
+        state.faults.note(Violation::WrongIndex { qpn, block, index });
         return Err(unread());
     }
     if control.qpn != qpn || control.blocks() > usize::from(pair.send.left()) {
@@ -84,9 +78,9 @@ pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, WqeInfo> 
 fn gather(regions: &MemoryRegions, payload: &Payload) -> Result<Vec<u8>, Syndrome> {
     match payload {
         Payload::Inline(bytes) => Ok(bytes.clone()),
-        Payload::Segments(segments) => regions
-            .gather(segments)
-            .map_err(|_| Syndrome::LocalProtection),
+        Payload::Segments(segments) => {
+            regions.gather(segments).map_err(|_| Syndrome::LocalProtection)
+        }
     }
 }
 
@@ -124,34 +118,19 @@ pub(super) fn request(
         return Err(Syndrome::LocalLength);
     }
     let bytes = || gather(regions, &entry.payload);
-    let eight = if length == 8 {
-        Ok(())
-    } else {
-        Err(Syndrome::LocalLength)
-    };
+    let eight = if length == 8 { Ok(()) } else { Err(Syndrome::LocalLength) };
     Ok(Some(match entry.operation {
         Operation::Nop => return Ok(None),
-        Operation::Send { immediate } => RemoteOperation::Send {
-            bytes: bytes()?,
-            immediate,
-            solicited,
-        },
-        Operation::Write { remote, immediate } => RemoteOperation::Write {
-            remote,
-            bytes: bytes()?,
-            immediate,
-            solicited,
-        },
+        Operation::Send { immediate } => {
+            RemoteOperation::Send { bytes: bytes()?, immediate, solicited }
+        }
+        Operation::Write { remote, immediate } => {
+            RemoteOperation::Write { remote, bytes: bytes()?, immediate, solicited }
+        }
         Operation::Read { remote } => RemoteOperation::Read { remote, length },
-        Operation::CompareSwap {
-            remote,
-            compare,
-            swap,
-        } => eight.map(|()| RemoteOperation::CompareSwap {
-            remote,
-            compare,
-            swap,
-        })?,
+        Operation::CompareSwap { remote, compare, swap } => {
+            eight.map(|()| RemoteOperation::CompareSwap { remote, compare, swap })?
+        }
         Operation::FetchAdd { remote, add } => {
             eight.map(|()| RemoteOperation::FetchAdd { remote, add })?
         }

@@ -115,21 +115,13 @@ impl SimHca {
         let inbox = Arc::new(Inbox::default());
         let mut state = State::new(lid);
         state.links.insert(lid, Arc::clone(&inbox) as Arc<dyn Link>);
-        let shared = Arc::new(Shared {
-            lid,
-            inbox,
-            state: Mutex::new(state),
-        });
+        let shared = Arc::new(Shared { lid, inbox, state: Mutex::new(state) });
         let served = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(format!("sim HCA {lid}"))
             .spawn(move || engine::serve(&served))
             .map_err(Error::Thread)?;
-        Ok(Self {
-            shared,
-            allocator,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, allocator, thread: Some(thread) })
     }
 
     /// The LID of the port.
@@ -162,12 +154,7 @@ impl SimHca {
             Effect::Behind { qpn } => state.pairs.get(&qpn).map_or(0, |other| other.completed + 1),
             _ => 0,
         };
-        state.faults.inject(Injection {
-            qpn,
-            after,
-            effect,
-            count,
-        });
+        state.faults.inject(Injection { qpn, after, effect, count });
     }
 
     /// Software errors detected so far.
@@ -188,10 +175,7 @@ impl Hca for SimHca {
             return Err(Error::Unreachable { lid: peer.lid });
         }
         let qpn = local.qpn;
-        let pair = state
-            .pairs
-            .get_mut(&qpn)
-            .ok_or(Error::NoQueuePair { qpn })?;
+        let pair = state.pairs.get_mut(&qpn).ok_or(Error::NoQueuePair { qpn })?;
         if pair.transport == Transport::Datagram {
             return Err(super::port::Error::Spent { qpn }.into());
         }
@@ -204,10 +188,7 @@ impl Hca for SimHca {
     fn stop(&self, local: Endpoint) -> Result<(), Error> {
         let mut state = self.shared.lock();
         let qpn = local.qpn;
-        let pair = state
-            .pairs
-            .get_mut(&qpn)
-            .ok_or(Error::NoQueuePair { qpn })?;
+        let pair = state.pairs.get_mut(&qpn).ok_or(Error::NoQueuePair { qpn })?;
         failure::fail(pair);
         drop(state);
         self.shared.inbox.wake();

@@ -63,9 +63,7 @@ impl MemoryRegions {
     /// Reads the segments. The caller limits their length.
     pub(super) fn gather(&self, segments: &[DataSegment]) -> Result<Vec<u8>, NotAllowed> {
         let find = |segment: &DataSegment| {
-            self.find(segment.key, segment.address, segment.length.into(), |_| {
-                true
-            })
+            self.find(segment.key, segment.address, segment.length.into(), |_| true)
         };
         let places = segments.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         let mut bytes = vec![0; places.iter().map(Place::len).sum()];
@@ -91,10 +89,7 @@ impl MemoryRegions {
             bytes = rest;
             if !part.is_empty() {
                 let may = |access: Access| access.local_write;
-                parts.push((
-                    self.find(segment.key, segment.address, length as u64, may)?,
-                    part,
-                ));
+                parts.push((self.find(segment.key, segment.address, length as u64, may)?, part));
             }
         }
         for (place, part) in parts {
@@ -120,14 +115,9 @@ impl MemoryRegions {
         length: u64,
         may: impl Fn(Access) -> bool,
     ) -> Result<Place, NotAllowed> {
-        let region = self
-            .regions
-            .get(&key)
-            .filter(|region| may(region.access))
-            .ok_or(NotAllowed)?;
-        let offset = address
-            .checked_sub(region.place.address())
-            .ok_or(NotAllowed)?;
+        let region =
+            self.regions.get(&key).filter(|region| may(region.access)).ok_or(NotAllowed)?;
+        let offset = address.checked_sub(region.place.address()).ok_or(NotAllowed)?;
         let (offset, length) = (usize::try_from(offset), usize::try_from(length));
         let (Ok(offset), Ok(length)) = (offset, length) else {
             return Err(NotAllowed);

@@ -31,10 +31,7 @@ pub(super) fn answer_arrived(state: &mut State, qpn: u32, sequence: u64, answer:
         return;
     };
     // Ignore a late answer to a flushed request.
-    if let Some(in_flight) = pair
-        .in_flight
-        .take_if(|in_flight| in_flight.sequence == sequence)
-    {
+    if let Some(in_flight) = pair.in_flight.take_if(|in_flight| in_flight.sequence == sequence) {
         finish(state, &mut pair, in_flight.decoded, answer);
     }
     state.pairs.insert(qpn, pair);
@@ -69,10 +66,7 @@ fn is_stalled(state: &State, pair: &mut Pair) -> bool {
         Some(Stall::Until(end)) => Instant::now() < end,
         Some(Stall::Completions { qpn, count }) => {
             // A destroyed queue pair delays no other.
-            state
-                .pairs
-                .get(&qpn)
-                .is_some_and(|other| other.completed < count)
+            state.pairs.get(&qpn).is_some_and(|other| other.completed < count)
         }
     };
     if !stalled {
@@ -122,13 +116,7 @@ fn start(state: &mut State, pair: &mut Pair) {
     let sequence = pair.sequence;
     match state.send(pair.qpn, peer, sequence, Body::Request(request)) {
         Ok(()) => pair.in_flight = Some(InFlight { decoded, sequence }),
-        Err(_) => fail_wqe(
-            state,
-            pair,
-            &WqeInfo::of(&decoded),
-            Syndrome::TransportRetry,
-            0,
-        ),
+        Err(_) => fail_wqe(state, pair, &WqeInfo::of(&decoded), Syndrome::TransportRetry, 0),
     }
 }
 
@@ -189,11 +177,7 @@ fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) 
 /// Retries after [`Answer::NotReady`], up to the limit.
 fn retry(state: &mut State, pair: &mut Pair, wqe: &WqeInfo) {
     let attempt = pair.attempt.get_or_insert_default();
-    if pair
-        .timeout
-        .retries
-        .is_some_and(|most| attempt.retries >= most)
-    {
+    if pair.timeout.retries.is_some_and(|most| attempt.retries >= most) {
         return fail_wqe(state, pair, wqe, Syndrome::ReceiverNotReady, 0);
     }
     attempt.retries += 1;

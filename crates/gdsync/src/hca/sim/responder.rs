@@ -42,14 +42,7 @@ pub(super) fn respond(
 
 /// Receives a datagram; it is lost without a posted receive, or if it is for another queue pair.
 pub(super) fn datagram(state: &mut State, message: Message) {
-    let Body::Datagram {
-        key,
-        level,
-        bytes,
-        immediate,
-        solicited,
-    } = message.body
-    else {
+    let Body::Datagram { key, level, bytes, immediate, solicited } = message.body else {
         return;
     };
     let Some(mut pair) = state.pairs.remove(&message.to.qpn) else {
@@ -58,11 +51,7 @@ pub(super) fn datagram(state: &mut State, message: Message) {
     let is_receiver = pair.transport == Transport::Datagram && pair.key == key && !pair.failed;
     if is_receiver {
         let event = received(immediate);
-        let origin = Origin {
-            lid: message.from.lid,
-            level,
-            ..Origin::default()
-        };
+        let origin = Origin { lid: message.from.lid, level, ..Origin::default() };
         let from = Some((message.from.qpn, origin));
         let whole = [&[0; ROUTE_BYTES], &bytes[..]].concat();
         if receive(state, &mut pair, &whole, (event, from), solicited).is_err() {
@@ -90,11 +79,7 @@ pub(super) fn failed(
     syndrome: Syndrome,
     vendor: u8,
 ) {
-    let failed = Failed {
-        syndrome,
-        vendor,
-        opcode: 0,
-    };
+    let failed = Failed { syndrome, vendor, opcode: 0 };
     let completion = Completion::new(Event::ReceiveFailed(failed), pair.qpn, counter);
     complete(state, pair, completion);
 }
@@ -106,33 +91,21 @@ fn perform(
 ) -> Result<Answer, RemoteError> {
     let done = Answer::Done(Vec::new());
     match operation {
-        RemoteOperation::Send {
-            bytes,
-            immediate,
-            solicited,
-        } => {
+        RemoteOperation::Send { bytes, immediate, solicited } => {
             let event = received(immediate);
-            Ok(
-                match receive(state, pair, &bytes, (event, None), solicited)? {
-                    true => done,
-                    false => Answer::NotReady,
-                },
-            )
+            Ok(match receive(state, pair, &bytes, (event, None), solicited)? {
+                true => done,
+                false => Answer::NotReady,
+            })
         }
-        RemoteOperation::Write {
-            remote,
-            bytes,
-            immediate,
-            solicited,
-        } => {
+        RemoteOperation::Write { remote, bytes, immediate, solicited } => {
             // Without a posted receive, do not write the data either.
             if immediate.is_some() && !pair.receive.is_posted() {
                 return Ok(Answer::NotReady);
             }
             if !bytes.is_empty() {
-                let place = state
-                    .regions
-                    .remote(remote, bytes.len() as u64, |access| access.remote_write);
+                let place =
+                    state.regions.remote(remote, bytes.len() as u64, |access| access.remote_write);
                 let place = place.map_err(|_| RemoteError::Access)?;
                 place.write(0, &bytes).map_err(|_| RemoteError::Operation)?;
             }
@@ -152,21 +125,15 @@ fn perform(
             if length == 0 {
                 return Ok(done);
             }
-            let place = state
-                .regions
-                .remote(remote, length, |access| access.remote_read);
+            let place = state.regions.remote(remote, length, |access| access.remote_read);
             let place = place.map_err(|_| RemoteError::Access)?;
             let mut bytes = vec![0; place.len()];
-            place
-                .read(0, &mut bytes)
-                .map_err(|_| RemoteError::Operation)?;
+            place.read(0, &mut bytes).map_err(|_| RemoteError::Operation)?;
             Ok(Answer::Done(bytes))
         }
-        RemoteOperation::CompareSwap {
-            remote,
-            compare,
-            swap,
-        } => atomic(state, remote, |old| if old == compare { swap } else { old }),
+        RemoteOperation::CompareSwap { remote, compare, swap } => {
+            atomic(state, remote, |old| if old == compare { swap } else { old })
+        }
         RemoteOperation::FetchAdd { remote, add } => {
             atomic(state, remote, |old| old.wrapping_add(add))
         }
@@ -187,24 +154,14 @@ fn receive(
     if !pair.receive.is_posted() {
         return Ok(false);
     }
-    take(
-        state,
-        pair,
-        bytes.len(),
-        event,
-        solicited,
-        |state, segments| {
-            let room: u64 = segments
-                .iter()
-                .map(|segment| u64::from(segment.length))
-                .sum();
-            if (bytes.len() as u64) > room {
-                return Err((Syndrome::LocalLength, RemoteError::Invalid));
-            }
-            let written = state.regions.scatter(segments, bytes);
-            written.map_err(|_| (Syndrome::LocalProtection, RemoteError::Operation))
-        },
-    )?;
+    take(state, pair, bytes.len(), event, solicited, |state, segments| {
+        let room: u64 = segments.iter().map(|segment| u64::from(segment.length)).sum();
+        if (bytes.len() as u64) > room {
+            return Err((Syndrome::LocalLength, RemoteError::Invalid));
+        }
+        let written = state.regions.scatter(segments, bytes);
+        written.map_err(|_| (Syndrome::LocalProtection, RemoteError::Operation))
+    })?;
     Ok(true)
 }
 
@@ -223,9 +180,7 @@ fn take(
         return Err(RemoteError::Operation);
     }
     let unreadable = |_: Error| (Syndrome::LocalOperation, RemoteError::Operation);
-    let filled = segments
-        .map_err(unreadable)
-        .and_then(|segments| fill(state, &segments));
+    let filled = segments.map_err(unreadable).and_then(|segments| fill(state, &segments));
     if let Err((syndrome, error)) = filled {
         failed(state, pair, counter, syndrome, 0);
         return Err(error);
@@ -250,9 +205,7 @@ fn atomic(
     if !remote.address.is_multiple_of(8) {
         return Err(RemoteError::Invalid);
     }
-    let place = state
-        .regions
-        .remote(remote, 8, |access| access.remote_atomic);
+    let place = state.regions.remote(remote, 8, |access| access.remote_atomic);
     let place = place.map_err(|_| RemoteError::Access)?;
     let old = swap(&place, new).map_err(|_| RemoteError::Operation)?;
     Ok(Answer::Done(old.to_ne_bytes().to_vec()))
@@ -269,11 +222,7 @@ fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion) {
     if completion.event.failed().is_none() {
         completion.timestamp = state.clock;
     }
-    if pair
-        .receive_completions
-        .write(&completion, Mark::Valid)
-        .is_err()
-    {
+    if pair.receive_completions.write(&completion, Mark::Valid).is_err() {
         let qpn = pair.qpn;
         state.faults.note(Violation::Overrun { qpn });
         fail(pair);

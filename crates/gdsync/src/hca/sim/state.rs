@@ -61,11 +61,6 @@ impl State {
     ) -> Result<(), Gone> {
         let link = self.links.get(&to.lid).ok_or(Gone)?;
         let from = Endpoint::new(self.lid, qpn);
-        link.deliver(Message {
-            from,
-            to,
-            sequence,
-            body,
-        })
+        link.deliver(Message { from, to, sequence, body })
     }
 }

@@ -94,13 +94,8 @@ const SOLICITED: u8 = 2;
 /// Two bits: 0 writes a CQE only on error, 2 always. Other values are unused here.
 const COMPLETION: u8 = 0b1100;
 const ALWAYS: u8 = 2 << 2;
-const FENCES: [Fence; 5] = [
-    Fence::None,
-    Fence::Small,
-    Fence::ReadsAndAtomics,
-    Fence::Strong,
-    Fence::SmallAndReads,
-];
+const FENCES: [Fence; 5] =
+    [Fence::None, Fence::Small, Fence::ReadsAndAtomics, Fence::Strong, Fence::SmallAndReads];
 
 impl Flags {
     /// Encodes the byte.
@@ -124,16 +119,8 @@ impl Flags {
             ALWAYS => true,
             _ => return Err(unknown),
         };
-        let flags = Self {
-            signalled,
-            solicited: byte & SOLICITED != 0,
-            fence,
-        };
-        if flags.bits() == byte {
-            Ok(flags)
-        } else {
-            Err(unknown)
-        }
+        let flags = Self { signalled, solicited: byte & SOLICITED != 0, fence };
+        if flags.bits() == byte { Ok(flags) } else { Err(unknown) }
     }
 }
 
@@ -185,10 +172,7 @@ impl Control {
     #[must_use]
     pub fn rung(doorbell: u64) -> (u32, u16) {
         let [_, high, low, _, q1, q2, q3, _] = doorbell.to_ne_bytes();
-        (
-            u32::from_be_bytes([0, q1, q2, q3]),
-            u16::from_be_bytes([high, low]),
-        )
+        (u32::from_be_bytes([0, q1, q2, q3]), u16::from_be_bytes([high, low]))
     }
 
     /// The end of the blocks that a doorbell value covers, for queue pairs without a doorbell record: the WQE's index and its length, as in
@@ -255,11 +239,7 @@ impl Control {
 
 /// Checks that `value` fits in `bits` bits.
 pub(super) fn narrow(what: &'static str, value: u64, bits: u32) -> Result<(), Error> {
-    if value >> bits == 0 {
-        Ok(())
-    } else {
-        Err(Error::Wide { what, value, bits })
-    }
+    if value >> bits == 0 { Ok(()) } else { Err(Error::Wide { what, value, bits }) }
 }
 
 #[cfg(test)]
@@ -268,25 +248,14 @@ mod tests {
 
     #[test]
     fn flags_match_rdma_core() {
-        let fenced = Flags {
-            signalled: true,
-            solicited: true,
-            fence: Fence::SmallAndReads,
-        };
+        let fenced = Flags { signalled: true, solicited: true, fence: Fence::SmallAndReads };
         assert_eq!(fenced.bits(), 0x80 | 8 | 2);
-        let small = Flags {
-            fence: Fence::Small,
-            ..Flags::default()
-        };
+        let small = Flags { fence: Fence::Small, ..Flags::default() };
         assert_eq!(small.bits(), 0x20);
         // 5 fences, signalled or not, solicited or not.
         let known = (0..=u8::MAX).filter(|&byte| Flags::of(byte).is_ok());
         assert_eq!(known.clone().count(), 20);
-        assert!(
-            known
-                .into_iter()
-                .all(|byte| Flags::of(byte).unwrap().bits() == byte)
-        );
+        assert!(known.into_iter().all(|byte| Flags::of(byte).unwrap().bits() == byte));
     }
 
     #[test]
@@ -310,17 +279,12 @@ mod tests {
             qpn: 0xab_cdef,
             segments: 0x3f,
             signature: 0x5a,
-            flags: Flags {
-                signalled: true,
-                ..Flags::default()
-            },
+            flags: Flags { signalled: true, ..Flags::default() },
             immediate: 0x0102_0304,
         };
         let mut bytes = [0xee; BLOCK];
         control.encode(&mut bytes).unwrap();
-        let expected = [
-            0, 0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 0x3f, 0x5a, 0, 0, 8, 1, 2, 3, 4,
-        ];
+        let expected = [0, 0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 0x3f, 0x5a, 0, 0, 8, 1, 2, 3, 4];
         assert_eq!(bytes[..16], expected);
         assert_eq!(Control::decode(&bytes), Ok(control));
         assert_eq!(control.blocks(), 16);
@@ -332,42 +296,15 @@ mod tests {
     #[test]
     fn rejects_malformed_segments() {
         let mut bytes = [0; 16];
-        assert_eq!(
-            Control::decode(&bytes),
-            Err(Error::Size {
-                segments: 0,
-                need: 1
-            })
-        );
+        assert_eq!(Control::decode(&bytes), Err(Error::Size { segments: 0, need: 1 }));
         bytes[7] = 0x40;
-        assert_eq!(
-            Control::decode(&bytes),
-            Err(Error::Size {
-                segments: 0x40,
-                need: 1
-            })
-        );
+        assert_eq!(Control::decode(&bytes), Err(Error::Size { segments: 0x40, need: 1 }));
         bytes[7] = 1;
         assert!(Control::decode(&bytes).is_ok());
         bytes[0] = 8;
-        assert_eq!(
-            Control::decode(&bytes),
-            Err(Error::Opcode {
-                opcode: 0,
-                modifier: 8
-            })
-        );
-        assert_eq!(
-            Control::decode(&bytes[..12]),
-            Err(Error::Opcode {
-                opcode: 0,
-                modifier: 8
-            })
-        );
+        assert_eq!(Control::decode(&bytes), Err(Error::Opcode { opcode: 0, modifier: 8 }));
+        assert_eq!(Control::decode(&bytes[..12]), Err(Error::Opcode { opcode: 0, modifier: 8 }));
         bytes[0] = 0;
-        assert_eq!(
-            Control::decode(&bytes[..12]),
-            Err(Error::Short { need: 16, have: 12 })
-        );
+        assert_eq!(Control::decode(&bytes[..12]), Err(Error::Short { need: 16, have: 12 }));
     }
 }

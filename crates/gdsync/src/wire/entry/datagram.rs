@@ -113,11 +113,7 @@ impl AddressVector {
 
     fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
         let last = fields::u32_at(from, offset + 28)?;
-        narrow(
-            "word with GID index and flow label",
-            (last & !ROUTE).into(),
-            28,
-        )?;
+        narrow("word with GID index and flow label", (last & !ROUTE).into(), 28)?;
         Ok(Self {
             rate_and_level: fields::u8_at(from, offset + 12)?,
             source_path: fields::u8_at(from, offset + 13)?,
@@ -159,18 +155,10 @@ impl Datagram {
         if peer & EXTENDED == 0 {
             let what = "unsupported short address: remote QPN word";
             let value = peer.into();
-            return Err(Error::Wide {
-                what,
-                value,
-                bits: 24,
-            });
+            return Err(Error::Wide { what, value, bits: 24 });
         }
         let qpn = peer & !EXTENDED;
         narrow("remote QPN", qpn.into(), 24)?;
-        Ok(Self {
-            qpn,
-            key: fields::u32_at(from, offset)?,
-            path: AddressVector::at(from, offset)?,
-        })
+        Ok(Self { qpn, key: fields::u32_at(from, offset)?, path: AddressVector::at(from, offset)? })
     }
 }

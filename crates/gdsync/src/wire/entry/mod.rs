@@ -133,8 +133,7 @@ impl Wqe {
     ///
     /// [`Error::TooLarge`].
     pub fn blocks(&self) -> Result<usize, Error> {
-        self.segments()
-            .map(|segments| segments.div_ceil(BLOCK / SEGMENT))
+        self.segments().map(|segments| segments.div_ceil(BLOCK / SEGMENT))
     }
 
     /// Encodes the WQE as block `index` of queue pair `qpn` and returns the number of blocks. Bytes after the last segment
@@ -202,10 +201,7 @@ impl Wqe {
             offset += bytes;
             match offset <= from.len() {
                 true => Ok(start),
-                false => Err(Error::Size {
-                    segments,
-                    need: offset / SEGMENT,
-                }),
+                false => Err(Error::Size { segments, need: offset / SEGMENT }),
             }
         };
         let datagram = match transport {
@@ -231,11 +227,9 @@ impl Wqe {
                 Opcode::Send | Opcode::SendImmediate => Operation::Send { immediate },
                 Opcode::Write | Opcode::WriteImmediate => Operation::Write { remote, immediate },
                 Opcode::Read => Operation::Read { remote },
-                Opcode::CompareSwap => Operation::CompareSwap {
-                    remote,
-                    compare: second,
-                    swap: first,
-                },
+                Opcode::CompareSwap => {
+                    Operation::CompareSwap { remote, compare: second, swap: first }
+                }
                 Opcode::FetchAdd => Operation::FetchAdd { remote, add: first },
             },
             flags: control.flags,
@@ -243,12 +237,7 @@ impl Wqe {
             payload: Payload::of(from.get(offset..).unwrap_or_default(), opcode.is_atomic())?,
         };
         entry.check()?;
-        Ok(Decoded {
-            blocks: control.blocks(),
-            qpn: control.qpn,
-            index: control.index,
-            entry,
-        })
+        Ok(Decoded { blocks: control.blocks(), qpn: control.qpn, index: control.index, entry })
     }
 
     /// Number of 16-byte segments.

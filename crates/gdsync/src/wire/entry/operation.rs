@@ -59,12 +59,8 @@ impl Operation {
             Self::Nop => Opcode::Nop,
             Self::Send { immediate: None } => Opcode::Send,
             Self::Send { immediate: Some(_) } => Opcode::SendImmediate,
-            Self::Write {
-                immediate: None, ..
-            } => Opcode::Write,
-            Self::Write {
-                immediate: Some(_), ..
-            } => Opcode::WriteImmediate,
+            Self::Write { immediate: None, .. } => Opcode::Write,
+            Self::Write { immediate: Some(_), .. } => Opcode::WriteImmediate,
             Self::Read { .. } => Opcode::Read,
             Self::CompareSwap { .. } => Opcode::CompareSwap,
             Self::FetchAdd { .. } => Opcode::FetchAdd,

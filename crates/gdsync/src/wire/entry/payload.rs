@@ -29,10 +29,9 @@ impl Payload {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Segments(segments) => segments
-                .iter()
-                .map(|segment| u64::from(segment.length))
-                .sum(),
+            Self::Segments(segments) => {
+                segments.iter().map(|segment| u64::from(segment.length)).sum()
+            }
             Self::Inline(bytes) => bytes.len() as u64,
         }
     }

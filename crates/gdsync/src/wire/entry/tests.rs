@@ -3,23 +3,14 @@
 use super::*;
 use proptest::prelude::*;
 
-const PEER: RemoteAddress = RemoteAddress {
-    address: 0x1122_3344_5566_7788,
-    key: 0x99aa_bbcc,
-};
+const PEER: RemoteAddress = RemoteAddress { address: 0x1122_3344_5566_7788, key: 0x99aa_bbcc };
 
-const LOCAL: DataSegment = DataSegment {
-    length: 0x1000,
-    key: 0xdead_beef,
-    address: 0x0102_0304_0506_0708,
-};
+const LOCAL: DataSegment =
+    DataSegment { length: 0x1000, key: 0xdead_beef, address: 0x0102_0304_0506_0708 };
 
-const PEER_BYTES: [u8; 16] = [
-    0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0, 0, 0, 0,
-];
-const LOCAL_BYTES: [u8; 16] = [
-    0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8,
-];
+const PEER_BYTES: [u8; 16] =
+    [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0, 0, 0, 0];
+const LOCAL_BYTES: [u8; 16] = [0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8];
 
 /// Encodes at block 0x0203 of queue pair 0x040506 and checks that it decodes back.
 fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
@@ -51,47 +42,24 @@ fn blocks(parts: &[&[u8]]) -> Vec<u8> {
 fn send_write_and_read_match_bytes() {
     let send = encoded(&Wqe::send(&[LOCAL]), Transport::Connected);
     assert_eq!(send, blocks(&[&control(0x0a, 2, 0, 0), &LOCAL_BYTES]));
-    let write = encoded(
-        &Wqe::write(PEER, &[LOCAL]).signalled(),
-        Transport::Connected,
-    );
-    assert_eq!(
-        write,
-        blocks(&[&control(0x08, 3, 8, 0), &PEER_BYTES, &LOCAL_BYTES])
-    );
+    let write = encoded(&Wqe::write(PEER, &[LOCAL]).signalled(), Transport::Connected);
+    assert_eq!(write, blocks(&[&control(0x08, 3, 8, 0), &PEER_BYTES, &LOCAL_BYTES]));
     let read = encoded(&Wqe::read(PEER, &[LOCAL]), Transport::Connected);
-    assert_eq!(
-        read,
-        blocks(&[&control(0x10, 3, 0, 0), &PEER_BYTES, &LOCAL_BYTES])
-    );
-    let immediate = encoded(
-        &Wqe::send(&[LOCAL]).immediate(0x0a0b_0c0d),
-        Transport::Connected,
-    );
-    assert_eq!(
-        immediate,
-        blocks(&[&control(0x0b, 2, 0, 0x0a0b_0c0d), &LOCAL_BYTES])
-    );
+    assert_eq!(read, blocks(&[&control(0x10, 3, 0, 0), &PEER_BYTES, &LOCAL_BYTES]));
+    let immediate = encoded(&Wqe::send(&[LOCAL]).immediate(0x0a0b_0c0d), Transport::Connected);
+    assert_eq!(immediate, blocks(&[&control(0x0b, 2, 0, 0x0a0b_0c0d), &LOCAL_BYTES]));
     let immediate = encoded(&Wqe::write(PEER, &[]).immediate(7), Transport::Connected);
     assert_eq!(immediate, blocks(&[&control(0x09, 2, 0, 7), &PEER_BYTES]));
 }
 
 #[test]
 fn omits_empty_segments() {
-    assert_eq!(
-        encoded(&Wqe::nop(), Transport::Connected),
-        blocks(&[&control(0, 1, 0, 0)])
-    );
+    assert_eq!(encoded(&Wqe::nop(), Transport::Connected), blocks(&[&control(0, 1, 0, 0)]));
     let empty = DataSegment { length: 0, ..LOCAL };
     let mut bytes = [0; 64];
-    Wqe::send(&[empty, LOCAL, empty])
-        .encode(0x04_0506, 0x0203, &mut bytes)
-        .unwrap();
+    Wqe::send(&[empty, LOCAL, empty]).encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     assert_eq!(bytes[..], blocks(&[&control(0x0a, 2, 0, 0), &LOCAL_BYTES]));
-    Wqe::send(&[])
-        .inline(&[])
-        .encode(0x04_0506, 0x0203, &mut bytes)
-        .unwrap();
+    Wqe::send(&[]).inline(&[]).encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     assert_eq!(bytes[..], blocks(&[&control(0x0a, 1, 0, 0)]));
 }
 
@@ -100,38 +68,19 @@ fn atomics_match_bytes() {
     let result = DataSegment { length: 8, ..LOCAL };
     let mut result_bytes = LOCAL_BYTES;
     result_bytes[..4].copy_from_slice(&[0, 0, 0, 8]);
-    let operation = Operation::CompareSwap {
-        remote: PEER,
-        compare: 2,
-        swap: 1,
-    };
+    let operation = Operation::CompareSwap { remote: PEER, compare: 2, swap: 1 };
     let bytes = encoded(&Wqe::new(operation, &[result]), Transport::Connected);
     let atomic = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2];
-    assert_eq!(
-        bytes,
-        blocks(&[&control(0x11, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
-    );
+    assert_eq!(bytes, blocks(&[&control(0x11, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes]));
     // The segment's length is ignored.
-    let add = Wqe::new(
-        Operation::FetchAdd {
-            remote: PEER,
-            add: 1,
-        },
-        &[LOCAL],
-    );
+    let add = Wqe::new(Operation::FetchAdd { remote: PEER, add: 1 }, &[LOCAL]);
     let mut bytes = [0; 64];
     add.encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     let atomic = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(
-        bytes[..],
-        blocks(&[&control(0x12, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
-    );
+    assert_eq!(bytes[..], blocks(&[&control(0x12, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes]));
     // Decoding rejects another length.
     bytes[51] = 12;
-    assert_eq!(
-        Wqe::decode(&bytes, Transport::Connected),
-        Err(Error::SegmentLength { length: 12 })
-    );
+    assert_eq!(Wqe::decode(&bytes, Transport::Connected), Err(Error::SegmentLength { length: 12 }));
 }
 
 #[test]
@@ -141,21 +90,12 @@ fn pads_inline_data() {
     let header = [0x80, 0, 0, 12];
     assert_eq!(bytes, blocks(&[&control(0x0a, 2, 0, 0), &header, &twelve]));
     let thirteen: Vec<u8> = (1..=13).collect();
-    let bytes = encoded(
-        &Wqe::write(PEER, &[]).inline(&thirteen),
-        Transport::Connected,
-    );
+    let bytes = encoded(&Wqe::write(PEER, &[]).inline(&thirteen), Transport::Connected);
     let header = [0x80, 0, 0, 13];
-    assert_eq!(
-        bytes,
-        blocks(&[&control(0x08, 4, 0, 0), &PEER_BYTES, &header, &thirteen])
-    );
+    assert_eq!(bytes, blocks(&[&control(0x08, 4, 0, 0), &PEER_BYTES, &header, &thirteen]));
     // The limit: 62 segments of 16 bytes less the header, in 16 blocks.
     let most = vec![0x5a; 62 * 16 - 4];
-    assert_eq!(
-        encoded(&Wqe::send(&[]).inline(&most), Transport::Connected).len(),
-        16 * 64
-    );
+    assert_eq!(encoded(&Wqe::send(&[]).inline(&most), Transport::Connected).len(), 16 * 64);
     let more = Wqe::send(&[]).inline(&vec![0; 62 * 16 - 3]);
     assert_eq!(more.blocks(), Err(Error::TooLarge { segments: 64 }));
 }
@@ -182,25 +122,17 @@ fn datagrams_match_bytes() {
     address.extend([0xfe; 16]);
     let bytes = encoded(&Wqe::send(&[LOCAL]).to(roce), Transport::Datagram);
     // Five segments: two blocks.
-    assert_eq!(
-        bytes,
-        blocks(&[&control(0x0a, 5, 0, 0), &address, &LOCAL_BYTES])
-    );
+    assert_eq!(bytes, blocks(&[&control(0x0a, 5, 0, 0), &address, &LOCAL_BYTES]));
     assert_eq!(bytes.len(), 128);
 
-    let infiniband = Datagram {
-        path: AddressVector::infiniband(0x1234, 1, 9, 2, Some(route)),
-        ..roce
-    };
+    let infiniband =
+        Datagram { path: AddressVector::infiniband(0x1234, 1, 9, 2, Some(route)), ..roce };
     let bytes = encoded(&Wqe::send(&[]).to(infiniband), Transport::Datagram);
     assert_eq!(bytes[28..32], [0x29, 1, 0x12, 0x34]);
     assert_eq!(bytes[36..42], [0; 6]);
     // The route's flag is bit 30.
     assert_eq!(bytes[44..48], [0x40, 0x34, 0x56, 0x78]);
-    let local = Datagram {
-        path: AddressVector::infiniband(0x1234, 0, 0, 0, None),
-        ..roce
-    };
+    let local = Datagram { path: AddressVector::infiniband(0x1234, 0, 0, 0, None), ..roce };
     let bytes = encoded(&Wqe::send(&[]).to(local), Transport::Datagram);
     assert_eq!(bytes[42..64], [0; 22]);
 }
@@ -209,26 +141,16 @@ fn datagrams_match_bytes() {
 fn rejects_invalid_wqes() {
     let mut room = [0; 64];
     let wide = Wqe::nop().encode(1 << 24, 0, &mut room);
-    assert!(
-        matches!(wide, Err(Error::Wide { bits: 24, .. })),
-        "{wide:?}"
-    );
+    assert!(matches!(wide, Err(Error::Wide { bits: 24, .. })), "{wide:?}");
     let short = Wqe::nop().encode(1, 0, &mut room[..63]);
     assert_eq!(short, Err(Error::Short { need: 64, have: 63 }));
-    let huge = DataSegment {
-        length: 1 << 31,
-        ..LOCAL
-    };
+    let huge = DataSegment { length: 1 << 31, ..LOCAL };
     let huge = Wqe::send(&[huge]).encode(1, 0, &mut room);
     assert_eq!(huge, Err(Error::SegmentLength { length: 1 << 31 }));
     for wrong in [
         Wqe::read(PEER, &[]).inline(&[1]),
         Wqe::nop().inline(&[1]),
-        Wqe::write(PEER, &[LOCAL]).to(Datagram {
-            qpn: 1,
-            key: 2,
-            path: AddressVector::default(),
-        }),
+        Wqe::write(PEER, &[LOCAL]).to(Datagram { qpn: 1, key: 2, path: AddressVector::default() }),
     ] {
         let refused = wrong.encode(1, 0, &mut room);
         assert!(matches!(refused, Err(Error::Meaning { .. })), "{refused:?}");
@@ -241,13 +163,7 @@ fn rejects_wrong_sizes() {
     Wqe::write(PEER, &[LOCAL]).encode(1, 0, &mut bytes).unwrap();
     bytes[7] = 1;
     let short = Wqe::decode(&bytes, Transport::Connected);
-    assert_eq!(
-        short,
-        Err(Error::Size {
-            segments: 1,
-            need: 2
-        })
-    );
+    assert_eq!(short, Err(Error::Size { segments: 1, need: 2 }));
     // A segment of 0 bytes, which a NIC reads as 2 GiB.
     bytes[7] = 4;
     let empty = Wqe::decode(&bytes, Transport::Connected);

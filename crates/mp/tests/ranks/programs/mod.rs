@@ -59,11 +59,7 @@ impl Rank {
         model: &Model,
         timeout: Duration,
     ) -> Self {
-        let options = Options {
-            depth: 16,
-            timeout,
-            ..Options::default()
-        };
+        let options = Options { depth: 16, timeout, ..Options::default() };
         let ranks =
             Communicator::connect(Box::new(local), hca.clone(), allocator(), options).unwrap();
         let memories = [MemoryLocation::Host, MemoryLocation::Gpu].map(|location| {
@@ -121,17 +117,10 @@ impl Rank {
         let dies = matches!(fault, Some(Fault::Dead { rank, .. }) if rank == self.own);
         let mut requests = self.start(phase, source, dies);
         if dies {
-            self.die(
-                run,
-                matches!(fault, Some(Fault::Dead { silently: true, .. })),
-            );
+            self.die(run, matches!(fault, Some(Fault::Dead { silently: true, .. })));
         }
         let mut outcomes = [HashMap::new(), HashMap::new()];
-        requests.extend(
-            received
-                .into_iter()
-                .map(|(key, request)| ((1, key), Ok(request))),
-        );
+        requests.extend(received.into_iter().map(|(key, request)| ((1, key), Ok(request))));
         if run.program.streams_wait {
             self.wait_on_stream(&requests);
         }
@@ -167,11 +156,7 @@ impl Rank {
         let mut received = Vec::new();
         for (from, lanes) in phase.iter().enumerate() {
             for (index, op) in lanes[self.own].iter().enumerate() {
-                let missing = Fault::NoReceive {
-                    from,
-                    to: self.own,
-                    index,
-                };
+                let missing = Fault::NoReceive { from, to: self.own, index };
                 if let Op::Send { into, .. } = op
                     && fault != Some(missing)
                 {
@@ -187,25 +172,14 @@ impl Rank {
 
     fn prepare_fault(&self, run: &Run<'_>, fault: Fault) {
         match fault {
-            Fault::Lost {
-                from,
-                to,
-                index,
-                answer,
-            } if from == self.own => {
+            Fault::Lost { from, to, index, answer } if from == self.own => {
                 let (from, to) = if answer { (to, from) } else { (from, to) };
-                run.network.lose(Lost {
-                    from,
-                    to,
-                    after: index,
-                    answer,
-                });
+                run.network.lose(Lost { from, to, after: index, answer });
             }
             Fault::Failed { from, to, index } if from == self.own => {
                 let qpn = run.pairs.lock().unwrap()[&(from, to)];
                 let (syndrome, vendor) = (Syndrome::LocalOperation, 0x55);
-                self.hca
-                    .inject(qpn, index as u32, Effect::Fail { syndrome, vendor });
+                self.hca.inject(qpn, index as u32, Effect::Fail { syndrome, vendor });
             }
             _ => {}
         }
@@ -218,9 +192,8 @@ impl Rank {
         let mut requests = Vec::new();
         let left: usize = lanes.iter().map(Vec::len).sum();
         for _ in 0..if dies { left / 2 } else { left } {
-            let open: Vec<usize> = (0..lanes.len())
-                .filter(|to| next[*to] < lanes[*to].len())
-                .collect();
+            let open: Vec<usize> =
+                (0..lanes.len()).filter(|to| next[*to] < lanes[*to].len()).collect();
             let Some(&to) = open.get(self.random.below(open.len().max(1))) else {
                 break;
             };
@@ -231,9 +204,7 @@ impl Rank {
             let ops = &lanes[to][start..end];
             let started = self.start_some(ops, to, source);
             requests.extend(
-                (start..end)
-                    .zip(started)
-                    .map(|(index, request)| ((0, (to, index)), request)),
+                (start..end).zip(started).map(|(index, request)| ((0, (to, index)), request)),
             );
         }
         // Nobody can wait for a quiet put; the lane's last one that is waited for shows that it is done.
@@ -252,40 +223,29 @@ impl Rank {
             let blocks = &blocks[position];
             match &ops[position] {
                 Op::Send { .. } => Transfer::send(peer, &read.1, blocks),
-                Op::Put {
-                    at, inline, quiet, ..
-                } => {
+                Op::Put { at, inline, quiet, .. } => {
                     let put = Transfer::put(peer, &written.2, *at as u64, &read.1, blocks);
                     let put = if *inline { put.inline() } else { put };
-                    if *quiet {
-                        put.without_completion()
-                    } else {
-                        put
-                    }
+                    if *quiet { put.without_completion() } else { put }
                 }
                 Op::Get { at, .. } => Transfer::get(peer, other, *at as u64, &written.1, blocks),
             }
         };
         let all = 0..ops.len();
         match way {
-            0 => all
-                .map(|position| self.ranks.start(&transfer(position)))
-                .collect(),
-            1 => all
-                .map(|position| self.ranks.start_on(&self.stream, &transfer(position)))
-                .collect(),
+            0 => all.map(|position| self.ranks.start(&transfer(position))).collect(),
+            1 => {
+                all.map(|position| self.ranks.start_on(&self.stream, &transfer(position))).collect()
+            }
             _ => {
-                let prepared: Vec<_> = all
-                    .map(|position| self.ranks.prepare(&transfer(position)))
-                    .collect();
+                let prepared: Vec<_> =
+                    all.map(|position| self.ranks.prepare(&transfer(position))).collect();
                 let posted = match way {
                     2 => self.ranks.post_on(&self.stream, prepared.iter().flatten()),
                     _ => {
                         let mut queue = self.ranks.descriptor_queue();
-                        let added = prepared
-                            .iter()
-                            .flatten()
-                            .try_for_each(|request| queue.send(request));
+                        let added =
+                            prepared.iter().flatten().try_for_each(|request| queue.send(request));
                         added.and_then(|()| queue.post(&self.ranks, &self.stream))
                     }
                 };
@@ -318,12 +278,7 @@ impl Rank {
             run.network.silence(self.own);
             return;
         }
-        for (_, qpn) in run
-            .pairs
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|((from, _), _)| *from == self.own)
+        for (_, qpn) in run.pairs.lock().unwrap().iter().filter(|((from, _), _)| *from == self.own)
         {
             // Its queue pairs answer no more.
             let endpoint = gdsync::hca::Endpoint::new(self.hca.lid(), *qpn);
@@ -356,22 +311,9 @@ fn check(
             let here = |a: usize, b: usize| [(from, to), (to, from)].contains(&(a, b));
             let culprit = match run.program.fault {
                 Some(
-                    Fault::Lost {
-                        from: a,
-                        to: b,
-                        index,
-                        ..
-                    }
-                    | Fault::Failed {
-                        from: a,
-                        to: b,
-                        index,
-                    }
-                    | Fault::NoReceive {
-                        from: a,
-                        to: b,
-                        index,
-                    },
+                    Fault::Lost { from: a, to: b, index, .. }
+                    | Fault::Failed { from: a, to: b, index }
+                    | Fault::NoReceive { from: a, to: b, index },
                 ) if here(a, b) => {
                     known[from][to] = false;
                     // The other direction may fail at any time afterwards.
@@ -405,11 +347,7 @@ fn check(
 fn check_sent(fault: Option<Fault>, index: usize, culprit: usize, op: &Op, sent: &Outcome) {
     match index.cmp(&culprit) {
         std::cmp::Ordering::Less => {
-            let bytes = if let Op::Get { into, .. } = op {
-                into.1 as u64
-            } else {
-                0
-            };
+            let bytes = if let Op::Get { into, .. } = op { into.1 as u64 } else { 0 };
             assert_eq!(*sent, Ok(bytes), "{index} is before {culprit}");
         }
         std::cmp::Ordering::Equal => {
@@ -419,10 +357,7 @@ fn check_sent(fault: Option<Fault>, index: usize, culprit: usize, op: &Op, sent:
                 }
                 // The peer's timeout may come first.
                 Some(Fault::Lost { .. } | Fault::NoReceive { .. }) => {
-                    matches!(
-                        sent,
-                        Err(Some(Cause::TimedOut(_) | Cause::NoAnswer | Cause::Flushed))
-                    )
+                    matches!(sent, Err(Some(Cause::TimedOut(_) | Cause::NoAnswer | Cause::Flushed)))
                 }
                 _ => false,
             };
@@ -458,17 +393,13 @@ fn run(programs: usize, mut random: Random) {
             };
             let locals = locals.into_iter().zip(ends);
             let threads: Vec<_> = locals.zip(hcas).zip(0..).map(connect).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         // Queue pairs are created in the order of the peers, from this number.
         let number = |from: usize, to: usize| 0x100 + to as u32 - u32::from(to > from);
         let lanes = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
-        let pairs = lanes
-            .filter(|(from, to)| from != to)
-            .map(|(from, to)| ((from, to), number(from, to)));
+        let pairs =
+            lanes.filter(|(from, to)| from != to).map(|(from, to)| ((from, to), number(from, to)));
         let pairs = Mutex::new(pairs.collect());
         while left > 0 && here > 0 {
             (left, here) = (left - 1, here - 1);
@@ -494,27 +425,15 @@ fn execute(
         }
         for (from, lanes) in phase.iter().enumerate() {
             for (to, lane) in lanes.iter().enumerate() {
-                lane.iter()
-                    .for_each(|op| model.apply(op, from, to, number % 2));
+                lane.iter().for_each(|op| model.apply(op, from, to, number % 2));
             }
         }
     }
-    let run = Run {
-        program,
-        before: &before,
-        network,
-        pairs,
-    };
+    let run = Run { program, before: &before, network, pairs };
     let start = Instant::now();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = all
-            .iter_mut()
-            .map(|rank| scope.spawn(|| rank.run(&run)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let threads: Vec<_> = all.iter_mut().map(|rank| scope.spawn(|| rank.run(&run))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let took = start.elapsed();
     assert!(took < LONG, "{took:?}: {:?}", program.fault);
@@ -547,11 +466,7 @@ fn compare(model: &Model, known: &[Vec<bool>], all: &[Rank]) {
                 let part = peer * area..(peer + 1) * area;
                 let mut differing = part.filter(|at| found[*at] != expected[*at]);
                 let first = differing.next().filter(|_| known);
-                assert_eq!(
-                    first, None,
-                    "rank {}, memory {number}, from {peer}",
-                    rank.own
-                );
+                assert_eq!(first, None, "rank {}, memory {number}, from {peer}", rank.own);
             }
         }
     }
@@ -562,8 +477,5 @@ fn compare(model: &Model, known: &[Vec<bool>], all: &[Rank]) {
 #[ignore = "slow: hundreds of programs"]
 fn programs_match_the_model() {
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    run(
-        number("MP_PROGRAMS", 100) as usize,
-        Random(number("MP_SEED", 0x5eed)),
-    );
+    run(number("MP_PROGRAMS", 100) as usize, Random(number("MP_SEED", 0x5eed)));
 }

@@ -35,12 +35,7 @@ pub enum Op {
     /// Sends the pieces into a receive of these pieces.
     Send { from: Vec<Piece>, into: Vec<Piece> },
     /// Writes the piece to the other's memory.
-    Put {
-        from: Piece,
-        at: usize,
-        inline: bool,
-        quiet: bool,
-    },
+    Put { from: Piece, at: usize, inline: bool, quiet: bool },
     /// Reads the other's memory.
     Get { into: Piece, at: usize },
 }
@@ -49,24 +44,11 @@ pub enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The request of the `index`th operation of a rank towards another is lost, or its answer.
-    Lost {
-        from: usize,
-        to: usize,
-        index: usize,
-        answer: bool,
-    },
+    Lost { from: usize, to: usize, index: usize, answer: bool },
     /// The HCA fails the operation.
-    Failed {
-        from: usize,
-        to: usize,
-        index: usize,
-    },
+    Failed { from: usize, to: usize, index: usize },
     /// The receive of the operation is missing; the operation is the last send.
-    NoReceive {
-        from: usize,
-        to: usize,
-        index: usize,
-    },
+    NoReceive { from: usize, to: usize, index: usize },
     /// The rank dies in the middle of the phase; silently, or its HCA says so.
     Dead { rank: usize, silently: bool },
 }
@@ -88,11 +70,7 @@ impl Program {
         let count = 1 + random.below(2);
         let phases: Vec<Phase> = (0..count).map(|_| phase(random, ranks)).collect();
         let fault = has_fault.then(|| fault(random, &phases[count - 1]));
-        Self {
-            phases,
-            fault,
-            streams_wait: random.is(70),
-        }
+        Self { phases, fault, streams_wait: random.is(70) }
     }
 }
 
@@ -169,18 +147,10 @@ fn fault(random: &mut Random, phase: &Phase) -> Fault {
     let index = random.below(lane.len().max(1));
     let last_send = lane.iter().rposition(|op| matches!(op, Op::Send { .. }));
     match (random.below(4), last_send) {
-        (0, _) if !lane.is_empty() => Fault::Lost {
-            from,
-            to,
-            index,
-            answer: random.is(50),
-        },
+        (0, _) if !lane.is_empty() => Fault::Lost { from, to, index, answer: random.is(50) },
         (1, _) if !lane.is_empty() => Fault::Failed { from, to, index },
         (2, Some(index)) => Fault::NoReceive { from, to, index },
-        _ => Fault::Dead {
-            rank: random.below(ranks),
-            silently: random.is(50),
-        },
+        _ => Fault::Dead { rank: random.below(ranks), silently: random.is(50) },
     }
 }
 
@@ -225,26 +195,13 @@ impl Model {
 
 #[test]
 fn model_executes_by_hand() {
-    let mut model = Model(vec![
-        [vec![1; MEMORY], vec![2; MEMORY]],
-        [vec![3; MEMORY], vec![4; MEMORY]],
-    ]);
+    let mut model =
+        Model(vec![[vec![1; MEMORY], vec![2; MEMORY]], [vec![3; MEMORY], vec![4; MEMORY]]]);
     model.0[0][0][5] = 9;
-    let send = Op::Send {
-        from: vec![(5, 1), (0, 3)],
-        into: vec![(10, 2), (20, 100)],
-    };
+    let send = Op::Send { from: vec![(5, 1), (0, 3)], into: vec![(10, 2), (20, 100)] };
     model.apply(&send, 0, 1, 0);
     assert_eq!(model.0[1][1][9..13], [4, 9, 1, 4]);
     assert_eq!(model.0[1][1][20..23], [1, 1, 4]);
-    model.apply(
-        &Op::Get {
-            into: (7, 2),
-            at: 0,
-        },
-        1,
-        0,
-        1,
-    );
+    model.apply(&Op::Get { into: (7, 2), at: 0 }, 1, 0, 1);
     assert_eq!(model.0[1][0][6..10], [3, 2, 2, 3]);
 }

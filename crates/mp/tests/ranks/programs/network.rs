@@ -73,20 +73,14 @@ impl Network {
         });
         for (from, hca) in hcas.iter().enumerate() {
             for (to, other) in hcas.iter().enumerate().filter(|(to, _)| *to != from) {
-                let wire = Wire {
-                    ranks: (from, to),
-                    to: other.inbox(),
-                    shared: Arc::clone(&shared),
-                };
+                let wire =
+                    Wire { ranks: (from, to), to: other.inbox(), shared: Arc::clone(&shared) };
                 hca.link(other.lid(), Arc::new(wire));
             }
         }
         let served = Arc::clone(&shared);
         let thread = std::thread::spawn(move || served.serve());
-        Self {
-            shared,
-            thread: Some(thread),
-        }
+        Self { shared, thread: Some(thread) }
     }
 
     pub fn disturb(&self, percent: usize) {
@@ -142,10 +136,7 @@ impl Link for Wire {
         }
         let percent = state.disturbed;
         let (twice, late) = (state.random.is(percent), state.random.is(percent));
-        let waiting = state
-            .delayed
-            .get(&self.ranks)
-            .is_some_and(|queue| !queue.is_empty());
+        let waiting = state.delayed.get(&self.ranks).is_some_and(|queue| !queue.is_empty());
         let copies = 1 + usize::from(twice);
         if !late && !waiting {
             drop(state);
@@ -156,10 +147,7 @@ impl Link for Wire {
         }
         let delay = DELAY * state.random.below(100) as u32 / 100;
         let queue = state.delayed.entry(self.ranks).or_default();
-        let due = queue
-            .back()
-            .map_or_else(Instant::now, |last| last.0)
-            .max(Instant::now() + delay);
+        let due = queue.back().map_or_else(Instant::now, |last| last.0).max(Instant::now() + delay);
         for _ in 0..copies {
             queue.push_back((due, Arc::clone(&self.to), message.clone()));
         }
@@ -180,11 +168,7 @@ impl Shared {
                     due.push((link, message));
                 }
             }
-            let next = state
-                .delayed
-                .values()
-                .filter_map(|queue| Some(queue.front()?.0))
-                .min();
+            let next = state.delayed.values().filter_map(|queue| Some(queue.front()?.0)).min();
             if !due.is_empty() {
                 // Under the lock, so that no later message of the link overtakes them.
                 for (link, message) in due {
@@ -195,10 +179,7 @@ impl Shared {
             state = match next {
                 None => self.changed.wait(state).unwrap(),
                 Some(at) => {
-                    self.changed
-                        .wait_timeout(state, at.saturating_duration_since(now))
-                        .unwrap()
-                        .0
+                    self.changed.wait_timeout(state, at.saturating_duration_since(now)).unwrap().0
                 }
             };
         }

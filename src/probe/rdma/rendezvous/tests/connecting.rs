@@ -12,21 +12,12 @@ fn quoted_text_is_printable() {
         quote(b"SSH-2.0-OpenSSH_9.2\r\n"),
         r#""SSH-2.0-OpenSSH_9.2\r\n" (an ssh server or client)"#
     );
-    assert_eq!(
-        quote(b"\x16\x03\x01\x02\x00"),
-        r#""\x16\x03\x01\x02\x00" (TLS)"#
-    );
-    assert_eq!(
-        quote(b"GET / HTTP/1.1\r\n"),
-        r#""GET / HTTP/1.1\r\n" (a web client)"#
-    );
+    assert_eq!(quote(b"\x16\x03\x01\x02\x00"), r#""\x16\x03\x01\x02\x00" (TLS)"#);
+    assert_eq!(quote(b"GET / HTTP/1.1\r\n"), r#""GET / HTTP/1.1\r\n" (a web client)"#);
     assert_eq!(quote(b"\x1b[2J"), r#""\x1b[2J""#);
     assert!(quote(&[b'x'; 100]).ends_with("x…\""));
     // Control characters of both sets, and those that turn text around.
-    assert_eq!(
-        shortened("a\u{1b}[2J\u{9b}\u{7f}\u{202e}b\u{2066}", 100),
-        "a?[2J???b?"
-    );
+    assert_eq!(shortened("a\u{1b}[2J\u{9b}\u{7f}\u{202e}b\u{2066}", 100), "a?[2J???b?");
     assert_eq!(shortened("abc", 2), "ab…");
 }
 
@@ -69,18 +60,10 @@ fn no_secret_requires_loopback() {
     let address = listener.address();
     let thread = std::thread::spawn(move || accept(listener));
     // A client with a secret is rejected.
-    assert!(matches!(
-        join(address, &conditions(GENEROUS)),
-        Err(Error::Rejected { .. })
-    ));
-    let link: Text = connect(
-        "127.0.0.1",
-        address.port(),
-        &none,
-        &conditions(GENEROUS),
-        &mut |_| {},
-    )
-    .expect("a link");
+    assert!(matches!(join(address, &conditions(GENEROUS)), Err(Error::Rejected { .. })));
+    let link: Text =
+        connect("127.0.0.1", address.port(), &none, &conditions(GENEROUS), &mut |_| {})
+            .expect("a link");
     drop((link, thread.join().expect("a thread")));
 }
 
@@ -101,13 +84,9 @@ fn accept_times_out_with_advice() {
 #[test]
 fn reports_port_in_use() {
     let (_held, address) = listener();
-    let error = Listener::bind(address, &secret())
-        .expect_err("taken")
-        .to_string();
+    let error = Listener::bind(address, &secret()).expect_err("taken").to_string();
     assert!(
-        error.contains(&format!(
-            "cannot listen on {address}: Address already in use"
-        )),
+        error.contains(&format!("cannot listen on {address}: Address already in use")),
         "{error}"
     );
 }
@@ -122,19 +101,13 @@ fn retries_until_server_listens() {
         accept(listener)
     });
     let mut notes = Vec::new();
-    let link: Text = connect(
-        "localhost",
-        address.port(),
-        &secret(),
-        &conditions(GENEROUS),
-        &mut |note| notes.push(note),
-    )
-    .expect("a link");
+    let link: Text =
+        connect("localhost", address.port(), &secret(), &conditions(GENEROUS), &mut |note| {
+            notes.push(note)
+        })
+        .expect("a link");
     assert_eq!(link.peer(), address);
-    assert!(
-        notes.len() == 1 && notes[0].contains("refused"),
-        "{notes:?}"
-    );
+    assert!(notes.len() == 1 && notes[0].contains("refused"), "{notes:?}");
     drop((link, thread.join().expect("a thread")));
 }
 
@@ -146,10 +119,7 @@ fn ipv6_with_and_without_brackets() {
     };
     for (listener, host) in [
         (first, "[::1]"),
-        (
-            Listener::bind("[::1]:0".parse().expect("an address"), &secret()).expect("a port"),
-            "::1",
-        ),
+        (Listener::bind("[::1]:0".parse().expect("an address"), &secret()).expect("a port"), "::1"),
     ] {
         let port = listener.address().port();
         let thread = std::thread::spawn(move || accept(listener));
@@ -163,14 +133,9 @@ fn ipv6_with_and_without_brackets() {
 fn reports_unreachable_and_unknown_host() {
     let (reserved, address) = listener();
     drop(reserved);
-    let error = join(address, &conditions(Duration::from_millis(500)))
-        .err()
-        .expect("no link")
-        .to_string();
-    assert!(
-        error.contains(&format!("no gdr answered at {address} within")),
-        "{error}"
-    );
+    let error =
+        join(address, &conditions(Duration::from_millis(500))).err().expect("no link").to_string();
+    assert!(error.contains(&format!("no gdr answered at {address} within")), "{error}");
     assert!(
         error.contains("refused") && error.contains("start the listening side there first"),
         "{error}"
@@ -184,10 +149,7 @@ fn reports_unreachable_and_unknown_host() {
         &mut |_| {},
     );
     let error = error.err().expect("no name").to_string();
-    assert!(
-        error.contains("no-such-host.invalid") && error.contains("address"),
-        "{error}"
-    );
+    assert!(error.contains("no-such-host.invalid") && error.contains("address"), "{error}");
 }
 
 #[test]
@@ -199,10 +161,7 @@ fn interrupt_ends_connect_and_accept() {
     });
     let begun = Instant::now();
     let (ours, address) = listener();
-    assert_eq!(
-        ours.accept::<TestMessage>(&asked, &mut |_| {}).err(),
-        Some(Error::Interrupted)
-    );
+    assert_eq!(ours.accept::<TestMessage>(&asked, &mut |_| {}).err(), Some(Error::Interrupted));
     assert_eq!(join(address, &asked).err(), Some(Error::Interrupted));
     // A server that accepts and sends nothing.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

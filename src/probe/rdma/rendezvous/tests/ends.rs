@@ -10,18 +10,10 @@ fn messages_keep_their_order() {
     let (a, b) = pair();
     assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
-        a.send(&TestMessage::Numbers {
-            all: vec![n, u64::MAX],
-        })
-        .expect("sent");
+        a.send(&TestMessage::Numbers { all: vec![n, u64::MAX] }).expect("sent");
     }
     for n in 0..100 {
-        assert_eq!(
-            b.receive(soon()),
-            Ok(TestMessage::Numbers {
-                all: vec![n, u64::MAX]
-            })
-        );
+        assert_eq!(b.receive(soon()), Ok(TestMessage::Numbers { all: vec![n, u64::MAX] }));
     }
     let thread = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
     assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
@@ -38,10 +30,7 @@ fn receives_messages_sent_before_bye() {
     a.send(&word("last")).expect("sent");
     let begun = Instant::now();
     assert_eq!(a.bye(), Ok(()));
-    assert!(
-        begun.elapsed() < Duration::from_millis(900),
-        "the peer answers at once"
-    );
+    assert!(begun.elapsed() < Duration::from_millis(900), "the peer answers at once");
     assert_eq!(b.receive(soon()), Ok(word("last")));
     let done = Error::PeerDone { peer: b.peer() };
     assert_eq!(b.receive(soon()), Err(done.clone()));
@@ -97,16 +86,11 @@ fn dropped_link_sends_last_error() {
     assert!(why.contains("ended early"), "{why}");
 
     let (a, b) = pair();
-    let error = a
-        .receive(Instant::now() + Duration::from_millis(200))
-        .expect_err("nothing");
+    let error = a.receive(Instant::now() + Duration::from_millis(200)).expect_err("nothing");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     drop(a);
     let received = failure(&b).to_string();
-    assert!(
-        received.contains("received no message before its deadline"),
-        "{received}"
-    );
+    assert!(received.contains("received no message before its deadline"), "{received}");
 }
 
 #[test]
@@ -152,10 +136,7 @@ fn malformed_message_is_explained() {
     assert!(matches!(link.receive(soon()), Err(Error::Malformed { .. })));
     drop(link);
     let received = peer.rest();
-    assert!(
-        received.contains("received a malformed message"),
-        "{received}"
-    );
+    assert!(received.contains("received a malformed message"), "{received}");
 }
 
 fn interrupt_is_explained() {
@@ -165,11 +146,7 @@ fn interrupt_is_explained() {
     let thread = std::thread::spawn(move || b.receive(soon()));
     assert_eq!(a.receive(soon()), Err(Error::Interrupted));
     drop(a);
-    let received = thread
-        .join()
-        .expect("a thread")
-        .expect_err("an end")
-        .to_string();
+    let received = thread.join().expect("a thread").expect_err("an end").to_string();
     assert!(received.contains("interrupted (Ctrl-C"), "{received}");
 }
 
@@ -209,28 +186,15 @@ fn detects_close_and_reset() {
         panic!("it is gone");
     };
     // Unread beats make the system reset the connection.
-    assert!(
-        why.contains("without a reason") || why.contains("reset"),
-        "{why}"
-    );
+    assert!(why.contains("without a reason") || why.contains("reset"), "{why}");
 
     // Half closed: the peer still receives the reason.
     let (link, mut peer) = raw_peer();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
-    assert!(
-        failure(&link)
-            .to_string()
-            .contains("closed the connection without a reason")
-    );
+    assert!(failure(&link).to_string().contains("closed the connection without a reason"));
     let received = peer.rest();
-    assert!(
-        received.contains(r#""alive""#) && received.ends_with("\"}} "),
-        "{received}"
-    );
-    assert!(
-        received.contains("it lost the connection: it closed"),
-        "{received}"
-    );
+    assert!(received.contains(r#""alive""#) && received.ends_with("\"}} "), "{received}");
+    assert!(received.contains("it lost the connection: it closed"), "{received}");
 }
 
 #[test]
@@ -244,15 +208,8 @@ fn detects_missing_heartbeat() {
     }
     let last = Instant::now();
     let error = failure(&link);
-    assert!(
-        error.to_string().contains("no heartbeat for 4 s"),
-        "{error}"
-    );
-    assert!(
-        last.elapsed() > Duration::from_millis(3500),
-        "{:?}",
-        last.elapsed()
-    );
+    assert!(error.to_string().contains("no heartbeat for 4 s"), "{error}");
+    assert!(last.elapsed() > Duration::from_millis(3500), "{:?}", last.elapsed());
     assert!(peer.rest().contains("no heartbeat"));
 }
 
@@ -276,10 +233,7 @@ fn rejects_malformed_messages() {
         assert!(matches!(error, Error::Malformed { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         let received = peer.rest();
-        assert!(
-            received.contains("received a malformed message"),
-            "{received}"
-        );
+        assert!(received.contains("received a malformed message"), "{received}");
     }
 }
 
@@ -309,22 +263,13 @@ fn rejects_forged_frames() {
         let bytes = made(&mut peer, word);
         peer.stream.write_all(&bytes).expect("written");
         assert!(matches!(failure(&link), Error::Forged { .. }), "{case}");
-        assert_eq!(
-            link.receive(soon()).is_ok(),
-            case == 0,
-            "the honest one before it"
-        );
+        assert_eq!(link.receive(soon()).is_ok(), case == 0, "the honest one before it");
         let received = peer.rest();
-        assert!(
-            received.contains("a frame with a wrong authentication code"),
-            "{received}"
-        );
+        assert!(received.contains("a frame with a wrong authentication code"), "{received}");
     }
     // Too long: rejected from its length.
     let (link, mut peer) = raw_peer();
-    peer.stream
-        .write_all(&(LONGEST as u32 + 1).to_be_bytes())
-        .expect("written");
+    peer.stream.write_all(&(LONGEST as u32 + 1).to_be_bytes()).expect("written");
     let error = failure(&link).to_string();
     assert!(error.contains("a frame of more than 64 KiB"), "{error}");
 }
@@ -333,14 +278,8 @@ fn rejects_forged_frames() {
 fn ignores_truncated_frame() {
     let (link, mut peer) = raw_peer();
     peer.send_payload(br#"{"message":{"word":"whole"}}"#);
-    let second = peer
-        .session
-        .writer
-        .frame(br#"{"message":{"word":"cut"}}"#)
-        .expect("a frame");
-    peer.stream
-        .write_all(&second[..second.len() - 1])
-        .expect("written");
+    let second = peer.session.writer.frame(br#"{"message":{"word":"cut"}}"#).expect("a frame");
+    peer.stream.write_all(&second[..second.len() - 1]).expect("written");
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(matches!(failure(&link), Error::PeerGone { .. }));
     assert_eq!(link.receive(soon()), Ok(word("whole")));
@@ -370,21 +309,11 @@ fn both_peers_send_before_receiving() {
 fn limits_unread_messages() {
     let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
-    let sent = (0..5000)
-        .map(|_| a.send(&long))
-        .take_while(Result::is_ok)
-        .count();
+    let sent = (0..5000).map(|_| a.send(&long)).take_while(Result::is_ok).count();
     assert!(sent < 5000, "all were taken");
     let error = failure(&b);
-    assert!(
-        error.to_string().contains("more unread messages than"),
-        "{error}"
-    );
-    assert!(
-        failure(&a)
-            .to_string()
-            .contains("more unread messages than")
-    );
+    assert!(error.to_string().contains("more unread messages than"), "{error}");
+    assert!(failure(&a).to_string().contains("more unread messages than"));
 }
 
 #[test]
@@ -402,9 +331,5 @@ fn send_to_stalled_peer_times_out() {
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
     let dropping = Instant::now();
     drop(link);
-    assert!(
-        dropping.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        dropping.elapsed()
-    );
+    assert!(dropping.elapsed() < Duration::from_secs(3), "{:?}", dropping.elapsed());
 }

@@ -17,14 +17,9 @@ fn meet(
     within: Duration,
 ) -> (Result<Text, Error>, Vec<String>) {
     let mut notes = Vec::new();
-    let link = connect_by_file(
-        path,
-        (rank, job),
-        HERE,
-        None,
-        &conditions(within),
-        &mut |note| notes.push(note),
-    );
+    let link = connect_by_file(path, (rank, job), HERE, None, &conditions(within), &mut |note| {
+        notes.push(note)
+    });
     (link, notes)
 }
 
@@ -50,11 +45,7 @@ fn connects_in_any_order() {
     let notes = both(&path, None, Duration::from_millis(300));
     assert!(notes.is_empty(), "a short wait is no news: {notes:?}");
     both(&path, Some("prterun-a 17@1"), Duration::ZERO);
-    assert_eq!(
-        fs::read_dir(folder.path()).expect("a folder").count(),
-        0,
-        "nothing is left"
-    );
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
 }
 
 #[test]
@@ -63,10 +54,7 @@ fn file_is_private_and_removed_without_client() {
     let path = folder.path().join("meet");
     let (error, (mode, text)) = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
-            meet(&path, 0, Some("job"), Duration::from_secs(1))
-                .0
-                .err()
-                .expect("no link")
+            meet(&path, 0, Some("job"), Duration::from_secs(1)).0.err().expect("no link")
         });
         while !path.exists() && !first.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
@@ -77,22 +65,12 @@ fn file_is_private_and_removed_without_client() {
     });
     assert_eq!(mode, 0o600);
     let meeting = RendezvousFile::parse(&text).expect("a meeting");
-    assert_eq!(
-        (meeting.host.as_str(), meeting.job.as_deref()),
-        ("127.0.0.1", Some("job"))
-    );
+    assert_eq!((meeting.host.as_str(), meeting.job.as_deref()), ("127.0.0.1", Some("job")));
     assert!(meeting.secret.is_some_and(|secret| !secret.is_none()));
     assert_eq!(text.split(' ').nth(2).map(str::len), Some(64));
+    assert!(error.to_string().contains("rank 1 did not connect to 127.0.0.1:"), "{error}");
     assert!(
-        error
-            .to_string()
-            .contains("rank 1 did not connect to 127.0.0.1:"),
-        "{error}"
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("use a directory of this user that both machines see"),
+        error.to_string().contains("use a directory of this user that both machines see"),
         "{error}"
     );
     assert!(!path.exists());
@@ -107,9 +85,7 @@ fn ignores_stale_file() {
     // The port now belongs to a gdr of another run, or to another program.
     let (other_gdr, other_address) = listener();
     let other = std::thread::spawn(move || {
-        other_gdr
-            .accept::<TestMessage>(&conditions(Duration::from_secs(4)), &mut |_| {})
-            .err()
+        other_gdr.accept::<TestMessage>(&conditions(Duration::from_secs(4)), &mut |_| {}).err()
     });
     let web = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let web_port = web.local_addr().expect("an address").port();
@@ -120,18 +96,12 @@ fn ignores_stale_file() {
     });
     let cases = [
         (line(free.port(), "-"), "refused"),
-        (
-            line(free.port(), "another"),
-            "it belongs to another run (another, not job)",
-        ),
+        (line(free.port(), "another"), "it belongs to another run (another, not job)"),
         (line(other_address.port(), "-"), "the secrets differ"),
         (line(web_port, "job"), "web server"),
         ("half a li".to_owned(), "not written by this version of gdr"),
         (String::new(), "not written by this version of gdr"),
-        (
-            "127.0.0.1 1 - -\n".to_owned(),
-            "rank 0 has a secret, and this process has none",
-        ),
+        ("127.0.0.1 1 - -\n".to_owned(), "rank 0 has a secret, and this process has none"),
     ];
     let folder = tempfile::tempdir().expect("a folder");
     for (text, expected) in cases {
@@ -139,10 +109,7 @@ fn ignores_stale_file() {
         fs::write(&path, &text).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
         let notes = both(&path, Some("job"), Duration::from_millis(500));
-        assert!(
-            notes.iter().any(|note| note.contains(expected)),
-            "{text}: {notes:?}"
-        );
+        assert!(notes.iter().any(|note| note.contains(expected)), "{text}: {notes:?}");
     }
     let error = other.join().expect("a thread").expect("no link");
     assert!(error.to_string().contains("its secret differs"), "{error}");
@@ -152,41 +119,17 @@ fn ignores_stale_file() {
 fn reports_unusable_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = |path: &Path, rank| {
-        meet(path, rank, None, Duration::from_millis(400))
-            .0
-            .err()
-            .expect("no link")
-            .to_string()
+        meet(path, rank, None, Duration::from_millis(400)).0.err().expect("no link").to_string()
     };
     let missing = folder.path().join("no/such/folder");
-    assert!(
-        error(&missing, 0).contains("it cannot be written"),
-        "{}",
-        error(&missing, 0)
-    );
-    assert!(
-        error(&missing, 1).contains("rank 0 has not written it"),
-        "{}",
-        error(&missing, 1)
-    );
-    assert!(
-        error(&missing, 2).contains("invalid rank 2"),
-        "{}",
-        error(&missing, 2)
-    );
+    assert!(error(&missing, 0).contains("it cannot be written"), "{}", error(&missing, 0));
+    assert!(error(&missing, 1).contains("rank 0 has not written it"), "{}", error(&missing, 1));
+    assert!(error(&missing, 2).contains("invalid rank 2"), "{}", error(&missing, 2));
     // A pipe does not block, and a directory is rejected.
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    assert!(
-        error(&pipe, 1).contains("not a regular file"),
-        "{}",
-        error(&pipe, 1)
-    );
-    assert!(
-        error(folder.path(), 1).contains("not a regular file"),
-        "{}",
-        error(folder.path(), 1)
-    );
+    assert!(error(&pipe, 1).contains("not a regular file"), "{}", error(&pipe, 1));
+    assert!(error(folder.path(), 1).contains("not a regular file"), "{}", error(folder.path(), 1));
     // The file replaces a symbolic link and does not write through it.
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::write(&target, "kept").expect("written");
@@ -201,12 +144,7 @@ fn parses_rendezvous_file() {
     let good = &format!("node-1.example 40123 {digits} -\n");
     let meeting = RendezvousFile::parse(good).expect("a meeting");
     assert_eq!(
-        (
-            meeting.port,
-            meeting.secret.clone(),
-            meeting.job.clone(),
-            meeting.text().as_str()
-        ),
+        (meeting.port, meeting.secret.clone(), meeting.job.clone(), meeting.text().as_str()),
         (40_123, Some(secret()), None, good.as_str())
     );
     let bad = [
@@ -223,11 +161,7 @@ fn parses_rendezvous_file() {
         "node 1 SECRET -\nmore\n",
     ];
     for text in bad {
-        assert_eq!(
-            RendezvousFile::parse(&text.replace("SECRET", &digits)),
-            None,
-            "{text:?}"
-        );
+        assert_eq!(RendezvousFile::parse(&text.replace("SECRET", &digits)), None, "{text:?}");
     }
 }
 
@@ -262,14 +196,8 @@ fn launched_processes_connect_by_port_or_file() {
             first.bye().expect("well");
         });
     }
-    let four = Place {
-        size: Some(4),
-        ..place(0, None)
-    };
-    assert_eq!(
-        meet_place(&four, None, None).err(),
-        Some(Error::Size { size: 4 })
-    );
+    let four = Place { size: Some(4), ..place(0, None) };
+    assert_eq!(meet_place(&four, None, None).err(), Some(Error::Size { size: 4 }));
 }
 
 fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {

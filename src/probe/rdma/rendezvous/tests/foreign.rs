@@ -50,31 +50,16 @@ fn rejects_foreign_clients() {
     let (address, thread) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
     let clients: [(&[u8], &str); 8] = [
-        (
-            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-            "it is not gdr, but a web client",
-        ),
-        (
-            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-            "it is not gdr, but TLS",
-        ),
-        (
-            b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
-            "an ssh server or client",
-        ),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "it is not gdr, but a web client"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "it is not gdr, but TLS"),
+        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "an ssh server or client"),
         (b"\x00\x00\x00\x00", "it is not gdr"),
         // perftest: the local identifier, the queue pair, the packet number, the key and the address of a buffer.
-        (
-            b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000",
-            "it is not gdr",
-        ),
+        (b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000", "it is not gdr"),
         // The first message of an older protocol.
         (b"{\"gdr_rendezvous\":99}\n", "it is not gdr"),
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
-        (
-            &protocol,
-            "it uses rendezvous protocol 99, and this gdr uses 5",
-        ),
+        (&protocol, "it uses rendezvous protocol 99, and this gdr uses 5"),
     ];
     for (bytes, _) in clients {
         assert_eq!(answer(address, bytes), NO, "{bytes:?}");
@@ -82,10 +67,7 @@ fn rejects_foreign_clients() {
     let notes = accepts_peer(address, thread);
     // The first is reported at once, the others later and together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
-    assert!(
-        notes[0].starts_with("still listening; rejected 127.0.0.1:"),
-        "{notes:?}"
-    );
+    assert!(notes[0].starts_with("still listening; rejected 127.0.0.1:"), "{notes:?}");
     assert!(notes[0].ends_with(clients[0].1), "{notes:?}");
     for (bytes, expected) in clients {
         let (address, thread) = waiting(Duration::from_millis(300));
@@ -109,18 +91,9 @@ fn reports_client_that_disconnects() {
     let stream = TcpStream::connect(address).expect("a connection");
     stream.shutdown(Shutdown::Write).expect("half closed");
     assert_eq!(rest(&stream), NO);
-    let error = thread
-        .join()
-        .expect("a thread")
-        .0
-        .err()
-        .expect("no link")
-        .to_string();
+    let error = thread.join().expect("a thread").0.err().expect("no link").to_string();
     assert!(error.contains("(rejected 127.0.0.1:"), "{error}");
-    assert!(
-        error.contains("it closed the connection before it proved the secret"),
-        "{error}"
-    );
+    assert!(error.contains("it closed the connection before it proved the secret"), "{error}");
 }
 
 #[test]
@@ -166,10 +139,7 @@ fn rejects_silent_client_after_timeout() {
     let begun = Instant::now();
     assert_eq!(answer(address, b"gdr"), NO);
     let waited = begun.elapsed();
-    assert!(
-        waited > Duration::from_millis(1900) && waited < SERVED + BUSY,
-        "{waited:?}"
-    );
+    assert!(waited > Duration::from_millis(1900) && waited < SERVED + BUSY, "{waited:?}");
     // Single bytes do not extend the timeout.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let begun = Instant::now();
@@ -274,21 +244,9 @@ fn identifies_foreign_servers() {
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
     let address = server(b"gdrn\0\0\0\x07");
-    let error = join(address, &conditions(GENEROUS))
-        .err()
-        .expect("another protocol");
-    assert_eq!(
-        error,
-        Error::Protocol {
-            peer: address,
-            theirs: 7
-        }
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("uses rendezvous protocol 7, and this gdr uses 5")
-    );
+    let error = join(address, &conditions(GENEROUS)).err().expect("another protocol");
+    assert_eq!(error, Error::Protocol { peer: address, theirs: 7 });
+    assert!(error.to_string().contains("uses rendezvous protocol 7, and this gdr uses 5"));
 }
 
 #[test]
@@ -300,14 +258,9 @@ fn retries_silent_server_until_deadline() {
     assert!(error.contains("closed the connection"), "{error}");
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = silent.local_addr().expect("an address");
-    let error = join(address, &conditions(Duration::from_millis(800)))
-        .err()
-        .expect("no gdr")
-        .to_string();
-    assert!(
-        error.contains("accepted the connection, but sent nothing"),
-        "{error}"
-    );
+    let error =
+        join(address, &conditions(Duration::from_millis(800))).err().expect("no gdr").to_string();
+    assert!(error.contains("accepted the connection, but sent nothing"), "{error}");
 }
 
 #[test]
@@ -324,8 +277,6 @@ fn rejects_server_without_secret() {
             stream.write_all(&message).expect("written");
         }
     });
-    let error = join(address, &conditions(GENEROUS))
-        .err()
-        .expect("an impostor");
+    let error = join(address, &conditions(GENEROUS)).err().expect("an impostor");
     assert_eq!(error, Error::Impostor { peer: address });
 }

@@ -84,20 +84,14 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
 #[test]
 fn accepts_shared_secret() {
     let (mut server, mut client, messages) = proved();
-    client
-        .reader
-        .feed(&server.writer.frame(b"one").expect("a frame"));
+    client.reader.feed(&server.writer.frame(b"one").expect("a frame"));
     assert_eq!(client.reader.take(), Ok(Some(b"one".to_vec())));
-    server
-        .reader
-        .feed(&client.writer.frame(b"two").expect("a frame"));
+    server.reader.feed(&client.writer.frame(b"two").expect("a frame"));
     assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
     // The messages do not contain the secret.
     let messages: Vec<u8> = messages.concat();
     assert!(
-        !messages
-            .windows(8)
-            .any(|some| [[7; 8], *b"07070707"].iter().any(|known| some == known))
+        !messages.windows(8).any(|some| [[7; 8], *b"07070707"].iter().any(|known| some == known))
     );
 }
 
@@ -105,9 +99,8 @@ fn accepts_shared_secret() {
 fn nonces_are_unique() {
     let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
     assert_eq!(nonces.len(), 100);
-    let nonces: std::collections::BTreeSet<_> = (0..100)
-        .map(|_| sent(to_server(&mut server(), &client().1)))
-        .collect();
+    let nonces: std::collections::BTreeSet<_> =
+        (0..100).map(|_| sent(to_server(&mut server(), &client().1))).collect();
     assert_eq!(nonces.len(), 100);
 }
 
@@ -137,15 +130,9 @@ fn rejects_reflected_proof() {
         message
     };
     let (mut victim, hello) = client();
-    assert_eq!(
-        rejection(to_client(&mut client().0, &hello)),
-        Rejection::Foreign
-    );
+    assert_eq!(rejection(to_client(&mut client().0, &hello)), Rejection::Foreign);
     let proof = sent(to_client(&mut victim, &as_servers(hello)));
-    assert_eq!(
-        rejection(to_client(&mut victim, &as_servers(proof))),
-        Rejection::Secret
-    );
+    assert_eq!(rejection(to_client(&mut victim, &as_servers(proof))), Rejection::Secret);
     // Reflects a server's challenge to another connection: it sends no proof before the client does.
     let mut victim = server();
     let mut challenge = sent(to_server(&mut victim, &client().1));
@@ -170,24 +157,9 @@ fn rejection_reasons() {
     // Before the nonce is there.
     let next = to_server(&mut super::handshake::server(), &theirs[..8]);
     assert_eq!(rejection(next), Rejection::Protocol(99));
-    assert_eq!(
-        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x63")),
-        Rejection::Protocol(99)
-    );
-    assert_eq!(
-        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x05")),
-        Rejection::Refused
-    );
-    for foreign in [
-        &b"{"[..],
-        b"GET / ",
-        b"\x16\x03",
-        b"gdx",
-        b"gdrn",
-        b"gdrs",
-        b"gdrp",
-        b"gdrq",
-    ] {
+    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x63")), Rejection::Protocol(99));
+    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x05")), Rejection::Refused);
+    for foreign in [&b"{"[..], b"GET / ", b"\x16\x03", b"gdx", b"gdrn", b"gdrs", b"gdrp", b"gdrq"] {
         let next = to_server(&mut super::handshake::server(), foreign);
         assert_eq!(rejection(next), Rejection::Foreign, "{foreign:?}");
     }
@@ -197,9 +169,7 @@ fn rejection_reasons() {
 fn rejects_repeated_and_reordered_frames() {
     let frames = |count: u8| -> (Vec<Vec<u8>>, FrameReader) {
         let mut writer = FrameWriter::new(&[9; 32]);
-        let frames = (0..count)
-            .map(|n| writer.frame(&[n; 5]).expect("a frame"))
-            .collect();
+        let frames = (0..count).map(|n| writer.frame(&[n; 5]).expect("a frame")).collect();
         (frames, FrameReader::new(&[9; 32]))
     };
     let all = |reader: &mut FrameReader| {
@@ -261,14 +231,11 @@ fn frame_size_limit() {
 
 /// Random bytes, or messages with a valid head.
 fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let message = (
-        prop::sample::select(b"cspqnx".to_vec()),
-        0u32..4,
-        any::<[u8; 32]>(),
-    )
-        .prop_map(|(letter, protocol, body)| {
+    let message = (prop::sample::select(b"cspqnx".to_vec()), 0u32..4, any::<[u8; 32]>()).prop_map(
+        |(letter, protocol, body)| {
             [&b"gdr"[..], &[letter], &protocol.to_be_bytes(), &body].concat()
-        });
+        },
+    );
     let bytes = prop::collection::vec(any::<u8>(), 0..100);
     prop::collection::vec(prop_oneof![message, bytes], 0..5)
 }

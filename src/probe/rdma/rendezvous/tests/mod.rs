@@ -39,10 +39,7 @@ const BOTH: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_secs(3);
 
 fn conditions(within: Duration) -> Conditions<'static> {
-    Conditions {
-        until: Instant::now() + within,
-        interrupted: &|| false,
-    }
+    Conditions { until: Instant::now() + within, interrupted: &|| false }
 }
 
 /// Conditions with a flag that interrupts.
@@ -50,10 +47,7 @@ fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool)
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let asked: &'static (dyn Fn() -> bool + Sync) =
         Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
-    let conditions = Conditions {
-        interrupted: asked,
-        ..conditions(within)
-    };
+    let conditions = Conditions { interrupted: asked, ..conditions(within) };
     (conditions, flag)
 }
 
@@ -69,19 +63,11 @@ fn listener() -> (Listener, SocketAddr) {
 }
 
 fn accept(listener: Listener) -> Text {
-    listener
-        .accept(&conditions(GENEROUS), &mut |_| {})
-        .expect("a peer")
+    listener.accept(&conditions(GENEROUS), &mut |_| {}).expect("a peer")
 }
 
 fn join(address: SocketAddr, conditions: &Conditions<'static>) -> Result<Text, Error> {
-    connect(
-        &address.ip().to_string(),
-        address.port(),
-        &secret(),
-        conditions,
-        &mut |_| {},
-    )
+    connect(&address.ip().to_string(), address.port(), &secret(), conditions, &mut |_| {})
 }
 
 /// Both ends of a link, the listening one first.
@@ -107,11 +93,7 @@ fn failure(link: &Text) -> Error {
     let begun = Instant::now();
     loop {
         if let Some(error) = link.failure() {
-            assert!(
-                begun.elapsed() < BOTH + BUSY,
-                "{error} only after {:?}",
-                begun.elapsed()
-            );
+            assert!(begun.elapsed() < BOTH + BUSY, "{error} only after {:?}", begun.elapsed());
             return error;
         }
         assert!(begun.elapsed() < GENEROUS, "no trouble was seen");
@@ -139,10 +121,7 @@ impl RawPeer {
                 Next::Wait => {}
                 Next::Send(bytes) => stream.write_all(&bytes).expect("written"),
                 Next::Done(_, session) => {
-                    return Self {
-                        stream,
-                        session: *session,
-                    };
+                    return Self { stream, session: *session };
                 }
                 Next::Rejected(why) => panic!("{why:?}"),
             }

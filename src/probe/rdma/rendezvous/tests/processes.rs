@@ -16,14 +16,8 @@ fn child_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let link: Text = connect(
-        "127.0.0.1",
-        port,
-        &secret(),
-        &conditions(GENEROUS),
-        &mut |_| {},
-    )
-    .expect("a listener");
+    let link: Text = connect("127.0.0.1", port, &secret(), &conditions(GENEROUS), &mut |_| {})
+        .expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {
@@ -83,23 +77,14 @@ fn detects_frozen_process() {
     let begun = Instant::now();
     other.signal(Signal::STOP);
     let error = failure(&link);
-    assert!(
-        error.to_string().contains("no heartbeat for 4 s"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("no heartbeat for 4 s"), "{error}");
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
     drop(link);
     other.signal(Signal::CONT);
     let out = BufReader::new(other.0.stdout.take().expect("a pipe"));
-    let line = out
-        .lines()
-        .map_while(Result::ok)
-        .find(|line| line.contains("ERROR"))
-        .expect("its error");
-    assert!(
-        line.contains("failed: it lost the connection: no heartbeat for 4 s"),
-        "{line}"
-    );
+    let line =
+        out.lines().map_while(Result::ok).find(|line| line.contains("ERROR")).expect("its error");
+    assert!(line.contains("failed: it lost the connection: no heartbeat for 4 s"), "{line}");
 }
 
 #[test]

@@ -52,33 +52,19 @@ fn secret_file_must_be_private() {
     assert_eq!(read(&link), Ok(secret()));
     for mode in [0o640, 0o604, 0o620, 0o602, 0o660, 0o644, 0o610] {
         let error = read(&written(folder.path(), "open", &text, mode)).expect_err("too open");
-        assert!(
-            error.contains(&format!("its mode is {mode:04o}")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
         assert!(error.contains("chmod 600"), "{error}");
     }
     let error = read(&written(folder.path(), "short", "0707\n", 0o600)).expect_err("no secret");
-    assert!(
-        error.contains("64 hexadecimal digits") && !error.contains("0707"),
-        "{error}"
-    );
-    assert!(
-        read(folder.path())
-            .expect_err("a folder")
-            .contains("not a regular file")
-    );
+    assert!(error.contains("64 hexadecimal digits") && !error.contains("0707"), "{error}");
+    assert!(read(folder.path()).expect_err("a folder").contains("not a regular file"));
     assert!(matches!(
         Secret::from_file(&folder.path().join("none")),
         Err(SecretError::File { .. })
     ));
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    assert!(
-        read(&pipe)
-            .expect_err("a pipe")
-            .contains("not a regular file")
-    );
+    assert!(read(&pipe).expect_err("a pipe").contains("not a regular file"));
 }
 
 #[test]
@@ -87,13 +73,8 @@ fn rejects_secret_file_of_another_user() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = written(folder.path(), "secret", &("07".repeat(32) + "\n"), 0o600);
     chown(&path, Some(NOBODY), None).expect("chown");
-    let error = Secret::from_file(&path)
-        .expect_err("wrong owner")
-        .to_string();
-    assert!(
-        error.contains("its owner is uid 65534, and this process has uid 0"),
-        "{error}"
-    );
+    let error = Secret::from_file(&path).expect_err("wrong owner").to_string();
+    assert!(error.contains("its owner is uid 65534, and this process has uid 0"), "{error}");
 }
 
 /// The error of a rank that cannot connect through a file.
@@ -114,8 +95,7 @@ fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>)
     let (ours, address) = listener();
     let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
     let thread = std::thread::spawn(move || {
-        ours.accept::<TestMessage>(&conditions(Duration::from_secs(1)), &mut |_| {})
-            .is_ok()
+        ours.accept::<TestMessage>(&conditions(Duration::from_secs(1)), &mut |_| {}).is_ok()
     });
     (written(folder, "meet", &text, mode), thread)
 }
@@ -127,10 +107,7 @@ fn rank_1_rejects_shared_file() {
     for mode in [0o640, 0o604, 0o622, 0o666] {
         let (path, thread) = meeting(folder.path(), mode);
         let error = connect_error(&path, 1);
-        assert!(
-            error.contains(&format!("its mode is {mode:04o}")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
         assert!(!thread.join().expect("a thread"), "no client");
     }
     let (path, thread) = meeting(folder.path(), 0o600);
@@ -164,16 +141,10 @@ fn rank_1_rejects_file_of_another_user() {
     let (path, thread) = meeting(folder.path(), 0o600);
     chown(&path, Some(NOBODY), None).expect("chown");
     let error = connect_error(&path, 1);
-    assert!(
-        error.contains("its owner is uid 65534, and this process has uid 0"),
-        "{error}"
-    );
+    assert!(error.contains("its owner is uid 65534, and this process has uid 0"), "{error}");
     assert!(!thread.join().expect("a thread"), "no client");
     // The advice for users of a launcher.
-    assert!(
-        error.contains("export GDR_PROBE_SECRET=$(openssl rand -hex 32)"),
-        "{error}"
-    );
+    assert!(error.contains("export GDR_PROBE_SECRET=$(openssl rand -hex 32)"), "{error}");
 }
 
 #[test]
@@ -185,16 +156,9 @@ fn rejects_directory_writable_by_others() {
     set(0o777);
     let path = folder.path().join("meet");
     for error in [connect_error(&path, 0), connect_error(&path, 1)] {
-        assert!(
-            error.contains("any user can replace files in its directory"),
-            "{error}"
-        );
+        assert!(error.contains("any user can replace files in its directory"), "{error}");
     }
-    assert_eq!(
-        fs::read_dir(folder.path()).expect("a folder").count(),
-        0,
-        "nothing is written"
-    );
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is written");
     // Sticky and owned by this user.
     set(0o1777);
     assert!(
@@ -213,9 +177,6 @@ fn rejects_sticky_directory_of_another_user() {
     let path = folder.path().join("meet");
     for rank in [0, 1] {
         let error = connect_error(&path, rank);
-        assert!(
-            error.contains("its owner is uid 65534: neither root nor this user"),
-            "{error}"
-        );
+        assert!(error.contains("its owner is uid 65534: neither root nor this user"), "{error}");
     }
 }

@@ -17,11 +17,7 @@ impl Bench for Fake {
             AllocationKind::Create { .. } => bytes.next_multiple_of(BLOCK as usize),
             _ => bytes,
         };
-        Ok(Own {
-            address,
-            bytes,
-            scratch: None,
-        })
+        Ok(Own { address, bytes, scratch: None })
     }
 
     fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error> {

@@ -39,12 +39,7 @@ pub struct Firmware {
 /// [`Error::Verbs`](crate::hca::port::Error::Verbs), [`Error::GpuQueues`](crate::hca::port::Error::GpuQueues),
 /// [`Error::Register`](crate::hca::port::Error::Register); [`crate::Error::NoMapping`] and errors of the allocation.
 pub fn create(
-    Firmware {
-        devx,
-        domain,
-        transport,
-        user_index,
-    }: &Firmware,
+    Firmware { devx, domain, transport, user_index }: &Firmware,
     allocator: &Allocator,
     request: &Request,
 ) -> Result<(Queues, DevxPair<Reset>), crate::Error> {
@@ -53,9 +48,7 @@ pub fn create(
         let why = "its firmware has no such mode (send_dbr_mode_no_dbr_ext)".to_owned();
         return Err(no_recordless_queues(devx.context(), why));
     }
-    let registers = devx
-        .registers()
-        .map_err(verbs_failed("allocate a doorbell register"))?;
+    let registers = devx.registers().map_err(verbs_failed("allocate a doorbell register"))?;
     // The send queue follows the receive queue and must start at a block.
     let stride = request.receive_segments as usize * SEGMENT;
     let receives = request.receives.max((BLOCK / stride.max(1)) as u32);
@@ -63,10 +56,7 @@ pub fn create(
     let sent = request.send_blocks as usize * BLOCK;
     let (rings, rings_spot) = allocate(allocator, devx, request.queues, received + sent)?;
     let (records, records_spot) = allocate(allocator, devx, request.records, 3 * APART)?;
-    let spot = |at: usize| Spot {
-        offset: records_spot.offset + at,
-        ..records_spot.clone()
-    };
+    let spot = |at: usize| Spot { offset: records_spot.offset + at, ..records_spot.clone() };
     let completions = |shape, at: usize| {
         let records = (records.part(at, 8)?, spot(at));
         completions((allocator, devx, &registers), request, shape, records)
@@ -110,12 +100,7 @@ pub fn create(
         record: records.part(0, 4)?,
         qpn: pair.number(),
     })?;
-    let queues = Queues {
-        send,
-        receive,
-        send_completions,
-        receive_completions,
-    };
+    let queues = Queues { send, receive, send_completions, receive_completions };
     Ok((queues, pair))
 }
 

@@ -44,13 +44,9 @@ pub(super) fn allocate(
 fn device(devx: &Devx, memory: &DeviceMemory, start: usize, bytes: usize) -> Result<Umem, Error> {
     let chosen = match memory.gpu().is_sim() {
         false => devx.gpu_memory(memory, start..start + bytes),
-        true => Chosen::first(&[MemoryPath::Dmabuf], |_| {
-            simulated(devx, memory, start, bytes)
-        }),
+        true => Chosen::first(&[MemoryPath::Dmabuf], |_| simulated(devx, memory, start, bytes)),
     };
-    chosen
-        .map(|chosen| chosen.result)
-        .map_err(|rejections| Error::GpuQueues { rejections })
+    chosen.map(|chosen| chosen.result).map_err(|rejections| Error::GpuQueues { rejections })
 }
 
 /// A simulated GPU's memory is a file, not a dma-buf: a fake NIC accepts it, a real driver fails.

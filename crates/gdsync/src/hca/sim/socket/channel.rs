@@ -213,9 +213,7 @@ impl Channel {
 
     /// Checks the head of a message, and waits until there is memory for its data or its answer.
     pub(super) fn admit(&self, head: &Head) -> Result<(), &'static str> {
-        let Message {
-            from, to, sequence, ..
-        } = head.message;
+        let Message { from, to, sequence, .. } = head.message;
         let mut state = self.lock();
         state.moved = Instant::now();
         let operation = match &head.message.body {
@@ -249,10 +247,7 @@ impl Channel {
             return Err("duplicate number of an unanswered request");
         }
         state.waiting += 1;
-        state = self
-            .changed
-            .wait_while(state, full)
-            .unwrap_or_else(PoisonError::into_inner);
+        state = self.changed.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
         if !state.closing && state.ended.is_none() {
             state.owed.insert((from.qpn, sequence), holds);
@@ -271,10 +266,7 @@ impl Channel {
                 is_received && self.inbox.len() < DATAGRAMS
             }
             Body::Request(_) => state.owed.contains_key(&key),
-            Body::Answer(_) => state
-                .requests
-                .remove(&(message.to.qpn, message.sequence))
-                .is_some(),
+            Body::Answer(_) => state.requests.remove(&(message.to.qpn, message.sequence)).is_some(),
         };
         drop(state);
         let (local, peer, sequence) = (message.to, message.from, message.sequence);
@@ -282,12 +274,7 @@ impl Channel {
         if is_expected && !self.inbox.put(message) && is_request {
             // The local HCA is dropped before its link.
             let body = Body::Answer(Answer::NotConnected);
-            let _ = self.deliver(Message {
-                from: local,
-                to: peer,
-                sequence,
-                body,
-            });
+            let _ = self.deliver(Message { from: local, to: peer, sequence, body });
         }
     }
 
@@ -346,9 +333,7 @@ impl Link for Channel {
                 max_answer: answer_length(operation),
                 since: Instant::now(),
             };
-            state
-                .requests
-                .insert((message.from.qpn, message.sequence), request);
+            state.requests.insert((message.from.qpn, message.sequence), request);
         }
         let written = match state.queued {
             0 => self.write_now(&message),

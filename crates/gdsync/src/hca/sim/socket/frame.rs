@@ -122,20 +122,11 @@ fn fields(body: &Body) -> Fields {
     let mut level = 0;
     match body {
         Body::Request(operation) => match *operation {
-            RemoteOperation::Send {
-                immediate,
-                solicited,
-                ..
-            } => {
+            RemoteOperation::Send { immediate, solicited, .. } => {
                 kind(SEND, marks(immediate, solicited), 0);
                 immediate_data = immediate;
             }
-            RemoteOperation::Write {
-                remote,
-                immediate,
-                solicited,
-                ..
-            } => {
+            RemoteOperation::Write { remote, immediate, solicited, .. } => {
                 kind(WRITE, marks(immediate, solicited), 0);
                 (immediate_data, place) = (immediate, Some(remote));
             }
@@ -143,11 +134,7 @@ fn fields(body: &Body) -> Fields {
                 kind(READ, 0, 0);
                 (place, operands) = (Some(remote), [length, 0]);
             }
-            RemoteOperation::CompareSwap {
-                remote,
-                compare,
-                swap,
-            } => {
+            RemoteOperation::CompareSwap { remote, compare, swap } => {
                 kind(COMPARE_SWAP, 0, 0);
                 (place, operands) = (Some(remote), [compare, swap]);
             }
@@ -156,18 +143,9 @@ fn fields(body: &Body) -> Fields {
                 (place, operands) = (Some(remote), [add, 0]);
             }
         },
-        Body::Datagram {
-            key,
-            level: service_level,
-            immediate,
-            solicited,
-            ..
-        } => {
+        Body::Datagram { key, level: service_level, immediate, solicited, .. } => {
             kind(DATAGRAM, marks(*immediate, *solicited), 0);
-            let remote = RemoteAddress {
-                address: 0,
-                key: *key,
-            };
+            let remote = RemoteAddress { address: 0, key: *key };
             (immediate_data, place) = (*immediate, Some(remote));
             level = service_level & LEVEL;
         }
@@ -178,13 +156,7 @@ fn fields(body: &Body) -> Fields {
             Answer::NotConnected => kind(NOT_CONNECTED, 0, 0),
         },
     }
-    Fields {
-        first,
-        immediate: immediate_data,
-        place,
-        level,
-        operands,
-    }
+    Fields { first, immediate: immediate_data, place, level, operands }
 }
 
 fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
@@ -235,49 +207,27 @@ fn eight(head: &[u8; HEAD], at: usize) -> u64 {
 
 /// Decodes the body, without its payload.
 fn body(head: &[u8; HEAD]) -> Result<Body, MalformedHead> {
-    let remote = RemoteAddress {
-        address: eight(head, 24),
-        key: four(head, 32),
-    };
+    let remote = RemoteAddress { address: eight(head, 24), key: four(head, 32) };
     let immediate = (head[1] & IMMEDIATE != 0).then(|| four(head, 12));
     let solicited = head[1] & SOLICITED != 0;
     let bytes = Vec::new();
     let operand = eight(head, 40);
     Ok(match head[0] {
-        SEND => Body::Request(RemoteOperation::Send {
-            bytes,
-            immediate,
-            solicited,
-        }),
-        WRITE => Body::Request(RemoteOperation::Write {
-            remote,
-            bytes,
-            immediate,
-            solicited,
-        }),
+        SEND => Body::Request(RemoteOperation::Send { bytes, immediate, solicited }),
+        WRITE => Body::Request(RemoteOperation::Write { remote, bytes, immediate, solicited }),
         READ if operand > LONGEST => {
             return Err(wrong(head, 40, "a read is at most 2^30 bytes"));
         }
-        READ => Body::Request(RemoteOperation::Read {
-            remote,
-            length: operand,
-        }),
+        READ => Body::Request(RemoteOperation::Read { remote, length: operand }),
         COMPARE_SWAP => Body::Request(RemoteOperation::CompareSwap {
             remote,
             compare: operand,
             swap: eight(head, 48),
         }),
-        FETCH_ADD => Body::Request(RemoteOperation::FetchAdd {
-            remote,
-            add: operand,
-        }),
-        DATAGRAM => Body::Datagram {
-            key: remote.key,
-            level: head[36],
-            bytes,
-            immediate,
-            solicited,
-        },
+        FETCH_ADD => Body::Request(RemoteOperation::FetchAdd { remote, add: operand }),
+        DATAGRAM => {
+            Body::Datagram { key: remote.key, level: head[36], bytes, immediate, solicited }
+        }
         DONE => Body::Answer(Answer::Done(bytes)),
         NOT_READY => Body::Answer(Answer::NotReady),
         REFUSED => Body::Answer(Answer::Refused(match head[2] {
@@ -379,11 +329,7 @@ impl<R: Read> Messages<R> {
     /// Reads from a stream positioned after the hello.
     pub fn new(stream: R, ports: Ports) -> Self {
         let offset = 0;
-        Self {
-            stream,
-            ports,
-            offset,
-        }
+        Self { stream, ports, offset }
     }
 
     /// The next message; `None` at the end of the stream.
@@ -416,10 +362,8 @@ impl<R: Read> Messages<R> {
                 Err(error) => return Err(self.failed(error, (HEAD - count) as u64)),
             }
         }
-        let decoded = Head::decode(&head, self.ports).map_err(|source| Error::Message {
-            offset: self.offset,
-            source,
-        })?;
+        let decoded = Head::decode(&head, self.ports)
+            .map_err(|source| Error::Message { offset: self.offset, source })?;
         Ok(Some(decoded))
     }
 
@@ -448,10 +392,7 @@ impl<R: Read> Messages<R> {
     }
 
     fn truncated(&self, missing: u64) -> Error {
-        Error::Truncated {
-            offset: self.offset,
-            missing,
-        }
+        Error::Truncated { offset: self.offset, missing }
     }
 
     fn failed(&self, error: io::Error, missing: u64) -> Error {

@@ -30,26 +30,21 @@ pub fn hello(lid: u16) -> [u8; BYTES] {
 pub(super) fn exchange(stream: &UnixStream, local: u16, timeout: Duration) -> Result<u16, Error> {
     let mut both = stream;
     let start = Instant::now();
+    stream.set_nonblocking(false).map_err(Error::io("prepare the socket between two HCAs"))?;
     stream
-        .set_nonblocking(false)
-        .map_err(Error::io("prepare the socket between two HCAs"))?;
-    stream.set_write_timeout(Some(timeout)).map_err(Error::io(
-        "set the write timeout of the socket between two HCAs",
-    ))?;
-    both.write_all(&hello(local))
-        .map_err(|error| match is_late(&error) {
-            true => Error::NotRead(timeout),
-            false => gone(error),
-        })?;
+        .set_write_timeout(Some(timeout))
+        .map_err(Error::io("set the write timeout of the socket between two HCAs"))?;
+    both.write_all(&hello(local)).map_err(|error| match is_late(&error) {
+        true => Error::NotRead(timeout),
+        false => gone(error),
+    })?;
     let mut received = [0; BYTES];
     let mut count = 0;
     while let Some(room) = received.get_mut(count..).filter(|room| !room.is_empty()) {
-        let left = timeout
-            .saturating_sub(start.elapsed())
-            .max(Duration::from_millis(1));
-        stream.set_read_timeout(Some(left)).map_err(Error::io(
-            "set the read timeout of the socket between two HCAs",
-        ))?;
+        let left = timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
+        stream
+            .set_read_timeout(Some(left))
+            .map_err(Error::io("set the read timeout of the socket between two HCAs"))?;
         match both.read(room) {
             Ok(0) if count == 0 => return Err(Error::Closed),
             Ok(0) => return Err(Error::NotAnHca(first(&received))),
@@ -62,9 +57,9 @@ pub(super) fn exchange(stream: &UnixStream, local: u16, timeout: Duration) -> Re
             return Err(Error::NoHello(timeout));
         }
     }
-    stream.set_read_timeout(None).map_err(Error::io(
-        "clear the read timeout of the socket between two HCAs",
-    ))?;
+    stream
+        .set_read_timeout(None)
+        .map_err(Error::io("clear the read timeout of the socket between two HCAs"))?;
     check(received, local)
 }
 
@@ -73,10 +68,7 @@ fn check(received: [u8; BYTES], local: u16) -> Result<u16, Error> {
     let peer = u16::from_be_bytes([version_high, version_low]);
     let lid = u16::from_be_bytes([lid_high, lid_low]);
     match first(&received) {
-        MAGIC if peer != VERSION => Err(Error::Version {
-            local: VERSION,
-            peer,
-        }),
+        MAGIC if peer != VERSION => Err(Error::Version { local: VERSION, peer }),
         MAGIC if lid == local => Err(Error::SameLid { lid }),
         MAGIC => Ok(lid),
         other => Err(Error::NotAnHca(other)),
@@ -89,10 +81,7 @@ fn first(received: &[u8; BYTES]) -> [u8; 8] {
 
 /// True for a timeout of the socket.
 pub(super) fn is_late(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// The error of a write: closed by the remote side, or failed.

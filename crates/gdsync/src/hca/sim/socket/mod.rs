@@ -70,11 +70,7 @@ pub struct Options {
 impl Default for Options {
     /// Ten seconds, the retry time of a NIC with common settings; 256 MiB; no polling.
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(10),
-            room: 256 << 20,
-            spin: Duration::ZERO,
-        }
+        Self { timeout: Duration::from_secs(10), room: 256 << 20, spin: Duration::ZERO }
     }
 }
 
@@ -97,46 +93,27 @@ const LINGER: Duration = Duration::from_secs(1);
 /// [`Error::NotAnHca`], [`Error::Version`], [`Error::NoHello`], [`Error::Closed`] and
 /// [`Error::Io`]. The socket is closed on error.
 pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connection, Error> {
-    let options = Options {
-        timeout: options.timeout.max(Duration::from_millis(1)),
-        ..options
-    };
+    let options = Options { timeout: options.timeout.max(Duration::from_millis(1)), ..options };
     same_user(&stream)?;
     let local = hca.lid();
     let peer = hello::exchange(&stream, local, options.timeout)?;
-    let clone = || {
-        stream
-            .try_clone()
-            .map_err(Error::io("duplicate the socket between two HCAs"))
-    };
+    let clone = || stream.try_clone().map_err(Error::io("duplicate the socket between two HCAs"));
     let (reading, writing) = (clone()?, clone()?);
     let ports = Ports { local, peer };
-    let channel = Arc::new(Channel::new(
-        ports,
-        Arc::clone(&hca.shared.inbox),
-        stream,
-        options,
-    ));
+    let channel = Arc::new(Channel::new(ports, Arc::clone(&hca.shared.inbox), stream, options));
     {
         let mut state = hca.shared.lock();
         if state.links.contains_key(&peer) {
             return Err(Error::Taken { lid: peer });
         }
-        state
-            .links
-            .insert(peer, Arc::clone(&channel) as Arc<dyn Link>);
+        state.links.insert(peer, Arc::clone(&channel) as Arc<dyn Link>);
     }
     // From here on, dropping the connection undoes everything.
-    let mut connection = Connection {
-        channel,
-        shared: Arc::clone(&hca.shared),
-        threads: Vec::new(),
-    };
+    let mut connection =
+        Connection { channel, shared: Arc::clone(&hca.shared), threads: Vec::new() };
     let reading = Polled::new(reading, options.spin);
     connection.start("reads", move |channel| read(channel, reading))?;
-    connection.start("writes", move |channel| {
-        write(channel, writing, options.timeout)
-    })?;
+    connection.start("writes", move |channel| write(channel, writing, options.timeout))?;
     Ok(connection)
 }
 
@@ -171,9 +148,7 @@ impl Connection {
     ) -> Result<(), Error> {
         let channel = Arc::clone(&self.channel);
         let name = format!("sim HCA {} {does}", channel.ports.local);
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || work(&channel));
+        let thread = std::thread::Builder::new().name(name).spawn(move || work(&channel));
         let thread = thread.map_err(Error::io("start a thread of the link between two HCAs"))?;
         self.threads.push(thread);
         Ok(())

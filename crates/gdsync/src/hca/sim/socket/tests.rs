@@ -51,22 +51,11 @@ fn table() -> Vec<(Body, Vec<u8>)> {
 }
 
 fn requests() -> Vec<(Body, Vec<u8>)> {
-    let remote = RemoteAddress {
-        address: 0x1122_3344_5566_7788,
-        key: 0x99aa_bbcc,
-    };
-    let place: (usize, &[u8]) = (
-        24,
-        &[
-            0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc,
-        ],
-    );
-    let operands: (usize, &[u8]) = (
-        40,
-        &[
-            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-        ],
-    );
+    let remote = RemoteAddress { address: 0x1122_3344_5566_7788, key: 0x99aa_bbcc };
+    let place: (usize, &[u8]) =
+        (24, &[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc]);
+    let operands: (usize, &[u8]) =
+        (40, &[1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
     let ask = Body::Request;
     vec![
         (
@@ -96,10 +85,7 @@ fn requests() -> Vec<(Body, Vec<u8>)> {
             bytes(&[(0, &[2, 1]), place, (62, &[1, 2])], &[7; 258]),
         ),
         (
-            ask(RemoteOperation::Read {
-                remote,
-                length: 1 << 30,
-            }),
+            ask(RemoteOperation::Read { remote, length: 1 << 30 }),
             bytes(&[(0, &[3]), place, (44, &[0x40])], b""),
         ),
         (
@@ -111,10 +97,7 @@ fn requests() -> Vec<(Body, Vec<u8>)> {
             bytes(&[(0, &[4]), place, operands], b""),
         ),
         (
-            ask(RemoteOperation::FetchAdd {
-                remote,
-                add: u64::MAX,
-            }),
+            ask(RemoteOperation::FetchAdd { remote, add: u64::MAX }),
             bytes(&[(0, &[5]), place, (40, &[0xff; 8])], b""),
         ),
     ]
@@ -130,21 +113,10 @@ fn datagrams() -> Vec<(Body, Vec<u8>)> {
     };
     let key: (usize, &[u8]) = (32, &[0x11, 0x22, 0x33, 0x44, 9]);
     vec![
-        (
-            datagram(None, b"abcd"),
-            bytes(&[(0, &[6]), key, (63, &[4])], b"abcd"),
-        ),
+        (datagram(None, b"abcd"), bytes(&[(0, &[6]), key, (63, &[4])], b"abcd")),
         (
             datagram(Some(0xdead_beef), &[7; 4096]),
-            bytes(
-                &[
-                    (0, &[6, 3]),
-                    (12, &[0xde, 0xad, 0xbe, 0xef]),
-                    key,
-                    (62, &[0x10]),
-                ],
-                &[7; 4096],
-            ),
+            bytes(&[(0, &[6, 3]), (12, &[0xde, 0xad, 0xbe, 0xef]), key, (62, &[0x10])], &[7; 4096]),
         ),
     ]
 }
@@ -152,23 +124,11 @@ fn datagrams() -> Vec<(Body, Vec<u8>)> {
 fn answers() -> Vec<(Body, Vec<u8>)> {
     let answer = Body::Answer;
     vec![
-        (
-            answer(Answer::Done(vec![9])),
-            bytes(&[(0, &[16]), (63, &[1])], &[9]),
-        ),
+        (answer(Answer::Done(vec![9])), bytes(&[(0, &[16]), (63, &[1])], &[9])),
         (answer(Answer::NotReady), bytes(&[(0, &[17])], b"")),
-        (
-            answer(Answer::Refused(RemoteError::Invalid)),
-            bytes(&[(0, &[18, 0, 1])], b""),
-        ),
-        (
-            answer(Answer::Refused(RemoteError::Access)),
-            bytes(&[(0, &[18, 0, 2])], b""),
-        ),
-        (
-            answer(Answer::Refused(RemoteError::Operation)),
-            bytes(&[(0, &[18, 0, 3])], b""),
-        ),
+        (answer(Answer::Refused(RemoteError::Invalid)), bytes(&[(0, &[18, 0, 1])], b"")),
+        (answer(Answer::Refused(RemoteError::Access)), bytes(&[(0, &[18, 0, 2])], b"")),
+        (answer(Answer::Refused(RemoteError::Operation)), bytes(&[(0, &[18, 0, 3])], b"")),
         (answer(Answer::NotConnected), bytes(&[(0, &[19])], b"")),
     ]
 }
@@ -202,16 +162,8 @@ fn reports_truncated_messages() {
             None => assert!(end == 0 || end == 64, "{end}"),
             Some(Error::Truncated { offset, missing }) => {
                 let start = if end < 64 { 0 } else { 64 };
-                let known = if end < start + 64 {
-                    start + 64
-                } else {
-                    whole.len()
-                };
-                assert_eq!(
-                    (offset, missing),
-                    (start as u64, (known - end) as u64),
-                    "{end}"
-                );
+                let known = if end < start + 64 { start + 64 } else { whole.len() };
+                assert_eq!((offset, missing), (start as u64, (known - end) as u64), "{end}");
             }
             Some(other) => panic!("{end}: {other:?}"),
         }
@@ -294,48 +246,25 @@ fn body() -> impl Strategy<Value = Body> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..200);
     prop_oneof![
         (bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(|(bytes, immediate, solicited)| {
-            Body::Request(RemoteOperation::Send {
-                bytes,
-                immediate,
-                solicited,
-            })
+            Body::Request(RemoteOperation::Send { bytes, immediate, solicited })
         }),
         (remote(), bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(
             |(remote, bytes, immediate, solicited)| {
-                Body::Request(RemoteOperation::Write {
-                    remote,
-                    bytes,
-                    immediate,
-                    solicited,
-                })
+                Body::Request(RemoteOperation::Write { remote, bytes, immediate, solicited })
             }
         ),
         (remote(), 0..=1_u64 << 30)
             .prop_map(|(remote, length)| Body::Request(RemoteOperation::Read { remote, length })),
         (remote(), any::<u64>(), any::<u64>()).prop_map(|(remote, compare, swap)| Body::Request(
-            RemoteOperation::CompareSwap {
-                remote,
-                compare,
-                swap
-            }
+            RemoteOperation::CompareSwap { remote, compare, swap }
         )),
         (remote(), any::<u64>())
             .prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
-        (
-            (any::<u32>(), 0..16_u8),
-            bytes(),
-            any::<Option<u32>>(),
-            any::<bool>()
-        )
-            .prop_map(|((key, level), bytes, immediate, solicited)| {
-                Body::Datagram {
-                    key,
-                    level,
-                    bytes,
-                    immediate,
-                    solicited,
-                }
-            }),
+        ((any::<u32>(), 0..16_u8), bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(
+            |((key, level), bytes, immediate, solicited)| {
+                Body::Datagram { key, level, bytes, immediate, solicited }
+            }
+        ),
         bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
         proptest::sample::select(vec![
             Answer::NotReady,
