@@ -31,7 +31,7 @@ use crate::probe::rdma::rendezvous::{
 };
 use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
-use crate::probe::verdict::{exit_code, failures};
+use crate::probe::verdict::{exit_code, failures, next_step};
 use crate::probe::{self, baseline, host, mp, mpi, p2p, rdma, transfer};
 use crate::profile::Expectations;
 use crate::render::{html, junit, probe as render};
@@ -241,6 +241,9 @@ impl Session<'_> {
             let diff =
                 baseline::compare(&saved.report.results, &report.results, baseline::TOLERANCE);
             report.baseline = Some(diff.report(saved.side, side, true));
+        }
+        if interrupts.status().is_none() {
+            report.next_step = next_step(&report);
         }
         let is_chart = self.is_chart();
         // Of several ranks only the first one prints the report.

@@ -106,7 +106,8 @@ pub fn check_save(file: &Path) -> anyhow::Result<()> {
 
 /// Saves a report as a baseline.
 pub fn save(file: &Path, report: &ProbeReport, out: &mut dyn Write) -> anyhow::Result<()> {
-    let report = ProbeReport { findings: Vec::new(), baseline: None, ..report.clone() };
+    let report =
+        ProbeReport { findings: Vec::new(), baseline: None, next_step: None, ..report.clone() };
     let mut text = Vec::new();
     output::write_pretty(&mut text, &Document::new(PROBE_SCHEMA, &report))?;
     document::write(file, &text, true, out)?;

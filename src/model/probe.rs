@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::limited::list;
-use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath, VirtualFunction};
+use super::{Bdf, CounterKind, DiffReport, Finding, Host, NextStep, RdmaPath, VirtualFunction};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +44,9 @@ pub struct ProbeReport {
     /// Every figure compared with that of the baseline; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<DiffReport>,
+    /// What helps first; absent if nothing failed or is slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<NextStep>,
 }
 
 /// A probe.

@@ -78,6 +78,7 @@ pub fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         notes: Vec::new(),
         findings: Vec::new(),
         baseline: None,
+        next_step: None,
     }
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{Figures, histogram, mad, mean};
 use crate::model::{
-    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, Outcome, ProbeReport, ProbeResult,
-    ProbeVerdict,
+    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, NextStep, Outcome, ProbeKind,
+    ProbeReport, ProbeResult, ProbeVerdict,
 };
 
 /// The peak rate of a link, and the share of it that a figure must reach.
@@ -267,11 +267,27 @@ pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
     })
 }
 
+/// What helps first: doctor names why something failed or is slow. None where no device took part.
+pub fn next_step(report: &ProbeReport) -> Option<NextStep> {
+    let is_slow = report.results.iter().any(|result| result.verdict == ProbeVerdict::Slow);
+    if report.simulated || (exit_code(report) != 1 && !is_slow) {
+        return None;
+    }
+    let profile = match report.probe {
+        ProbeKind::Rdma | ProbeKind::Transfer => "",
+        ProbeKind::Copy | ProbeKind::Host => " --profile gdrcopy",
+        ProbeKind::P2p => " --profile p2p",
+        ProbeKind::Async | ProbeKind::Mp => " --profile async",
+        ProbeKind::Mpi => " --profile mpi",
+    };
+    let command = Some(format!("sudo gdr doctor{profile}"));
+    Some(NextStep { checks: Vec::new(), command, advice: None })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::Host;
-    use crate::model::ProbeKind;
 
     fn subject() -> Subject {
         Subject { subject: "GPU0".to_owned(), backend: "rm".to_owned(), numa: Some(1) }
@@ -319,6 +335,7 @@ mod tests {
             notes: Vec::new(),
             findings: Vec::new(),
             baseline: None,
+            next_step: None,
         };
         let fine = || subject().right("validate.malloc.stores", Some(4), 4);
         let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::doctor::Report;
 use super::svg::escape;
-use crate::model::{FleetNode, FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict};
+use crate::model::{
+    FleetNode, FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict, Remedy,
+};
 
 struct Case {
     /// The group that CI systems show it in.
@@ -27,7 +29,11 @@ pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> b
             .evidence
             .iter()
             .map(|evidence| format!("\n{}: {}", evidence.source, evidence.value));
-        let text = format!("{}{}", finding.message, evidence.collect::<String>());
+        let remedy = finding.fix.as_ref().map(Remedy::manual);
+        let remedy = remedy.into_iter().flat_map(|manual| [&manual.command, &manual.advice]);
+        let remedy = remedy.flatten().map(|text| format!("\nfix: {text}"));
+        let below = evidence.chain(remedy).collect::<String>();
+        let text = format!("{}{below}", finding.message);
         Case {
             class: format!("gdr.doctor.{}", finding.id),
             name: finding.subject.clone(),
@@ -43,6 +49,11 @@ pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> b
 }
 
 pub fn probe(report: &ProbeReport) -> String {
+    let step = report.next_step.as_ref().map(|step| format!("next step: {}", step.line()));
+    let failed = |reason: String| {
+        let lines: Vec<String> = [reason].into_iter().chain(step.clone()).collect();
+        CaseResult::Failed(lines.join("\n"))
+    };
     let results = report.results.iter().map(|result| {
         let bytes = result.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
         let reason = result.reason.clone().unwrap_or_default();
@@ -50,8 +61,8 @@ pub fn probe(report: &ProbeReport) -> String {
             class: format!("gdr.probe.{}", result.name),
             name: format!("{}{bytes}", result.subject),
             result: match result.verdict {
-                ProbeVerdict::Wrong => CaseResult::Failed(reason),
-                ProbeVerdict::Impossible if result.required => CaseResult::Failed(reason),
+                ProbeVerdict::Wrong => failed(reason),
+                ProbeVerdict::Impossible if result.required => failed(reason),
                 ProbeVerdict::Impossible | ProbeVerdict::NotMeasured => CaseResult::Skipped(reason),
                 ProbeVerdict::Ok | ProbeVerdict::Slow => CaseResult::Passed,
             },
@@ -61,7 +72,7 @@ pub fn probe(report: &ProbeReport) -> String {
         class: format!("gdr.probe.{}", finding.id),
         name: finding.subject.clone(),
         result: match finding.outcome {
-            Outcome::Fail => CaseResult::Failed(finding.message.clone()),
+            Outcome::Fail => failed(finding.message.clone()),
             _ => CaseResult::Passed,
         },
     });
@@ -73,7 +84,7 @@ pub fn probe(report: &ProbeReport) -> String {
             class: "gdr.probe.baseline".to_owned(),
             name: format!("{}, {}", change.area, change.fact),
             result: match change.figure.as_ref()?.regression {
-                true => CaseResult::Failed(words),
+                true => failed(words),
                 false => CaseResult::Passed,
             },
         })

@@ -1,7 +1,7 @@
-// Looks at pages in a browser: each in frames of three widths, with its own policy against scripts, and once more for axe. The result is
+// Looks at pages in a browser: each in frames of five widths, with its own policy against scripts, and once more for axe. The result is
 // JSON in the element "result". PAGES is a list of [name, html, html without the policy]; AXE is axe-core's source or an empty text.
 (async () => {
-  const widths = [375, 768, 1280];
+  const widths = [375, 768, 900, 1280, 1600];
   const results = {};
   const frame = (html, width) => new Promise((resolve) => {
     const element = document.createElement('iframe');
@@ -41,6 +41,10 @@
       if (box.top < below - 1) found.push(`overlap: ${block.localName} ${block.textContent.slice(0, 40)}`);
       if (box.right > width + 1) found.push(`too wide: ${block.localName}`);
       below = box.bottom;
+    }
+    // A drawing scrolls on a phone only.
+    for (const drawing of page.querySelectorAll('.drawing')) {
+      if (width >= 768 && drawing.scrollWidth > drawing.clientWidth + 1) found.push(`clipped: ${drawing.getAttribute('aria-label')}`);
     }
     for (const element of page.querySelectorAll('script,img,iframe,object,embed,link:not([rel=icon]),form')) found.push(`element: ${element.localName}`);
     return found;

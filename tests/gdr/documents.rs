@@ -44,10 +44,47 @@ fn local_links_exist() {
     assert!(links > 50, "only {links} links: this test no longer reads the documents");
 }
 
+/// `cargo xtask` compiles for minutes: cargo shows what it does.
+#[test]
+fn cargo_xtask_is_not_silent() {
+    let config = fs::read_to_string(root().join(".cargo/config.toml")).expect("a configuration");
+    let alias = config.lines().find(|line| line.starts_with("xtask = ")).expect("the alias");
+    assert!(!alias.contains("quiet") && !alias.contains(" -q"), "{alias}");
+}
+
 #[test]
 fn readme_is_short() {
     let text = fs::read_to_string(root().join("README.md")).expect("README.md");
-    assert!(text.lines().count() <= 200, "README.md: {} lines", text.lines().count());
+    assert!(text.lines().count() <= 150, "README.md: {} lines", text.lines().count());
+}
+
+/// Each command of README.md is one that gdr accepts: with --help it ends after it has parsed what stands before.
+#[test]
+fn commands_of_the_readme_are_accepted() {
+    let text = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
+    let outside: String = text.split("```").step_by(2).collect();
+    let spans = outside.split('`').skip(1).step_by(2);
+    let mut commands = 0;
+    for line in blocks.chain(spans) {
+        let line = line.trim_start_matches("$ ").split(" #").next().unwrap_or_default();
+        let Some(at) = line.split_whitespace().position(|word| word == "gdr") else {
+            continue;
+        };
+        let words: Vec<&str> = line.split_whitespace().skip(at + 1).collect();
+        // A line of output, or a name in a sentence.
+        if at > 2 || words.is_empty() || words[0].ends_with(':') {
+            continue;
+        }
+        let run = Command::new(env!("CARGO_BIN_EXE_gdr"))
+            .args(&words)
+            .arg("--help")
+            .output()
+            .expect("gdr");
+        assert!(run.status.success(), "{line}: {}", String::from_utf8_lossy(&run.stderr));
+        commands += 1;
+    }
+    assert!(commands > 12, "{commands} commands");
 }
 
 /// What a command prints, from the repository's root.

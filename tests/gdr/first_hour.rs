@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{Gdr, Machine, Run, scratch};
+use crate::support::{Gdr, Machine, Run, fake_cuda, scratch};
 
 struct Case<'a> {
     args: &'a [&'a str],
@@ -89,13 +89,87 @@ fn recorded_machines_are_answered() {
         },
         Case {
             args: &["--from", GUEST, "doctor"],
-            expected: &["Next step: modprobe nvidia"],
+            expected: &["Next step: modprobe nvidia", "NOT READY for rdma: 7 failures"],
             forbidden: &["Next step: sudo gdr fix"],
+        },
+        // One count in all formats.
+        Case {
+            args: &["--from", GUEST, "doctor", "--format", "html"],
+            expected: &["NOT READY for rdma: 7 failures", "7 failed"],
+            forbidden: &[],
+        },
+        Case {
+            args: &["--from", GUEST, "doctor", "--format", "prometheus"],
+            expected: &["gdr_findings{outcome=\"fail\"} 7"],
+            forbidden: &[],
+        },
+        // A replay has the time and the name of the recording.
+        Case {
+            args: &["--from", TWO_GPUS, "doctor", "--format", "html"],
+            expected: &[
+                "(recorded: tests/recorded/h200-x2/snapshot.json, 2026-11-21T",
+                "<dt>source</dt><dd>tests/recorded/h200-x2/snapshot.json</dd>",
+                "<dt>recorded</dt><dd>2026-11-21T15:37:08Z</dd>",
+            ],
+            forbidden: &["<dd>live</dd>"],
+        },
+        Case {
+            args: &["--from", TWO_GPUS, "doctor", "--format", "json"],
+            expected: &[
+                "\"taken\": \"2026-11-21T",
+                "\"source\": \"tests/recorded/h200-x2/snapshot.json\"",
+            ],
+            forbidden: &["\"source\": \"live\""],
+        },
+        // What failed names the repair, in CI systems too.
+        Case {
+            args: &["--from", GUEST, "doctor", "--format", "junit"],
+            expected: &["fix: modprobe nvidia"],
+            forbidden: &[],
+        },
+        // No rating where there is no NIC.
+        Case {
+            args: &["--from", TWO_GPUS, "topo", "--format", "html"],
+            expected: &["<p>There is no RDMA device: no GPU has a NIC.</p>"],
+            forbidden: &[">unknown<"],
         },
         Case { args: &["fix", "asc"], expected: &["did you mean 'acs'?"], forbidden: &[] },
     ];
     for case in &cases {
         check(case, &Gdr::new().args(case.args).run());
+    }
+}
+
+/// A probe that fails ends with the command that says why, in every format; one that passes, or that took no device, with none.
+#[test]
+fn failed_probe_has_a_next_step() {
+    let directory = scratch();
+    // CUDA_ERROR_NO_DEVICE of cuda.h.
+    fake_cuda(directory.path(), "100");
+    let command = "sudo gdr doctor --profile gdrcopy";
+    for (format, expected) in [
+        ("table", format!("1 could not run Next step: {command}")),
+        ("html", format!("<p class=\"step\">Next step: <code>{command}</code></p>")),
+        ("junit", format!("next step: {command}</failure>")),
+        ("json", format!("\"command\": \"{command}\"")),
+    ] {
+        let case = Case {
+            args: &["probe", "copy", "--format", format],
+            expected: &[&expected],
+            forbidden: &[],
+        };
+        let gdr = Gdr::new().env("LD_LIBRARY_PATH", directory.path()).args(case.args);
+        let run = gdr.run();
+        run.assert_code(1);
+        check(&case, &run);
+        assert!(!run.stdout.contains("Nothing was measured"), "{format}: an empty drawing");
+    }
+    for args in [
+        &["probe", "copy", "--sim", "--quick", "--size=64KiB"][..],
+        &["--from", TWO_GPUS, "probe", "copy"],
+    ] {
+        let case = Case { args, expected: &[], forbidden: &["Next step"] };
+        check(&case, &Gdr::new().args(case.args).run());
     }
 }
 

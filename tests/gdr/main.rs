@@ -3,7 +3,9 @@
 mod ansible;
 mod baseline;
 mod binary;
+mod book;
 mod broken_input;
+mod causes;
 mod checks;
 mod command_line;
 mod cuda;

@@ -61,6 +61,11 @@ fn uses_first_working_memory_path() {
     );
     assert!(staged.named("rdma.staged.bandwidth").iter().all(|result| result["verdict"] == "ok"));
 
+    let bench = Bench::of("two", &nothing).with_gpus(&json!({}));
+    let table = bench.gdr().args(SHORT).args(["--gpu", "0"]).run();
+    let last = "FAILED: the data is right, but without GPUDirect RDMA (staged)\nNext step: sudo gdr doctor\n";
+    assert!(table.stdout.ends_with(last), "{}", table.stdout);
+
     let forced = probe(json!({}), &["--memory-path", "peermem"]);
     assert_eq!(forced.ends()[0]["memory_path"], "peermem");
     let forced = probe(json!({}), &["--memory-path", "staged"]);

@@ -49,6 +49,7 @@ fn report(results: Vec<ProbeResult>) -> ProbeReport {
         notes: Vec::new(),
         findings: Vec::new(),
         baseline: None,
+        next_step: None,
     }
 }
 

@@ -15,6 +15,9 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
     if let Some((tone, word, rest)) = verdict(report) {
         page.verdict(tone, &format!("{word}{rest}"));
     }
+    if let Some(step) = &report.next_step {
+        page.step("Next step:", Some(&step.line()));
+    }
     for note in &report.notes {
         page.remark(note);
     }
@@ -22,8 +25,10 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
     if let Some(diff) = &report.baseline {
         compared(&mut page, diff);
     }
-    page.section("Curves");
-    page.drawing("Curves of bandwidth over size", &svg(report));
+    if report.results.iter().any(|result| result.verdict != ProbeVerdict::Impossible) {
+        page.section("Curves");
+        page.drawing("Curves of bandwidth over size", &svg(report));
+    }
     figures(&mut page, &report.results);
     facts(&mut page, &report.host);
     page.finish(&made(taken))

@@ -21,21 +21,11 @@ pub fn topo(view: &View<'_>, drawing: &str, taken: &str) -> String {
     page.section("Drawing");
     page.drawing("Drawing of the PCI tree", drawing);
     page.section("Best partners");
-    let matches = view.topology.matches.iter().map(|found| {
-        let partner = found.pick.map_or("none", |pick| rows[pick].name.as_str());
-        vec![
-            text(&rows[found.row].name),
-            text(partner),
-            mark(Tone::of_verdict(found.verdict), found.verdict.phrase()),
-            text(&found.reason),
-            text(found.advice.as_deref().unwrap_or("")),
-        ]
-    });
-    page.table(
-        "The nearest NIC of each GPU, and the nearest GPU of each NIC",
-        &["device", "partner", "rating", "reason", "advice"],
-        matches,
-    );
+    if view.has_no_nic() {
+        page.paragraph("There is no RDMA device: no GPU has a NIC.");
+    } else {
+        partners(&mut page, view);
+    }
     page.section("Paths");
     if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
         page.paragraph(&format!("No matrix: {omission}."));
@@ -55,6 +45,25 @@ pub fn topo(view: &View<'_>, drawing: &str, taken: &str) -> String {
     );
     facts(&mut page, host);
     page.finish(&made(taken))
+}
+
+fn partners(page: &mut Page, view: &View<'_>) {
+    let rows = &view.topology.rows;
+    let matches = view.topology.matches.iter().map(|found| {
+        let partner = found.pick.map_or("none", |pick| rows[pick].name.as_str());
+        vec![
+            text(&rows[found.row].name),
+            text(partner),
+            mark(Tone::of_verdict(found.verdict), found.verdict.phrase()),
+            text(&found.reason),
+            text(found.advice.as_deref().unwrap_or("")),
+        ]
+    });
+    page.table(
+        "The nearest NIC of each GPU, and the nearest GPU of each NIC",
+        &["device", "partner", "rating", "reason", "advice"],
+        matches,
+    );
 }
 
 fn matrix(page: &mut Page, view: &View<'_>) {

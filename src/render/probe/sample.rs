@@ -104,5 +104,6 @@ pub fn report() -> ProbeReport {
         notes: Vec::new(),
         findings: Vec::new(),
         baseline: None,
+        next_step: None,
     }
 }

@@ -74,6 +74,9 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
             wrap(&rest, style.width, word.len(), INDENT)
         ));
     }
+    if let Some(step) = &report.next_step {
+        page.push_str(&format!("Next step: {}\n", style.command(&printable(&step.line()))));
+    }
     page
 }
 

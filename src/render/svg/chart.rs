@@ -23,7 +23,7 @@ const GREY: &str = "#656d76";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     pub title: String,
-    /// The lines, max_lines important last.
+    /// The lines, most important last.
     pub lines: Vec<ChartLine>,
     /// A marked position on the x axis, with its label.
     pub mark: Option<(f64, String)>,
@@ -60,8 +60,8 @@ impl Stroke {
         match self {
             Self::First => ("#1a7f37", "2.5", ""),
             Self::Second => ("#8957c6", "2", ""),
-            Self::Third => ("#b35900", "2", ""),
-            Self::Fourth => ("#8c959f", "2", ""),
+            Self::Third => ("#9a4d00", "2", ""),
+            Self::Fourth => ("#6a737d", "2", ""),
             Self::Fifth => ("#0969da", "2", ""),
             Self::Limit => ("#cf222e", "1", r#" stroke-dasharray="6 4""#),
         }
@@ -82,7 +82,7 @@ pub fn chart(headline: &str, remarks: &[String], charts: &[Chart]) -> String {
     text(&mut out, (MARGIN, 38.0), title, INK, "start", &title.fit(headline, room));
     for (at, remark) in remarks.iter().enumerate() {
         let y = 62.0 + 20.0 * at as f64;
-        text(&mut out, (MARGIN, y), plain, "#b35900", "start", &plain.fit(remark, room));
+        text(&mut out, (MARGIN, y), plain, "#9a4d00", "start", &plain.fit(remark, room));
     }
     for (at, chart) in charts.iter().enumerate() {
         let x = MARGIN + column * (at % 2) as f64 + LEFT;
@@ -102,7 +102,9 @@ fn plane(out: &mut String, at: (f64, f64), chart: &Chart) {
     let place =
         |(across, down): (f64, f64)| (x + across.clamp(0.0, 1.0) * w, y + down.clamp(0.0, 1.0) * h);
     let (title, small) = (Type::bold(13), Type::plain(11));
-    text(out, (x, y - 12.0), title, INK, "start", &title.fit(&chart.title, w as i32));
+    // It may reach into the margin.
+    let room = (w + MARGIN) as i32;
+    text(out, (x, y - 12.0), title, INK, "start", &title.fit(&chart.title, room));
     let _ = writeln!(
         out,
         r##"<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="#ffffff" stroke="#d0d7de"/>"##

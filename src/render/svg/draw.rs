@@ -6,7 +6,7 @@ use super::escape::escape;
 use super::scene::{Anchor, Frame, Ink, Label, Look, Pill, Rect, Scene, Wire};
 use super::text::FONTS;
 
-const PAPER: &str = "#f6f8fa";
+pub(super) const PAPER: &str = "#f6f8fa";
 
 /// In a dark page or viewer: light becomes dark, and a hue stays. Viewers without style sheets draw it light.
 const DARK: &str = "<style>@media screen and (prefers-color-scheme:dark){svg{filter:invert(1) hue-rotate(180deg)}}</style>";
@@ -39,31 +39,37 @@ pub fn document(scene: &Scene, title: &str) -> String {
     out
 }
 
-fn colour(ink: Ink) -> &'static str {
+/// The contrast of each with what is behind it is at least 4.5, light and dark: a test computes it.
+pub(super) fn colour(ink: Ink) -> &'static str {
     match ink {
         Ink::Text => "#1f2328",
-        Ink::Grey => "#656d76",
+        Ink::Grey => "#5e666f",
         Ink::Link => "#57606a",
         Ink::Good => "#1a7f37",
-        Ink::Fair => "#b35900",
+        Ink::Fair => "#9a4d00",
         Ink::Bad => "#cf222e",
-        Ink::Unknown => "#8c959f",
-        Ink::NvLink => "#a8d86a",
+        Ink::Unknown => "#6a737d",
+        Ink::NvLink => "#0e7490",
     }
 }
 
-fn frame(out: &mut String, Frame { rect, look }: &Frame) {
-    let (fill, edge, radius) = match look {
+/// The colour of a box, the colour of its edge, and its radius.
+pub(super) fn paint(look: Look) -> (&'static str, &'static str, i32) {
+    match look {
         Look::Group => ("#ffffff", "#d0d7de", 12),
         Look::Root => ("#eaeef2", "#afb8c1", 8),
         Look::Switch => ("#fff8e6", "#d9b24c", 8),
         Look::Port => ("#ffffff", "#8c959f", 4),
         Look::BadPort => ("#ffebe9", "#cf222e", 4),
-        Look::FairPort => ("#fff4e5", "#b35900", 4),
+        Look::FairPort => ("#fff4e5", "#9a4d00", 4),
         Look::Gpu => ("#f1f9e3", "#76b900", 8),
         Look::Nic => ("#e7f1ff", "#3b82d6", 8),
         Look::Nvme => ("#f5effc", "#8957c6", 8),
-    };
+    }
+}
+
+fn frame(out: &mut String, Frame { rect, look }: &Frame) {
+    let (fill, edge, radius) = paint(*look);
     let Rect { x, y, w, h } = rect;
     let _ = writeln!(
         out,
@@ -116,16 +122,13 @@ fn rounded(points: &[(i32, i32)], radius: i32) -> String {
 
 fn pill(out: &mut String, pill: &Pill) {
     let Rect { x, y, w, h } = pill.rect;
-    let (fill, text) = match pill.ink {
-        Ink::NvLink => (colour(Ink::NvLink), "#23440a"),
-        ink => (colour(ink), "#ffffff"),
-    };
     let _ = writeln!(
         out,
-        r#"<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="{}" fill="{fill}" stroke="white" stroke-width="2"/>"#,
-        h / 2
+        r#"<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="{}" fill="{}" stroke="white" stroke-width="2"/>"#,
+        h / 2,
+        colour(pill.ink)
     );
-    label(out, &pill.label, Some(text));
+    label(out, &pill.label, Some("#ffffff"));
 }
 
 fn warning(out: &mut String, (Rect { x, y, w, h }, ink): (Rect, Ink)) {

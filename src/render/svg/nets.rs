@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Fact, Kind, Match, Verdict};
+use crate::model::{Fact, Kind, Match, PciClass, Verdict};
 use crate::topo::Topology;
 
 use super::scene::Ink;
@@ -22,16 +22,20 @@ impl Net {
     }
 }
 
-/// Each GPU and its NIC: rows and verdict.
-pub fn picks(topology: &Topology<'_>) -> impl Iterator<Item = (usize, usize, Verdict)> {
+/// Each GPU with each NIC that NCCL uses for it, its share of the nearest ones: rows and verdict.
+pub fn picks<'a>(
+    topology: &'a Topology<'_>,
+) -> impl Iterator<Item = (usize, usize, Verdict)> + use<'a> {
     let gpu =
         |found: &&Match| topology.rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
-    let nic = |at: &usize| *at < topology.rows.len();
-    topology
-        .matches
-        .iter()
-        .filter(gpu)
-        .filter_map(move |found| Some((found.row, found.pick.filter(nic)?, found.verdict)))
+    topology.matches.iter().filter(gpu).flat_map(|found| {
+        let nics = match found.nccl.is_empty() {
+            true => found.pick.as_slice(),
+            false => &found.nccl,
+        };
+        let nics = nics.iter().filter(|nic| **nic < topology.rows.len());
+        nics.map(|nic| (found.row, *nic, found.verdict))
+    })
 }
 
 /// Maximum number of NVLink wires and bars, and of their ends: routing is quadratic in both.
@@ -49,21 +53,24 @@ pub struct Nets {
 
 /// The nets of a machine.
 pub fn nets(topology: &Topology<'_>) -> Nets {
-    let mut drawn: Vec<Net> = picks(topology)
-        .map(|(gpu, nic, verdict)| Net {
-            rows: vec![gpu, nic],
-            ink: match verdict {
-                Verdict::Good => Ink::Good,
-                Verdict::LikelyGood => Ink::Fair,
-                Verdict::Bad => Ink::Bad,
-                Verdict::Unknown => Ink::Unknown,
-            },
-            text: match topology.class(gpu, nic) {
-                Some(class) => class.letters().to_owned(),
-                None => "?".to_owned(),
-            },
-        })
-        .collect();
+    let mut drawn: Vec<Net> = Vec::new();
+    for (gpu, nic, verdict) in picks(topology) {
+        let text = topology.class(gpu, nic).map_or("?", PciClass::letters);
+        // A wire leads from a GPU to all of its NICs at one distance.
+        match drawn.iter_mut().find(|net| net.rows[0] == gpu && net.text == text) {
+            Some(net) => net.rows.push(nic),
+            None => drawn.push(Net {
+                rows: vec![gpu, nic],
+                ink: match verdict {
+                    Verdict::Good => Ink::Good,
+                    Verdict::LikelyGood => Ink::Fair,
+                    Verdict::Bad => Ink::Bad,
+                    Verdict::Unknown => Ink::Unknown,
+                },
+                text: text.to_owned(),
+            }),
+        }
+    }
     let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     let nvlinks = nvlinks(&gpus, |a, b| match topology.pair(a, b).map(|pair| pair.nvlinks) {
         Some(Fact::Known(links)) => links,

@@ -36,6 +36,27 @@ pub fn hgx() -> Facts {
     machine.other("00:1f.0", &[]).other("00:1f.3", &[]).facts(2)
 }
 
+/// Two switches, with a GPU and two NICs below each.
+pub fn two_nics() -> Facts {
+    let mut machine = Machine::default();
+    for bus in [0x15_u32, 0x37] {
+        let root = format!("{bus:02x}:01.0");
+        let up = format!("{:02x}:00.0", bus + 1);
+        machine = machine.port(&root, &[], Some(0), 0).switch(&up, &[&root], Some(0));
+        for slot in 0..3 {
+            let down = format!("{:02x}:{slot:02x}.0", bus + 2);
+            let end = format!("{:02x}:00.0", bus + 3 + slot);
+            machine = machine.port(&down, &[&root, &up], Some(0), 0);
+            let above: [&str; 3] = [&root, &up, &down];
+            machine = match slot {
+                1 => machine.gpu(&end, &above, Some(0), (5, 16, 5)),
+                _ => machine.nic(&end, &above, Some(0), (5, 16, 5)),
+            };
+        }
+    }
+    machine.facts(1)
+}
+
 /// Two sockets with eight root ports each, on separate buses: one NIC for four GPUs each.
 pub fn epyc() -> Facts {
     let mut machine = Machine::default();

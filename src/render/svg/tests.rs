@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::draw::{PAPER, colour, paint};
 use super::scene::{Look, Rect};
 use super::*;
 use crate::topo::topology;
@@ -26,6 +27,7 @@ fn machines() -> Vec<(&'static str, Facts)> {
         ("pair", samples::pair()),
         ("guest", samples::guest()),
         ("grace", samples::grace()),
+        ("two NICs", samples::two_nics()),
         ("wide", samples::wide()),
         ("hostile", hostile(samples::hgx())),
         ("hostile card", hostile(samples::epyc())),
@@ -300,4 +302,88 @@ fn draws_machine_without_rows() {
 fn shows_source_of_recorded_machine() {
     assert!(svg_of(&samples::guest()).contains("read from machines/guest"));
     assert!(!svg_of(&samples::hgx()).contains("live"));
+}
+
+/// As many wires as NCCL uses NICs: two of two below each GPU's switch; one card of two ports for four GPUs.
+#[test]
+fn wires_lead_to_all_nics_that_a_gpu_uses() {
+    let wires = |facts: &Facts| -> Vec<Vec<String>> {
+        let topology = topology(facts);
+        let nets = nets::nets(&topology).drawn;
+        let names = |net: &nets::Net| {
+            let mut names: Vec<String> =
+                net.rows.iter().map(|row| topology.rows[*row].name.clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        nets.iter().map(names).collect()
+    };
+    assert_eq!(
+        wires(&samples::two_nics()),
+        [["GPU0", "NIC0", "NIC1"], ["GPU1", "NIC2", "NIC3"]].map(|net| net.map(str::to_owned))
+    );
+    let epyc = wires(&samples::epyc());
+    assert_eq!(epyc.len(), 8);
+    assert!(epyc[..4].iter().all(|net| net[1..] == ["NIC0", "NIC1"]), "{epyc:?}");
+}
+
+/// A colour of the drawing as sRGB.
+fn rgb(text: &str) -> [f64; 3] {
+    let value = u32::from_str_radix(&text[1..], 16).expect("a colour");
+    [16, 8, 0].map(|shift| f64::from((value >> shift) & 0xff))
+}
+
+/// What the style of a dark page makes of it: `invert(1) hue-rotate(180deg)`, by the matrices of Filter Effects 1.
+fn inverted(colour: [f64; 3]) -> [f64; 3] {
+    const TURN: [[f64; 3]; 3] =
+        [[-0.574, 1.430, 0.144], [0.426, 0.430, 0.144], [0.426, 1.430, -0.856]];
+    let from = colour.map(|part| 255.0 - part);
+    TURN.map(|row| row.iter().zip(from).map(|(a, b)| a * b).sum::<f64>().clamp(0.0, 255.0))
+}
+
+/// The contrast ratio of WCAG 2.
+fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+    let light = |colour: [f64; 3]| {
+        let [r, g, b] = colour.map(|part| match part / 255.0 {
+            part if part <= 0.04045 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        });
+        0.0722f64.mul_add(b, 0.2126f64.mul_add(r, 0.7152 * g)) + 0.05
+    };
+    let (a, b) = (light(a), light(b));
+    a.max(b) / a.min(b)
+}
+
+#[test]
+fn lines_and_texts_stand_out_in_both_themes() {
+    assert!((contrast(rgb("#000000"), rgb("#ffffff")) - 21.0).abs() < 0.01);
+    assert!(svg_of(&samples::hgx()).contains("filter:invert(1) hue-rotate(180deg)"));
+    // Around a drawing, a dark page has the colour of the drawing's own paper.
+    let around = inverted(rgb(PAPER)).map(|part| format!("{:02x}", part.round() as u8)).concat();
+    let style = include_str!("../html/style.css");
+    assert!(style.contains(&format!(".drawing{{background:#{around}}}")), "#{around}");
+    let mut pairs = BTreeSet::new();
+    for (_, facts) in machines() {
+        let scene = scene_of(&facts);
+        // A legend is on the paper, a net in the box of a NUMA node.
+        let inks = scene.wires.iter().map(|wire| wire.ink);
+        for ink in inks.chain(scene.pills.iter().map(|pill| pill.ink)) {
+            pairs.extend([PAPER, "#ffffff"].map(|behind| (colour(ink), behind)));
+        }
+        for label in &scene.labels {
+            let mut frames = scene.frames.iter().rev();
+            let inner = frames.find(|frame| holds(frame.rect, label.rect()));
+            let behind = inner.map_or(PAPER, |frame| paint(frame.look).0);
+            pairs.insert((colour(label.ink), behind));
+        }
+    }
+    assert!(pairs.len() > 20, "{pairs:?}");
+    for (front, behind) in pairs {
+        let (a, b) = (rgb(front), rgb(behind));
+        for (theme, contrast) in
+            [("light", contrast(a, b)), ("dark", contrast(inverted(a), inverted(b)))]
+        {
+            assert!(contrast >= 4.5, "{front} on {behind}, {theme}: {contrast:.2}");
+        }
+    }
 }
