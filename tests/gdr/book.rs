@@ -53,7 +53,10 @@ fn pages_of_the_book_lead_the_reader() {
         let title = between(&html, "<title>", "</title>").expect("a title");
         let headings = headings(page);
         let heading = headings[0].trim_start_matches("# ").replace(['`', '*'], "");
-        let heading = heading.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let escapes =
+            [("&#x27;", "'"), ("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")];
+        let title =
+            escapes.iter().fold(title.to_owned(), |text, (from, to)| text.replace(from, to));
         assert!(title == heading || title == format!("{heading} - gdr"), "{page}: {title}");
         let up = "../".repeat(page.matches('/').count());
         let here = format!("href=\"{up}{page}.html\" aria-current=\"page\"");
