@@ -357,3 +357,16 @@ fn reports_unloadable_library() {
     );
     run.assert_stdout("libibverbs.so.1 cannot be loaded: ");
 }
+
+/// Whether libibverbs is installed or not: the kernel has no device. CI's machines have none.
+#[test]
+fn a_machine_without_rdma_devices_has_one_answer() {
+    if std::path::Path::new("/sys/class/infiniband").exists() {
+        return;
+    }
+    let run = Gdr::new().args(["probe", "rdma", "--quick"]).run();
+    run.assert_code(1);
+    let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("this machine has no RDMA device: the kernel's RDMA modules"), "{text}");
+    assert!(!text.contains("os error") && text.ends_with("Next step: sudo gdr doctor"), "{text}");
+}
