@@ -1,6 +1,7 @@
 //! Validates `flags` parameters, conditions and addresses.
 
 use std::ffi::c_int;
+use std::ptr::NonNull;
 
 use gpu::Compare;
 
@@ -49,6 +50,30 @@ pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
         3 => Ok(Compare::Nor),
         other => Err(CallError::Value { of: "gds_wait_cond_flag_t", value: other.into() }),
     }
+}
+
+/// Checks a pointer for NULL.
+pub(crate) fn not_null<T>(what: &'static str, pointer: *const T) -> Result<(), CallError> {
+    if pointer.is_null() {
+        return Err(CallError::Null { what });
+    }
+    Ok(())
+}
+
+/// Checks a pointer for NULL and alignment.
+pub(crate) fn check<T>(what: &'static str, pointer: *const T) -> Result<(), CallError> {
+    not_null(what, pointer)?;
+    if !pointer.is_aligned() {
+        let (address, alignment) = (pointer.addr(), align_of::<T>());
+        return Err(CallError::Misaligned { what, address, alignment });
+    }
+    Ok(())
+}
+
+/// A pointer that is neither NULL nor misaligned.
+pub(crate) fn aligned<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>, CallError> {
+    check(what, pointer)?;
+    NonNull::new(pointer).ok_or(CallError::Null { what })
 }
 
 /// The address of a 32-bit word, not NULL and aligned.
