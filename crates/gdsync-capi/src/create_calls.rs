@@ -20,9 +20,9 @@ use crate::pair::{Limits, Pair};
 use crate::{flags, guard, mapped, pairs, stream};
 
 /// Limit of blocks or WQEs per queue: an mlx5 counter has 16 bits.
-const MOST_WORK: u32 = 1 << 15;
+const MAX_WORK: u32 = 1 << 15;
 /// Limit of 16-byte segments per WQE.
-const MOST_SEGMENTS: u32 = 63;
+const MAX_SEGMENTS: u32 = 63;
 /// Segments without data in a connected WQE: control, remote address, atomic.
 const OVERHEAD: u32 = 3;
 /// Segments without data in a datagram WQE: control, and an address of 48 bytes.
@@ -246,7 +246,7 @@ fn pair_options(
         send_blocks: bounded(
             "max_send_wr",
             blocks,
-            MOST_WORK,
+            MAX_WORK,
             "the send queue would exceed 32768 blocks of 64 bytes; reduce requests, SGEs or inline data",
         )?,
         receives: verbs.receive_depth.next_power_of_two(),
@@ -294,11 +294,11 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
         true => ("the maximum is 59", "the maximum is 940"),
         false => ("the maximum is 60", "the maximum is 956"),
     };
-    let (cap, room) = (given.cap, MOST_SEGMENTS - overhead(transport));
+    let (cap, room) = (given.cap, MAX_SEGMENTS - overhead(transport));
     let depth = |what, value| {
-        Ok::<_, CallError>(bounded(what, value, MOST_WORK, "the maximum is 32768")?.max(1))
+        Ok::<_, CallError>(bounded(what, value, MAX_WORK, "the maximum is 32768")?.max(1))
     };
-    let receive_room = MOST_SEGMENTS - OVERHEAD;
+    let receive_room = MAX_SEGMENTS - OVERHEAD;
     Ok(QueuePairOptions {
         transport,
         send_depth: depth("max_send_wr", cap.max_send_wr)?,

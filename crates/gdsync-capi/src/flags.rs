@@ -90,7 +90,7 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Call
 
 /// Checks the length of a write by value.
 pub(crate) fn bytes(count: usize) -> Result<usize, CallError> {
-    let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MOST_BYTES).contains(&count);
+    let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MAX_BYTES).contains(&count);
     is_whole.then_some(count).ok_or(CallError::Bytes { count })
 }
 

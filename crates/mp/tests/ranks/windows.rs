@@ -3,7 +3,7 @@
 use gdsync::MemoryLocation;
 use gpu::Compare;
 use mp::comm::Credits;
-use mp::{Condition, Error, MOST_INLINE, Options, Transfer};
+use mp::{Condition, Error, MAX_INLINE, Options, Transfer};
 
 use super::support::{LONG, Rank, bytes, on_ranks, read};
 
@@ -75,7 +75,7 @@ fn rejects_puts_outside_windows() {
         }
         let put = Transfer::put(peer, &window, available - 9, &source, 0..9);
         ranks.wait(ranks.start(&put).unwrap()).unwrap();
-        let put = Transfer::put(peer, &window, 0, &source, 0..MOST_INLINE as usize + 1);
+        let put = Transfer::put(peer, &window, 0, &source, 0..MAX_INLINE as usize + 1);
         let error = ranks.start(&put.inline()).unwrap_err();
         assert!(matches!(error, Error::Inline { bytes: 257 }), "{error}");
         let none = Transfer::put(peer, &window, 0, &source, 0..4).without_completion();
