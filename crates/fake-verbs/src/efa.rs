@@ -357,9 +357,6 @@ impl World {
             && cap.max_inline_data <= number("inline_buf_size", 32);
         let mut is_own = |cq| self.queue(cq).is_ok_and(|queue| queue.context == context);
         let are_own = is_own(wanted.send_cq) && is_own(wanted.recv_cq);
-        match fits && are_own && wanted.srq.is_null() {
-            true => Ok(()),
-            false => Err(libc::EINVAL),
-        }
+        if fits && are_own && wanted.srq.is_null() { Ok(()) } else { Err(libc::EINVAL) }
     }
 }

@@ -118,10 +118,7 @@ exports!(
         if qp.is_null() {
             return Ok(());
         }
-        match pairs::remove(qp)?.end() {
-            true => Ok(()),
-            false => Err(CallError::Gone { what: "queue pair" }),
-        }
+        if pairs::remove(qp)?.end() { Ok(()) } else { Err(CallError::Gone { what: "queue pair" }) }
     }
 
     /// Calls `ibv_modify_qp` on the verbs queue pair. Work posted before goes to the device at once if the new state accepts it.
@@ -253,13 +250,11 @@ fn pair_options(
         receive_segments: verbs.receive_pieces.next_power_of_two(),
         send_completions: verbs.send_depth.next_power_of_two(),
         receive_completions: verbs.receive_depth.next_power_of_two(),
-        waiting: match stream::capabilities()?.nor {
-            true => Waiting::Nor,
-            false => Waiting::WithoutNor,
-        },
-        transport: match verbs.transport.is_datagram() {
-            true => wire::Transport::Datagram,
-            false => wire::Transport::Connected,
+        waiting: if stream::capabilities()?.nor { Waiting::Nor } else { Waiting::WithoutNor },
+        transport: if verbs.transport.is_datagram() {
+            wire::Transport::Datagram
+        } else {
+            wire::Transport::Connected
         },
         queues: locations.queues,
         records: locations.records,
@@ -290,9 +285,10 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
             return Err(CallError::Value { of, value: other.into() });
         }
     };
-    let (max_sges, max_inline) = match transport.is_datagram() {
-        true => ("the maximum is 59", "the maximum is 940"),
-        false => ("the maximum is 60", "the maximum is 956"),
+    let (max_sges, max_inline) = if transport.is_datagram() {
+        ("the maximum is 59", "the maximum is 940")
+    } else {
+        ("the maximum is 60", "the maximum is 956")
     };
     let (cap, room) = (given.cap, MAX_SEGMENTS - overhead(transport));
     let depth = |what, value| {
@@ -317,10 +313,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
 
 /// Segments of a WQE without data.
 fn overhead(transport: Transport) -> u32 {
-    match transport.is_datagram() {
-        true => DATAGRAM_OVERHEAD,
-        false => OVERHEAD,
-    }
+    if transport.is_datagram() { DATAGRAM_OVERHEAD } else { OVERHEAD }
 }
 
 fn bounded(
@@ -329,8 +322,9 @@ fn bounded(
     most: u32,
     bounds: &'static str,
 ) -> Result<u32, CallError> {
-    match value <= most {
-        true => Ok(value),
-        false => Err(CallError::Bounds { what, value: value.into(), bounds }),
+    if value <= most {
+        Ok(value)
+    } else {
+        Err(CallError::Bounds { what, value: value.into(), bounds })
     }
 }

@@ -118,13 +118,15 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
         operation,
         Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
     );
-    let payload = match flags & flag::IBV_SEND_INLINE.0 != 0 {
-        true if brings => {
-            let (what, why) = ("inline data", "the operation writes to local memory");
-            return Err(CallError::Unsupported { what, why });
-        }
-        true => Payload::Inline(inline(given, limits.inline)?),
-        false => Payload::Segments(given.iter().map(segment).collect()),
+    let is_inline = flags & flag::IBV_SEND_INLINE.0 != 0;
+    if is_inline && brings {
+        let (what, why) = ("inline data", "the operation writes to local memory");
+        return Err(CallError::Unsupported { what, why });
+    }
+    let payload = if is_inline {
+        Payload::Inline(inline(given, limits.inline)?)
+    } else {
+        Payload::Segments(given.iter().map(segment).collect())
     };
     Ok(Wqe {
         operation,
@@ -132,9 +134,10 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
             signalled: limits.signals_all || flags & flag::IBV_SEND_SIGNALED.0 != 0,
             solicited: flags & flag::IBV_SEND_SOLICITED.0 != 0,
             // As in rdma-core's mlx5 provider.
-            fence: match flags & flag::IBV_SEND_FENCE.0 != 0 {
-                true => Fence::SmallAndReads,
-                false => Fence::None,
+            fence: if flags & flag::IBV_SEND_FENCE.0 != 0 {
+                Fence::SmallAndReads
+            } else {
+                Fence::None
             },
         },
         datagram,

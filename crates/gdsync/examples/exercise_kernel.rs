@@ -255,10 +255,7 @@ fn pair(bench: &Bench, wqes: u32, doorbell: Doorbell) -> Outcome<(SimHca, Device
     let wqe = Wqe::write(region.remote(2048), &[region.segment(0, 64)]);
     let requests: Vec<_> = (0..wqes)
         .map(|number| KernelRequest {
-            wqe: match number + 1 == wqes {
-                true => wqe.clone().signalled(),
-                false => wqe.clone(),
-            },
+            wqe: if number + 1 == wqes { wqe.clone().signalled() } else { wqe.clone() },
             inline: None,
             source: None,
             destination: None,

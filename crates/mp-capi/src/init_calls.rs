@@ -170,16 +170,13 @@ fn options(peers: Option<Vec<c_int>>, flags: c_int) -> Result<Options, CallError
         abi::INIT_DBREC_ON_GPU => records = true,
         value => {
             return Err(CallError::Value {
-                what: "enum mp_init_flags: its values are no bits",
+                what: "enum mp_init_flags: its values are not bits",
                 value: value.into(),
             });
         }
     }
     let set = environment();
-    let location = |on_gpu| match on_gpu {
-        true => MemoryLocation::Gpu,
-        false => MemoryLocation::Host,
-    };
+    let location = |on_gpu| if on_gpu { MemoryLocation::Gpu } else { MemoryLocation::Host };
     Ok(Options {
         peers,
         depth: set.depth,

@@ -57,10 +57,7 @@ impl Connections {
             queues: options.queues,
             records: options.records,
             completions: [options.completions; 2],
-            waiting: match can.nor {
-                true => Waiting::Nor,
-                false => Waiting::WithoutNor,
-            },
+            waiting: if can.nor { Waiting::Nor } else { Waiting::WithoutNor },
             ..Request::default()
         };
         let settings = Arc::new(Settings {

@@ -36,7 +36,7 @@ pub enum Error {
         /// Its error.
         why: String,
     },
-    /// A peer that is no rank, or named twice.
+    /// A peer that is not a rank, or named twice.
     #[error("invalid peer {rank}: the ranks are 0 to {last}, each at most once")]
     InvalidPeer {
         /// The rank.

@@ -135,9 +135,10 @@ impl<'a> Transfer<'a> {
             Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &[]),
             Target::Get(window, offset) => Wqe::read(remote(window, offset)?, &[]),
         };
-        wqe.payload = match self.is_inline {
-            true => Payload::Inline(self.inline_data(bytes, copier)?),
-            false => Payload::Segments(segments(self.region, self.blocks())?),
+        wqe.payload = if self.is_inline {
+            Payload::Inline(self.inline_data(bytes, copier)?)
+        } else {
+            Payload::Segments(segments(self.region, self.blocks())?)
         };
         Ok(wqe)
     }
@@ -176,8 +177,9 @@ pub(crate) fn segments(
 pub(crate) fn bytes_of(blocks: &[Range<usize>]) -> Result<u64, Error> {
     let lengths = blocks.iter().map(|block| block.len() as u64);
     let bytes = lengths.fold(0, u64::saturating_add);
-    match blocks.len() <= MAX_BLOCKS && bytes <= MAX_BYTES {
-        true => Ok(bytes),
-        false => Err(Error::TooLarge { blocks: blocks.len(), bytes }),
+    if blocks.len() <= MAX_BLOCKS && bytes <= MAX_BYTES {
+        Ok(bytes)
+    } else {
+        Err(Error::TooLarge { blocks: blocks.len(), bytes })
     }
 }

@@ -59,12 +59,13 @@ impl Port<'_> {
         let directory = self.directory();
         let mut found = numbers(&directory.join("counters"));
         let hardware = numbers(&directory.join("hw_counters"));
-        found.extend(match hardware.is_empty() {
-            false => hardware,
+        found.extend(if hardware.is_empty() {
             // Some drivers count by device.
-            true => numbers(&self.device().join("hw_counters")),
+            numbers(&self.device().join("hw_counters"))
+        } else {
+            hardware
         });
-        // The age of cached values is no counter.
+        // The age of cached values is not a counter.
         found.remove("lifespan");
         found
     }

@@ -218,9 +218,10 @@ impl Context {
         function: &'static str,
         is_there: fn(&raw::Functions) -> bool,
     ) -> Result<(), Error> {
-        match raw::functions().is_some_and(is_there) {
-            true => Ok(()),
-            false => Err(Error::Missing { function }),
+        if raw::functions().is_some_and(is_there) {
+            Ok(())
+        } else {
+            Err(Error::Missing { function })
         }
     }
 
@@ -268,9 +269,10 @@ impl List {
         let mut count = 0;
         // SAFETY: the output is valid.
         let devices = unsafe { raw::ibv_get_device_list(&mut count) };
-        match devices.is_null() {
-            true => Err(Error::List { source: io::Error::last_os_error() }),
-            false => Ok(Self { devices, count: usize::try_from(count).unwrap_or(0) }),
+        if devices.is_null() {
+            Err(Error::List { source: io::Error::last_os_error() })
+        } else {
+            Ok(Self { devices, count: usize::try_from(count).unwrap_or(0) })
         }
     }
 

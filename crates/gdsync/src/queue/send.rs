@@ -122,12 +122,10 @@ impl SendQueue {
         let blocks = entry.encode(self.parts.qpn, index, &mut bytes)?;
         let (need, free) = (blocks as u32, self.free());
         if need > free {
-            return Err(match need > self.depth.entries() {
-                true => Error::Wire(WireError::Short {
-                    need: blocks * BLOCK,
-                    have: self.parts.ring.len(),
-                }),
-                false => Error::Full { need, free },
+            return Err(if need > self.depth.entries() {
+                Error::Wire(WireError::Short { need: blocks * BLOCK, have: self.parts.ring.len() })
+            } else {
+                Error::Full { need, free }
             });
         }
         for (position, block) in bytes.chunks_exact(BLOCK).take(blocks).enumerate() {

@@ -177,11 +177,10 @@ pub fn from_environment(
 
 /// Checks a rank and a size.
 fn check(rank: u32, size: u32) -> Result<(), Error> {
-    match rank < size {
-        true => Ok(()),
-        false => {
-            Err(Error::value(format!("rank {rank}"), format!("there are {size} ranks, from 0")))
-        }
+    if rank < size {
+        Ok(())
+    } else {
+        Err(Error::value(format!("rank {rank}"), format!("there are {size} ranks, from 0")))
     }
 }
 

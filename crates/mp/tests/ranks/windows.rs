@@ -164,27 +164,25 @@ fn credits_order_receives_before_sends() {
             for peer in ranks.peers() {
                 let at = 4096 + peer as usize * 64;
                 requests.push(ranks.receive(peer, &region, at..at + 64).unwrap());
-                match by_stream {
-                    false => drop(credits.give(ranks, peer).unwrap()),
-                    true => streamed.push(credits.give_on(ranks, &stream, peer).unwrap()),
+                if by_stream {
+                    streamed.push(credits.give_on(ranks, &stream, peer).unwrap())
+                } else {
+                    drop(credits.give(ranks, peer).unwrap())
                 }
             }
             place.write(0, &[round as u8; 64]).unwrap();
             for peer in ranks.peers() {
                 let send = Transfer::send(peer, &region, 0..64);
-                requests.push(match by_stream {
-                    true => {
-                        credits.take_on(ranks, &stream, peer).unwrap();
-                        ranks.start_on(&stream, &send).unwrap()
+                requests.push(if by_stream {
+                    credits.take_on(ranks, &stream, peer).unwrap();
+                    ranks.start_on(&stream, &send).unwrap()
+                } else {
+                    if round % 3 == 0 {
+                        credits.take(ranks, peer).unwrap();
+                    } else {
+                        while !credits.try_take(peer).unwrap() {}
                     }
-                    false => {
-                        if round % 3 == 0 {
-                            credits.take(ranks, peer).unwrap();
-                        } else {
-                            while !credits.try_take(peer).unwrap() {}
-                        }
-                        ranks.start(&send).unwrap()
-                    }
+                    ranks.start(&send).unwrap()
                 });
             }
             for request in requests {

@@ -199,9 +199,10 @@ impl Wqe {
         let mut skip = |bytes: usize| {
             let start = offset;
             offset += bytes;
-            match offset <= from.len() {
-                true => Ok(start),
-                false => Err(Error::Size { segments, need: offset / SEGMENT }),
+            if offset <= from.len() {
+                Ok(start)
+            } else {
+                Err(Error::Size { segments, need: offset / SEGMENT })
             }
         };
         let datagram = match transport {
