@@ -119,7 +119,6 @@ pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default:
     value.and_then(|value| T::try_from(value).ok()).unwrap_or(default)
 }
 
-/// A device limit.
 pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
     let value = first_present([&self::device(device)["limits"][key], &verbs()["limits"][key]]);
     let value = value.as_u64().and_then(|value| T::try_from(value).ok());

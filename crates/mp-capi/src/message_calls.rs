@@ -51,7 +51,6 @@ impl Message {
         Ok(Self { library, peer, registered, blocks })
     }
 
-    /// The send.
     pub fn send(&self) -> Transfer<'_> {
         Transfer::send(self.peer, &self.registered.region, &self.blocks)
     }

@@ -175,7 +175,6 @@ pub fn from_environment(
     Ok(Box::new(Files::new(format!("mp-{job}"), rank, size)?))
 }
 
-/// Checks a rank and a size.
 fn check(rank: u32, size: u32) -> Result<(), Error> {
     if rank < size {
         Ok(())

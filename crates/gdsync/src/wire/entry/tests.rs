@@ -24,7 +24,6 @@ fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
     bytes
 }
 
-/// A control segment.
 fn control(opcode: u8, segments: u8, flags: u8, immediate: u32) -> Vec<u8> {
     let mut bytes = vec![0, 2, 3, opcode, 4, 5, 6, segments, 0, 0, 0, flags];
     bytes.extend(immediate.to_be_bytes());
