@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, MemoryRegion, Request, RetryPolicy};
 use gdsync::wire::{
-    BLOCK, Completion, Control, MOST_BLOCKS, Transport, Wqe, decode_receive, queue_record,
+    BLOCK, Completion, Control, MAX_BLOCKS, Transport, Wqe, decode_receive, queue_record,
 };
 use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::Gpu;
@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(decoded) = Wqe::decode(bytes, transport) else {
             continue;
         };
-        let mut again = [0; MOST_BLOCKS * BLOCK];
+        let mut again = [0; MAX_BLOCKS * BLOCK];
         if let Ok(blocks) = decoded.entry.encode(decoded.qpn, decoded.index, &mut again) {
             assert_eq!(Wqe::decode(&again[..blocks * BLOCK], transport), Ok(decoded));
         }

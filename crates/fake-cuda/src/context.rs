@@ -183,9 +183,10 @@ pub extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: u32) -> Return {
         if !device::can_access(gpu, peer) {
             return Err(PEER_ACCESS_UNSUPPORTED);
         }
-        match primaries.entry(gpu).or_default().peers.insert(peer) {
-            true => Ok(()),
-            false => Err(PEER_ACCESS_ALREADY_ENABLED),
+        if primaries.entry(gpu).or_default().peers.insert(peer) {
+            Ok(())
+        } else {
+            Err(PEER_ACCESS_ALREADY_ENABLED)
         }
     })
 }

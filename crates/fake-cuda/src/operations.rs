@@ -9,7 +9,7 @@ use crate::memory::range;
 use crate::stream::stream_of;
 
 /// Maximum operations per call (driver 580).
-const MOST: u32 = 255;
+const MAX: u32 = 255;
 
 /// `CU_STREAM_WAIT_VALUE_FLUSH`.
 const FLUSH: u32 = 1 << 30;
@@ -123,7 +123,7 @@ pub unsafe fn batch(
     gpu: usize,
 ) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
-    if flags != 0 || count > MOST || (list.is_null() && count > 0) {
+    if flags != 0 || count > MAX || (list.is_null() && count > 0) {
         return Err(INVALID_VALUE);
     }
     let operations = (0..count as usize).map(|position| {

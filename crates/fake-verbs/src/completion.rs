@@ -207,10 +207,7 @@ impl World {
                 Side::Send => &mut pair.send_freed,
                 Side::Receive => &mut pair.receive_freed,
             };
-            *freed = match counts {
-                true => *freed + 1,
-                false => entry.through.max(*freed),
-            };
+            *freed = if counts { *freed + 1 } else { entry.through.max(*freed) };
         }
     }
 

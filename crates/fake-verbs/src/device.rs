@@ -26,12 +26,12 @@ pub fn name(index: usize) -> String {
 
 fn described(index: usize) -> ibv_device {
     let is_efa = !efa(index).is_null();
-    let (node_type, transport_type) = match of_device(index, "iwarp") == true {
-        // IBV_TRANSPORT_UNSPECIFIED.
-        _ if is_efa => (IBV_NODE_UNSPECIFIED, 4),
-        // IBV_TRANSPORT_IWARP.
-        true => (IBV_NODE_RNIC, 1),
-        false => (IBV_NODE_CA, 0),
+    let (node_type, transport_type) = if is_efa {
+        (IBV_NODE_UNSPECIFIED, 4) // IBV_TRANSPORT_UNSPECIFIED
+    } else if of_device(index, "iwarp") == true {
+        (IBV_NODE_RNIC, 1) // IBV_TRANSPORT_IWARP
+    } else {
+        (IBV_NODE_CA, 0)
     };
     let mut device =
         ibv_device { node_type: node_type.cast_signed(), transport_type, ..ibv_device::default() };
@@ -225,10 +225,7 @@ pub fn on_demand_paging(device: usize) -> ibv_odp_caps {
         let names = odp[transport].as_array();
         names.map_or(0, |names| names.iter().fold(0, |all, name| all | bit(name)))
     };
-    let implicit = match odp["implicit"] == true {
-        true => IBV_ODP_SUPPORT_IMPLICIT,
-        false => 0,
-    };
+    let implicit = if odp["implicit"] == true { IBV_ODP_SUPPORT_IMPLICIT } else { 0 };
     ibv_odp_caps {
         general_caps: u64::from(IBV_ODP_SUPPORT | implicit),
         rc_odp_caps: bits("rc"),

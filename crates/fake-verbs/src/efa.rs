@@ -22,7 +22,7 @@ use crate::transport::{Target, Work, name_of};
 use crate::world::{Sge, World, world};
 
 /// SGEs of a request: the numbers of the first EFA devices.
-const MOST_SGES: u32 = 2;
+const MAX_SGES: u32 = 2;
 /// Length of `struct efadv_device_attr` before `device_caps`: what rdma-core 26 had.
 const FIRST_LENGTH: usize = offset_of!(efadv_device_attr, device_caps);
 
@@ -59,8 +59,8 @@ pub unsafe extern "C" fn efadv_query_device(
         let mut all = efadv_device_attr {
             max_sq_wr: number("max_sq_wr", 4096),
             max_rq_wr: number("max_rq_wr", 32768),
-            max_sq_sge: MOST_SGES as u16,
-            max_rq_sge: MOST_SGES as u16,
+            max_sq_sge: MAX_SGES as u16,
+            max_rq_sge: MAX_SGES as u16,
             inline_buf_size: number("inline_buf_size", 32) as u16,
             ..efadv_device_attr::default()
         };
@@ -268,7 +268,7 @@ unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, address: u64, bytes:
 unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
     change(qp, |_, draft| {
         let most = match draft.opcode {
-            ibv_wr_opcode::IBV_WR_SEND | ibv_wr_opcode::IBV_WR_SEND_WITH_IMM => MOST_SGES,
+            ibv_wr_opcode::IBV_WR_SEND | ibv_wr_opcode::IBV_WR_SEND_WITH_IMM => MAX_SGES,
             _ => 1,
         };
         let count = c_int::try_from(count).map_err(|_| libc::EINVAL)?;
@@ -353,13 +353,10 @@ impl World {
         let (cap, number) = (wanted.cap, |key: &str, default| efa_number(device, key, default));
         let fits = cap.max_send_wr <= number("max_sq_wr", 4096)
             && cap.max_recv_wr <= number("max_rq_wr", 32768)
-            && cap.max_send_sge.max(cap.max_recv_sge) <= MOST_SGES
+            && cap.max_send_sge.max(cap.max_recv_sge) <= MAX_SGES
             && cap.max_inline_data <= number("inline_buf_size", 32);
         let mut is_own = |cq| self.queue(cq).is_ok_and(|queue| queue.context == context);
         let are_own = is_own(wanted.send_cq) && is_own(wanted.recv_cq);
-        match fits && are_own && wanted.srq.is_null() {
-            true => Ok(()),
-            false => Err(libc::EINVAL),
-        }
+        if fits && are_own && wanted.srq.is_null() { Ok(()) } else { Err(libc::EINVAL) }
     }
 }

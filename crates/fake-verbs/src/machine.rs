@@ -29,7 +29,7 @@
 //! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.
 //! - `attach` and `registration` of a device: error numbers of dma-bufs by `"default"` and `"pcie"`, the mapping that the fake CUDA
 //!   exported, and by `"data_direct"`; the GPU's driver refuses the device, and then the device's own driver the memory:
-//!   `"attach": {"pcie": 524}`. 0 is no error.
+//!   `"attach": {"pcie": 524}`. 0 is not an error.
 //! - `data_direct` of a device: the path of its Data Direct function, or the error number of the query (19: it has none). Without it
 //!   the device is not an mlx5 device (`src/mlx5.rs`).
 //! - `iwarp` of a device: if `true`, its kind is that of an iWARP NIC.
@@ -119,7 +119,6 @@ pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default:
     value.and_then(|value| T::try_from(value).ok()).unwrap_or(default)
 }
 
-/// A device limit.
 pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
     let value = first_present([&self::device(device)["limits"][key], &verbs()["limits"][key]]);
     let value = value.as_u64().and_then(|value| T::try_from(value).ok());
@@ -158,9 +157,10 @@ pub fn is_ethernet(device: usize, port: u8) -> bool {
 
 pub fn lid(device: usize, port: u8) -> u16 {
     let place = all_ports().position(|at| at == (device, port)).unwrap_or(0);
-    let default = match is_ethernet(device, port) || !efa(device).is_null() {
-        true => 0,
-        false => u16::try_from(place + 1).unwrap_or(0),
+    let default = if is_ethernet(device, port) || !efa(device).is_null() {
+        0
+    } else {
+        u16::try_from(place + 1).unwrap_or(0)
     };
     port_number(device, port, "lid", default)
 }

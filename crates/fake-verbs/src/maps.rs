@@ -70,18 +70,17 @@ fn cuda_attribute(attribute: u32, address: u64) -> Option<u32> {
     // SAFETY: the library is open.
     let function = unsafe { libc::dlsym(library, c"cuPointerGetAttribute".as_ptr()) };
     let mut value: u32 = 0;
-    let code = match function.is_null() {
-        true => 1,
-        false => {
-            // SAFETY: cuda.h's signature of the function of this name.
-            let ask = unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(
-                    function,
-                )
-            };
-            // SAFETY: both attributes in use are as large as an unsigned int.
-            unsafe { ask((&raw mut value).cast(), attribute, address) }
-        }
+    let code = if function.is_null() {
+        1
+    } else {
+        // SAFETY: cuda.h's signature of the function of this name.
+        let ask = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(
+                function,
+            )
+        };
+        // SAFETY: both attributes in use are as large as an unsigned int.
+        unsafe { ask((&raw mut value).cast(), attribute, address) }
     };
     // SAFETY: opened above; the program's own handle keeps it loaded.
     unsafe { libc::dlclose(library) };
@@ -134,10 +133,7 @@ impl Mapping {
         let first = offset / PAGE * PAGE;
         let into = usize::try_from(offset - first).map_err(|_| libc::EINVAL)?;
         let bytes = bytes.checked_add(into).ok_or(libc::EINVAL)?;
-        let rights = match writes {
-            true => ProtFlags::READ | ProtFlags::WRITE,
-            false => ProtFlags::READ,
-        };
+        let rights = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let start = unsafe { mmap(null_mut(), bytes, rights, MapFlags::SHARED, file, first) };
         // A file that cannot be mapped is not a dma-buf.

@@ -164,9 +164,10 @@ fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
         }
     }
     let is_sound = access & !KNOWN == 0 && (!needs_local || access & LOCAL_WRITE != 0);
-    match is_sound && bytes > 0 && bytes as u64 <= attributes(device).max_mr_size {
-        true => Ok(()),
-        false => Err(libc::EINVAL),
+    if is_sound && bytes > 0 && bytes as u64 <= attributes(device).max_mr_size {
+        Ok(())
+    } else {
+        Err(libc::EINVAL)
     }
 }
 

@@ -35,10 +35,7 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
 
 /// `max_msg_sz`: the longest message in bytes.
 pub fn longest(device: usize) -> u32 {
-    match efa(device).is_null() {
-        true => 1 << 30,
-        false => efa_number(device, "max_message", 8928),
-    }
+    if efa(device).is_null() { 1 << 30 } else { efa_number(device, "max_message", 8928) }
 }
 
 /// The partition keys of a port.
@@ -79,11 +76,12 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
         active_speed: port_number(device, port, "speed", 128),
         // Polling, LinkUp.
         phys_state: if is_down { 2 } else { 5 },
-        link_layer: match ethernet {
-            // IBV_LINK_LAYER_UNSPECIFIED.
-            _ if !efa(device).is_null() => 0,
-            true => IBV_LINK_LAYER_ETHERNET as u8,
-            false => IBV_LINK_LAYER_INFINIBAND as u8,
+        link_layer: if !efa(device).is_null() {
+            0 // IBV_LINK_LAYER_UNSPECIFIED
+        } else if ethernet {
+            IBV_LINK_LAYER_ETHERNET as u8
+        } else {
+            IBV_LINK_LAYER_INFINIBAND as u8
         },
         ..ibv_port_attr::default()
     }

@@ -122,10 +122,11 @@ impl World {
         // SAFETY: the caller's guarantee.
         let sges = unsafe { sges(request.sg_list, request.num_sge, room.max_send_sge)? };
         let has = |flag: ibv_send_flags| request.send_flags & flag.0 != 0;
-        let inline = match has(ibv_send_flags::IBV_SEND_INLINE) {
+        let inline = if has(ibv_send_flags::IBV_SEND_INLINE) {
             // SAFETY: the caller's guarantee: the SGEs name readable memory.
-            true => Some(unsafe { copy_inline(&sges, request.opcode, room.max_inline_data)? }),
-            false => None,
+            Some(unsafe { copy_inline(&sges, request.opcode, room.max_inline_data)? })
+        } else {
+            None
         };
         let is_signalled = pair.signals_all || has(ibv_send_flags::IBV_SEND_SIGNALED);
         let target = self.target(kind, request)?;

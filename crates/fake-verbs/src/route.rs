@@ -62,12 +62,12 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
     if !(1..=ports(device)).contains(&port) {
         return Err(libc::EINVAL);
     }
-    match to.is_global != 0 {
-        true => gid_at(device, port, to.grh.sgid_index.into()).map(drop).ok_or(libc::EINVAL),
-        // An EFA device is addressed by its GID alone.
-        false if is_ethernet(device, port) || !efa(device).is_null() => Err(libc::EINVAL),
-        false => Ok(()),
+    if to.is_global != 0 {
+        return gid_at(device, port, to.grh.sgid_index.into()).map(drop).ok_or(libc::EINVAL);
     }
+    // An EFA device is addressed by its GID alone.
+    let needs_gid = is_ethernet(device, port) || !efa(device).is_null();
+    if needs_gid { Err(libc::EINVAL) } else { Ok(()) }
 }
 
 /// The port that an address reaches from this one: on Ethernet and of EFA by GID of the same type, on InfiniBand by LID.

@@ -302,14 +302,19 @@ impl World {
             return self.rejected(peer, status::IBV_WC_REM_INV_REQ_ERR);
         };
         let (address, is_device_memory, device) = (word.address, word.is_device_memory, end.device);
-        // A lost operation changes nothing; a corrupt one returns a wrong old value.
         let how = delivery(device, name_of(work.opcode), 8, is_device_memory);
         let adds = work.opcode == ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
-        let changed = |old: u64| match adds {
-            _ if how == Delivery::Nothing => old,
-            true => old.wrapping_add(operands.0),
-            false if old == operands.0 => operands.1,
-            false => old,
+        // A lost operation changes nothing; a corrupt one returns a wrong old value.
+        let changed = |old: u64| {
+            if how == Delivery::Nothing {
+                old
+            } else if adds {
+                old.wrapping_add(operands.0)
+            } else if old == operands.0 {
+                operands.1
+            } else {
+                old
+            }
         };
         // SAFETY: 8 aligned bytes of registered memory, which stays mapped while it is registered.
         let old = unsafe { change(address, changed) };

@@ -1,4 +1,4 @@
-//! Wrapper of every C function: catches panics and logs errors.
+//! Wrappers of the C functions: catch panics, and log and convert errors.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,21 +8,37 @@ use crate::log::{self, Level};
 
 /// Runs `body`; returns 0, or logs the error and returns its errno.
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), CallError>) -> c_int {
-    match attempt(body) {
-        Ok(()) => 0,
-        Err(call_error) => {
-            report(function, &call_error);
-            call_error.errno()
-        }
-    }
+    run(function, body).map_or_else(|errno| errno, |()| 0)
 }
 
-/// Runs `body`; a panic becomes [`CallError::Panicked`].
-#[inline]
-pub(crate) fn attempt<T>(body: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
+/// Runs `body`; returns its pointer, or logs the error, sets `errno` and returns NULL.
+pub(crate) fn pointer<T>(
+    function: &'static str,
+    body: impl FnOnce() -> Result<*mut T, CallError>,
+) -> *mut T {
+    run(function, body).unwrap_or_else(|errno| {
+        // SAFETY: the C library gives every thread an errno that lives as long as the thread.
+        unsafe { *libc::__errno_location() = errno };
+        std::ptr::null_mut()
+    })
+}
+
+fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T, CallError>) -> Result<T, c_int> {
     // Data that a panic leaves behind is protected by locks whose poisoning is ignored: it only
     // changes by single inserts and removals.
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallError::Panicked))
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallError::Panicked));
+    result.map_err(|call_error| {
+        report(function, &call_error);
+        call_error.errno()
+    })
+}
+
+/// Checks a pointer for NULL.
+pub(crate) fn not_null<T>(what: &'static str, pointer: *const T) -> Result<(), CallError> {
+    if pointer.is_null() {
+        return Err(CallError::Null { what });
+    }
+    Ok(())
 }
 
 /// The error and its causes on one line.

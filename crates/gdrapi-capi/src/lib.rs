@@ -25,12 +25,6 @@ mod buffer_calls;
 mod copy_calls;
 mod session_calls;
 
-pub use buffer_calls::{
-    gdr_get_callback_flag, gdr_get_info, gdr_get_info_v2, gdr_map, gdr_map_v2, gdr_pin_buffer,
-    gdr_pin_buffer_v2, gdr_unmap, gdr_unpin_buffer,
-};
-pub use copy_calls::{gdr_copy_from_mapping, gdr_copy_to_mapping};
-pub use session_calls::{
-    gdr_close, gdr_driver_get_version, gdr_get_attribute, gdr_get_mapping_type_string, gdr_open,
-    gdr_runtime_get_version,
-};
+pub use buffer_calls::*;
+pub use copy_calls::*;
+pub use session_calls::*;

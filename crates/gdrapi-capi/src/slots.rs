@@ -169,14 +169,10 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
     }
     let bytes = SLOTS * size_of::<Slot>();
     // Miri supports only plain mappings without advice.
-    let flags = match cfg!(miri) {
-        true => MapFlags::PRIVATE,
-        false => MapFlags::PRIVATE | MapFlags::NORESERVE,
-    };
-    let advices: &[Advice] = match cfg!(miri) {
-        true => &[],
-        false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
-    };
+    let flags =
+        if cfg!(miri) { MapFlags::PRIVATE } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
+    let advices: &[Advice] =
+        if cfg!(miri) { &[] } else { &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage] };
     // SAFETY: a new anonymous mapping at an address that the kernel chooses.
     let fresh = unsafe {
         rustix::mm::mmap_anonymous(

@@ -54,18 +54,18 @@ fn main() {
         let columns = format!("{:>10} {:>10} {:>12}", "ours ns", "peer ns", "faster");
         print_line(format!("{:>9}  {columns}  {columns}", "bytes"));
     }
-    let sizes: Vec<usize> = match quick {
-        true => vec![1, 4, 64, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20],
-        false => (0..=24).map(|power| 1 << power).chain([3, 24, 100, 3000]).collect(),
+    let sizes: Vec<usize> = if quick {
+        vec![1, 4, 64, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20]
+    } else {
+        (0..=24).map(|power| 1 << power).chain([3, 24, 100, 3000]).collect()
     };
     for size in sizes {
         let [write, read] =
             measure(&device, peer.as_ref(), &host, size, if single { 1 } else { BATCHED });
-        print_line(match json {
-            true => {
-                format!(r#"{{"bytes":{size},"write":{},"read":{}}}"#, write.json(), read.json())
-            }
-            false => format!("{size:>9}  {write}  {read}"),
+        print_line(if json {
+            format!(r#"{{"bytes":{size},"write":{},"read":{}}}"#, write.json(), read.json())
+        } else {
+            format!("{size:>9}  {write}  {read}")
         });
     }
 }

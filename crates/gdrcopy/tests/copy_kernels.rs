@@ -37,9 +37,10 @@ proptest! {
                 // SAFETY: both sides hold `len` bytes of their own pages; the kernel is supported.
                 unsafe {
                     let (source, destination) = (from.start().add(source), to.start().add(destination));
-                    match to_device {
-                        true => kernel.write(destination, source, len),
-                        false => kernel.read(destination, source, len),
+                    if to_device {
+                        kernel.write(destination, source, len)
+                    } else {
+                        kernel.read(destination, source, len)
                     }
                 }
                 prop_assert!(to.bytes() == expected, "{} to_device={to_device}", kernel.name());

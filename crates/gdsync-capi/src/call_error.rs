@@ -178,10 +178,7 @@ fn of_engine(error: &engine::Error) -> c_int {
 }
 
 fn of_verbs(error: &verbs::Error) -> c_int {
-    match error.is_absent() {
-        true => libc::ENODEV,
-        false => positive(error.errno()),
-    }
+    if error.is_absent() { libc::ENODEV } else { positive(error.errno()) }
 }
 
 /// As in libgdsync: unsupported operations are `EPERM`.

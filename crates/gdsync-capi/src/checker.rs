@@ -14,7 +14,7 @@ use crate::mapped;
 use crate::registry::Lookup;
 
 /// Waits checked at a time. Further ones are not checked.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Marks of a stream.
@@ -114,12 +114,12 @@ fn run() {
 impl Checker {
     /// GPU address of the marks, in the current context.
     fn marks(&mut self) -> Result<DevicePtr, CallError> {
-        const BYTES: usize = 4 * MOST;
+        const BYTES: usize = 4 * MAX;
         let start = match self.marks {
             Some(start) => start,
             None => {
                 let memory = mapped::allocate_host(BYTES, crate::abi::MEMORY_HOST)?;
-                self.free = (0..MOST).rev().collect();
+                self.free = (0..MAX).rev().collect();
                 *self.marks.insert(memory.h_ptr.expose_provenance())
             }
         };
@@ -130,7 +130,7 @@ impl Checker {
     fn check(&mut self, at: DevicePtr, value: u32) -> Option<Check> {
         let slot = self.free.pop();
         if slot.is_none() {
-            warn(format_args!("a wait at {at} is not checked: {MOST} waits are open"));
+            warn(format_args!("a wait at {at} is not checked: {MAX} waits are open"));
         }
         let slot = slot?;
         // SAFETY: `slot` is a mark that no stream writes any more, in memory that is never freed.

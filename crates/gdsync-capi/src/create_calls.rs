@@ -1,12 +1,11 @@
 //! `gds_create_qp`, `gds_destroy_qp`, `gds_modify_qp`.
 
 use std::ffi::c_int;
-use std::ptr::NonNull;
 
 use engine::hca::Request;
 use engine::queue::Waiting;
 use engine::{Allocator, MemoryLocation, Pages, wire};
-use process::PerProcess;
+use process::{PerProcess, exports};
 use verbs::raw::{
     ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state,
     ibv_qp_type,
@@ -18,12 +17,12 @@ use crate::backend::{self, PairOptions};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 use crate::pair::{Limits, Pair};
-use crate::{guard, mapped, pairs, stream};
+use crate::{flags, guard, mapped, pairs, stream};
 
 /// Limit of blocks or WQEs per queue: an mlx5 counter has 16 bits.
-const MOST_WORK: u32 = 1 << 15;
+const MAX_WORK: u32 = 1 << 15;
 /// Limit of 16-byte segments per WQE.
-const MOST_SEGMENTS: u32 = 63;
+const MAX_SEGMENTS: u32 = 63;
 /// Segments without data in a connected WQE: control, remote address, atomic.
 const OVERHEAD: u32 = 3;
 /// Segments without data in a datagram WQE: control, and an address of 48 bytes.
@@ -32,31 +31,32 @@ const DATAGRAM_OVERHEAD: u32 = 4;
 /// Memory of queues, reused by later queue pairs.
 static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 
-/// Creates a queue pair in the protection domain, with two completion queues, accessible to the GPU of the current context. Its
-/// state is RESET; the program changes it with `gds_modify_qp`, or with `ibv_modify_qp` on `qp->qp`. On return `qp_init_attr` holds
-/// the granted capabilities and the completion queues.
-///
-/// Returns NULL with `errno`: `EINVAL` for NULL, invalid sizes, a shared receive queue, no current CUDA context, or an unknown
-/// `gpu_id`; `EOPNOTSUPP` for work queues in GPU memory without DEVX; otherwise the error of verbs or CUDA.
-///
-/// # Safety
-///
-/// `pd` and `context` are NULL, or of a device that stays open until the queue pair is destroyed; `qp_init_attr` is NULL or readable
-/// and writable. Memory named by keys in posted work stays registered until that work has completed. Only this library destroys `qp->qp`
-/// and its completion queues, and polls these.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_create_qp(
-    pd: *mut ibv_pd,
-    context: *mut ibv_context,
-    qp_init_attr: *mut ibv_qp_init_attr,
-    gpu_id: c_int,
-    flags: c_int,
-) -> *mut Qp {
-    guard::pointer("gds_create_qp", || {
+exports!(
+    use guard::pointer;
+
+    /// Creates a queue pair in the protection domain, with two completion queues, accessible to the GPU of the current context. Its
+    /// state is RESET; the program changes it with `gds_modify_qp`, or with `ibv_modify_qp` on `qp->qp`. On return `qp_init_attr` holds
+    /// the granted capabilities and the completion queues.
+    ///
+    /// Returns NULL with `errno`: `EINVAL` for NULL, invalid sizes, a shared receive queue, no current CUDA context, or an unknown
+    /// `gpu_id`; `EOPNOTSUPP` for work queues in GPU memory without DEVX; otherwise the error of verbs or CUDA.
+    ///
+    /// # Safety
+    ///
+    /// `pd` and `context` are NULL, or of a device that stays open until the queue pair is destroyed; `qp_init_attr` is NULL or readable
+    /// and writable. Memory named by keys in posted work stays registered until that work has completed. Only this library destroys `qp->qp`
+    /// and its completion queues, and polls these.
+    pub unsafe fn gds_create_qp(
+        pd: *mut ibv_pd,
+        context: *mut ibv_context,
+        qp_init_attr: *mut ibv_qp_init_attr,
+        gpu_id: c_int,
+        flags: c_int,
+    ) -> *mut Qp {
         let locations = Locations::of(flags)?;
-        let raw = aligned("context", context)?;
-        let domain = aligned("pd", pd)?;
-        let attributes = aligned("qp_init_attr", qp_init_attr)?;
+        let raw = flags::aligned("context", context)?;
+        let domain = flags::aligned("pd", pd)?;
+        let attributes = flags::aligned("qp_init_attr", qp_init_attr)?;
         // SAFETY: not NULL and aligned; the caller promises that it is readable.
         let given = unsafe { attributes.read() };
         let (options, limits) = pair_options(&given, locations)?;
@@ -99,93 +99,72 @@ pub unsafe extern "C" fn gds_create_qp(
         let text = format_args!("queue pair {number:#x} of {}: {qp:p}", device.name());
         log::write(Level::Debug, "gds_create_qp", text);
         Ok(qp)
-    })
-}
-
-fn aligned<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>, CallError> {
-    let Some(found) = NonNull::new(pointer) else {
-        return Err(CallError::Null { what });
-    };
-    match pointer.is_aligned() {
-        true => Ok(found),
-        false => {
-            Err(CallError::Misaligned { what, address: pointer.addr(), alignment: align_of::<T>() })
-        }
     }
-}
+);
 
-/// Destroys a queue pair and its completion queues. Flushes work in progress and releases streams that wait for completions. If a
-/// stream may still ring the doorbell of an mlx5 NIC, the verbs objects stay until the process ends, and `ibv_dealloc_pd` fails with
-/// `EBUSY`.
-///
-/// Returns 0, also for NULL, as libgdsync does; `EINVAL` for an unknown or destroyed queue pair.
-///
-/// # Safety
-///
-/// None: the pointer is looked up, not dereferenced.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_destroy_qp(qp: *mut Qp) -> c_int {
-    guard::call("gds_destroy_qp", || {
+exports!(
+    use guard::call;
+
+    /// Destroys a queue pair and its completion queues. Flushes work in progress and releases streams that wait for completions. If a
+    /// stream may still ring the doorbell of an mlx5 NIC, the verbs objects stay until the process ends, and `ibv_dealloc_pd` fails with
+    /// `EBUSY`.
+    ///
+    /// Returns 0, also for NULL, as libgdsync does; `EINVAL` for an unknown or destroyed queue pair.
+    ///
+    /// # Safety
+    ///
+    /// None: the pointer is looked up, not dereferenced.
+    pub unsafe fn gds_destroy_qp(qp: *mut Qp) -> c_int {
         if qp.is_null() {
             return Ok(());
         }
-        match pairs::remove(qp)?.end() {
-            true => Ok(()),
-            false => Err(CallError::Gone { what: "queue pair" }),
-        }
-    })
-}
+        if pairs::remove(qp)?.end() { Ok(()) } else { Err(CallError::Gone { what: "queue pair" }) }
+    }
 
-/// Calls `ibv_modify_qp` on the verbs queue pair. Work posted before goes to the device at once if the new state accepts it.
-///
-/// Returns the result of `ibv_modify_qp`; `EINVAL` for NULL and unknown queue pairs; `EOPNOTSUPP` for the state RESET, which would not
-/// empty the queues: create another queue pair instead.
-///
-/// # Safety
-///
-/// `attr` is NULL or readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_modify_qp(
-    qp: *mut Qp,
-    attr: *mut ibv_qp_attr,
-    attr_mask: c_int,
-) -> c_int {
-    guard::call("gds_modify_qp", || {
+    /// Calls `ibv_modify_qp` on the verbs queue pair. Work posted before goes to the device at once if the new state accepts it.
+    ///
+    /// Returns the result of `ibv_modify_qp`; `EINVAL` for NULL and unknown queue pairs; `EOPNOTSUPP` for the state RESET, which would not
+    /// empty the queues: create another queue pair instead.
+    ///
+    /// # Safety
+    ///
+    /// `attr` is NULL or readable.
+    pub unsafe fn gds_modify_qp(qp: *mut Qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         unsafe { modify(&pair, attr, attr_mask) }
-    })
-}
+    }
+);
 
-/// [`gds_modify_qp`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_modify_qp` calls it.
-///
-/// Returns as `gds_modify_qp`; `-ENOENT`, without a message, for other queue pairs.
-///
-/// # Safety
-///
-/// As [`gds_modify_qp`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_modify_verbs_qp(
-    qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
-    attr_mask: c_int,
-) -> c_int {
-    let find = || pairs::of_verbs_pair(qp);
-    // SAFETY: the caller's promise.
-    guard::call_on("gds_modify_verbs_qp", find, |pair| unsafe { modify(&pair, attr, attr_mask) })
-}
+exports!(
+    use guard::number;
+
+    /// [`gds_modify_qp`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_modify_qp` calls it.
+    ///
+    /// Returns as `gds_modify_qp`; `-ENOENT`, without a message, for other queue pairs.
+    ///
+    /// # Safety
+    ///
+    /// As [`gds_modify_qp`].
+    pub unsafe fn gds_modify_verbs_qp(
+        qp: *mut ibv_qp,
+        attr: *mut ibv_qp_attr,
+        attr_mask: c_int,
+    ) -> c_int {
+        let Some(pair) = pairs::of_verbs_pair(qp) else {
+            return Ok(-libc::ENOENT);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { modify(&pair, attr, attr_mask) }?;
+        Ok(0)
+    }
+);
 
 /// # Safety
 ///
 /// As [`gds_modify_qp`].
 unsafe fn modify(pair: &Pair, attr: *mut ibv_qp_attr, attr_mask: c_int) -> Result<(), CallError> {
-    if attr.is_null() {
-        return Err(CallError::Null { what: "attr" });
-    }
-    if !attr.is_aligned() {
-        let (address, alignment) = (attr.addr(), align_of::<ibv_qp_attr>());
-        return Err(CallError::Misaligned { what: "attr", address, alignment });
-    }
+    flags::check("attr", attr)?;
     let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
     // SAFETY: not NULL and aligned; the caller promises that it is readable.
     if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
@@ -264,20 +243,18 @@ fn pair_options(
         send_blocks: bounded(
             "max_send_wr",
             blocks,
-            MOST_WORK,
+            MAX_WORK,
             "the send queue would exceed 32768 blocks of 64 bytes; reduce requests, SGEs or inline data",
         )?,
         receives: verbs.receive_depth.next_power_of_two(),
         receive_segments: verbs.receive_pieces.next_power_of_two(),
         send_completions: verbs.send_depth.next_power_of_two(),
         receive_completions: verbs.receive_depth.next_power_of_two(),
-        waiting: match stream::capabilities()?.nor {
-            true => Waiting::Nor,
-            false => Waiting::WithoutNor,
-        },
-        transport: match verbs.transport.is_datagram() {
-            true => wire::Transport::Datagram,
-            false => wire::Transport::Connected,
+        waiting: if stream::capabilities()?.nor { Waiting::Nor } else { Waiting::WithoutNor },
+        transport: if verbs.transport.is_datagram() {
+            wire::Transport::Datagram
+        } else {
+            wire::Transport::Connected
         },
         queues: locations.queues,
         records: locations.records,
@@ -308,15 +285,16 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
             return Err(CallError::Value { of, value: other.into() });
         }
     };
-    let (max_sges, max_inline) = match transport.is_datagram() {
-        true => ("the maximum is 59", "the maximum is 940"),
-        false => ("the maximum is 60", "the maximum is 956"),
+    let (max_sges, max_inline) = if transport.is_datagram() {
+        ("the maximum is 59", "the maximum is 940")
+    } else {
+        ("the maximum is 60", "the maximum is 956")
     };
-    let (cap, room) = (given.cap, MOST_SEGMENTS - overhead(transport));
+    let (cap, room) = (given.cap, MAX_SEGMENTS - overhead(transport));
     let depth = |what, value| {
-        Ok::<_, CallError>(bounded(what, value, MOST_WORK, "the maximum is 32768")?.max(1))
+        Ok::<_, CallError>(bounded(what, value, MAX_WORK, "the maximum is 32768")?.max(1))
     };
-    let receive_room = MOST_SEGMENTS - OVERHEAD;
+    let receive_room = MAX_SEGMENTS - OVERHEAD;
     Ok(QueuePairOptions {
         transport,
         send_depth: depth("max_send_wr", cap.max_send_wr)?,
@@ -335,10 +313,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
 
 /// Segments of a WQE without data.
 fn overhead(transport: Transport) -> u32 {
-    match transport.is_datagram() {
-        true => DATAGRAM_OVERHEAD,
-        false => OVERHEAD,
-    }
+    if transport.is_datagram() { DATAGRAM_OVERHEAD } else { OVERHEAD }
 }
 
 fn bounded(
@@ -347,8 +322,9 @@ fn bounded(
     most: u32,
     bounds: &'static str,
 ) -> Result<u32, CallError> {
-    match value <= most {
-        true => Ok(value),
-        false => Err(CallError::Bounds { what, value: value.into(), bounds }),
+    if value <= most {
+        Ok(value)
+    } else {
+        Err(CallError::Bounds { what, value: value.into(), bounds })
     }
 }

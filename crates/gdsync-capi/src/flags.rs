@@ -1,6 +1,7 @@
 //! Validates `flags` parameters, conditions and addresses.
 
 use std::ffi::c_int;
+use std::ptr::NonNull;
 
 use gpu::Compare;
 
@@ -51,6 +52,30 @@ pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
     }
 }
 
+/// Checks a pointer for NULL.
+pub(crate) fn not_null<T>(what: &'static str, pointer: *const T) -> Result<(), CallError> {
+    if pointer.is_null() {
+        return Err(CallError::Null { what });
+    }
+    Ok(())
+}
+
+/// Checks a pointer for NULL and alignment.
+pub(crate) fn check<T>(what: &'static str, pointer: *const T) -> Result<(), CallError> {
+    not_null(what, pointer)?;
+    if !pointer.is_aligned() {
+        let (address, alignment) = (pointer.addr(), align_of::<T>());
+        return Err(CallError::Misaligned { what, address, alignment });
+    }
+    Ok(())
+}
+
+/// A pointer that is neither NULL nor misaligned.
+pub(crate) fn aligned<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>, CallError> {
+    check(what, pointer)?;
+    NonNull::new(pointer).ok_or(CallError::Null { what })
+}
+
 /// The address of a 32-bit word, not NULL and aligned.
 pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, CallError> {
     let address = pointer.expose_provenance();
@@ -65,7 +90,7 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Call
 
 /// Checks the length of a write by value.
 pub(crate) fn bytes(count: usize) -> Result<usize, CallError> {
-    let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MOST_BYTES).contains(&count);
+    let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MAX_BYTES).contains(&count);
     is_whole.then_some(count).ok_or(CallError::Bytes { count })
 }
 

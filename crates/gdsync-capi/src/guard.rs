@@ -8,23 +8,15 @@ use crate::log::{self, Level};
 
 /// Runs `body`. Returns 0 or the errno of its error.
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), CallError>) -> c_int {
-    match run(function, body) {
-        Ok(()) => 0,
-        Err(errno) => errno,
-    }
+    number(function, || body().map(|()| 0))
 }
 
-/// Runs `body` with what `find` returns. Returns as [`call`], or `-ENOENT` without a message if there is nothing.
-pub(crate) fn call_on<T>(
+/// Runs `body`. Returns its number or the errno of its error.
+pub(crate) fn number(
     function: &'static str,
-    find: impl FnOnce() -> Option<T>,
-    body: impl FnOnce(T) -> Result<(), CallError>,
+    body: impl FnOnce() -> Result<c_int, CallError>,
 ) -> c_int {
-    let found = || match find() {
-        Some(found) => body(found).map(|()| 0),
-        None => Ok(-libc::ENOENT),
-    };
-    run(function, found).unwrap_or_else(|errno| errno)
+    run(function, body).unwrap_or_else(|errno| errno)
 }
 
 /// Runs `body`. Returns its count or the negated errno.

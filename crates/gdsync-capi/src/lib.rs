@@ -43,23 +43,13 @@ mod raw_calls;
 mod send_calls;
 mod wait_calls;
 
-pub use create_calls::{gds_create_qp, gds_destroy_qp, gds_modify_qp, gds_modify_verbs_qp};
+pub use create_calls::*;
 #[doc(hidden)]
 pub use mapped::simulate;
-pub use memory_calls::{
-    gds_alloc_mapped_memory, gds_free_mapped_memory, gds_mlx5_get_dword_wait_info,
-};
-pub use post_calls::{gds_post_descriptors, gds_stream_post_descriptors};
-pub use prepare_calls::{
-    gds_prepare_wait_value32, gds_prepare_write_memory, gds_prepare_write_value32,
-};
-pub use query_calls::gds_query_param;
-pub use raw_calls::{gds_mlx5_get_send_info, gds_mlx5_get_wait_info};
-pub use send_calls::{
-    gds_post_recv, gds_post_send, gds_post_verbs_recv, gds_prepare_send, gds_stream_post_send,
-    gds_stream_post_send_all, gds_stream_queue_send,
-};
-pub use wait_calls::{
-    gds_append_wait_cq, gds_poll_cq, gds_poll_verbs_cq, gds_post_wait_cq, gds_prepare_wait_cq,
-    gds_stream_post_wait_cq, gds_stream_post_wait_cq_all, gds_stream_wait_cq,
-};
+pub use memory_calls::*;
+pub use post_calls::*;
+pub use prepare_calls::*;
+pub use query_calls::*;
+pub use raw_calls::*;
+pub use send_calls::*;
+pub use wait_calls::*;

@@ -20,16 +20,7 @@ pub(crate) unsafe fn descriptors<'a>(
     if count == 0 {
         return Ok(&[]);
     }
-    if list.is_null() {
-        return Err(CallError::Null { what: "descs" });
-    }
-    if !list.is_aligned() {
-        return Err(CallError::Misaligned {
-            what: "descs",
-            address: list.addr(),
-            alignment: align_of::<abi::Descriptor>(),
-        });
-    }
+    flags::check("descs", list)?;
     if count
         .checked_mul(size_of::<abi::Descriptor>())
         .is_none_or(|bytes| bytes > isize::MAX as usize)
@@ -122,9 +113,7 @@ unsafe fn one<A: Offset>(
             let memory = bytes_memory(write.flags)?;
             let to = flags::word("dest", write.dest)?;
             let count = flags::bytes(write.count)?;
-            if write.src.is_null() {
-                return Err(CallError::Null { what: "src" });
-            }
+            flags::not_null("src", write.src)?;
             let at = resolver.word(to, count, memory)?;
             // SAFETY: not NULL, at most 1024 bytes; the caller promises that they are readable.
             let bytes = unsafe { std::slice::from_raw_parts(write.src, count) };

@@ -86,9 +86,10 @@ pub(crate) fn gdr() -> Result<Gdr, CallError> {
     if let Some(gdr) = gdr {
         return Ok(gdr.clone());
     }
-    let opened = match IS_SIMULATED.load(Ordering::Relaxed) {
-        true => Ok(Gdr::of_simulated_cuda()),
-        false => Gdr::open(),
+    let opened = if IS_SIMULATED.load(Ordering::Relaxed) {
+        Ok(Gdr::of_simulated_cuda())
+    } else {
+        Gdr::open()
     };
     let opened = opened.map_err(|source| CallError::Map { source })?;
     Ok(gdr.insert(opened).clone())

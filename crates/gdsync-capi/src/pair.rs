@@ -101,7 +101,6 @@ struct Request {
     is_exposed: bool,
 }
 
-/// A wait.
 #[derive(Debug)]
 struct PendingWait {
     wait: Wait,

@@ -8,6 +8,7 @@ use verbs::raw::{ibv_cq, ibv_qp};
 
 use crate::abi::{Cq, Qp};
 use crate::call_error::CallError;
+use crate::flags;
 use crate::pair::{Pair, Side};
 
 struct Table {
@@ -62,17 +63,13 @@ pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
 
 /// The queue pair at an address.
 pub(crate) fn of(qp: *const Qp) -> Result<Arc<Pair>, CallError> {
-    if qp.is_null() {
-        return Err(CallError::Null { what: "qp" });
-    }
+    flags::not_null("qp", qp)?;
     table().by_address.get(&qp.addr()).cloned().ok_or(NO_PAIR)
 }
 
 /// The queue pair and side of a completion queue.
 pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
-    if cq.is_null() {
-        return Err(CallError::Null { what: "cq" });
-    }
+    flags::not_null("cq", cq)?;
     let table = table();
     let of = |side: Side| {
         let pair = table.by_address.get(&cq.addr().wrapping_sub(side.offset()))?;

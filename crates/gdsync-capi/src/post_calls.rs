@@ -6,6 +6,7 @@ use engine::cpu::{self, Bounds, Stopped};
 use gdrcopy::copy::fence;
 use gpu::pointer::{self, MemoryKind};
 use gpu::{DevicePtr, Registration};
+use process::exports;
 
 use crate::abi::Descriptor;
 use crate::call_error::CallError;
@@ -17,32 +18,55 @@ use crate::list::Resolve;
 use crate::registry::Lookup;
 use crate::{guard, list, mapped, pair, stream as streams};
 
-/// Posts a list to a stream, in order. An invalid list is rejected as a whole. If a list needs more than 255 of CUDA's operations and
-/// CUDA rejects a later batch, the earlier batches stay posted.
-///
-/// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag, arguments that `gds_prepare_…` rejects, and requests that are
-/// invalid, posted or completed; otherwise CUDA's errno (`EPERM` for unsupported or denied operations). Requests of a rejected list can
-/// be posted again.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU. `descs` is NULL or has `n_descs` descriptors, whose words stay valid until the stream
-/// has executed them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_descriptors(
-    stream: *mut c_void,
-    n_descs: usize,
-    descs: *mut Descriptor,
-    flags: c_int,
-) -> c_int {
-    guard::call("gds_stream_post_descriptors", || {
+exports!(
+    use guard::call;
+
+    /// Posts a list to a stream, in order. An invalid list is rejected as a whole. If a list needs more than 255 of CUDA's operations and
+    /// CUDA rejects a later batch, the earlier batches stay posted.
+    ///
+    /// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag, arguments that `gds_prepare_…` rejects, and requests that are
+    /// invalid, posted or completed; otherwise CUDA's errno (`EPERM` for unsupported or denied operations). Requests of a rejected list can
+    /// be posted again.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU. `descs` is NULL or has `n_descs` descriptors, whose words stay valid until the stream
+    /// has executed them.
+    pub unsafe fn gds_stream_post_descriptors(
+        stream: *mut c_void,
+        n_descs: usize,
+        descs: *mut Descriptor,
+        flags: c_int,
+    ) -> c_int {
         flags::none(flags)?;
         // SAFETY: the caller's promise.
         let given = unsafe { list::descriptors(n_descs, descs) }?;
         // SAFETY: as above.
         unsafe { on_stream(stream, given) }
-    })
-}
+    }
+
+    /// Executes a list on the CPU, in order. Returns after the last write. Each wait has a timeout of `GDS_CPU_WAIT_TIMEOUT_MS`, by default ten
+    /// minutes; libgdsync waits without limit. After two milliseconds the thread sleeps between polls.
+    ///
+    /// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU cannot access, and nothing is executed; `ETIMEDOUT`
+    /// after a timeout: earlier descriptors are done, and requests of this and later ones can be posted again; `ECANCELED` if a queue pair of
+    /// the list is destroyed meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// `descs` is NULL or has `n_descs` descriptors, whose words stay valid during the call.
+    pub unsafe fn gds_post_descriptors(
+        n_descs: usize,
+        descs: *mut Descriptor,
+        flags: c_int,
+    ) -> c_int {
+        flags::none(flags)?;
+        // SAFETY: the caller's promise.
+        let given = unsafe { list::descriptors(n_descs, descs) }?;
+        // SAFETY: as above.
+        unsafe { by_cpu(given) }
+    }
+);
 
 /// Posts a list to a stream.
 ///
@@ -63,31 +87,6 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
         pair.wake();
     }
     Ok(())
-}
-
-/// Executes a list on the CPU, in order. Returns after the last write. Each wait has a timeout of `GDS_CPU_WAIT_TIMEOUT_MS`, by default ten
-/// minutes; libgdsync waits without limit. After two milliseconds the thread sleeps between polls.
-///
-/// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU cannot access, and nothing is executed; `ETIMEDOUT`
-/// after a timeout: earlier descriptors are done, and requests of this and later ones can be posted again; `ECANCELED` if a queue pair of
-/// the list is destroyed meanwhile.
-///
-/// # Safety
-///
-/// `descs` is NULL or has `n_descs` descriptors, whose words stay valid during the call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_descriptors(
-    n_descs: usize,
-    descs: *mut Descriptor,
-    flags: c_int,
-) -> c_int {
-    guard::call("gds_post_descriptors", || {
-        flags::none(flags)?;
-        // SAFETY: the caller's promise.
-        let given = unsafe { list::descriptors(n_descs, descs) }?;
-        // SAFETY: as above.
-        unsafe { by_cpu(given) }
-    })
 }
 
 /// Executes a list on the CPU.

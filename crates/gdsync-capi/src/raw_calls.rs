@@ -4,52 +4,51 @@ use std::ffi::c_int;
 
 use engine::Place;
 use gpu::{Compare, MemOp};
+use process::exports;
 
 use crate::abi::{BARRIER_SYS, Request, SendInfo, WaitInfo};
 use crate::call_error::CallError;
 use crate::request::{self, Meaning};
 use crate::send_calls::requests;
-use crate::{guard, pairs};
+use crate::{flags, guard, pairs};
 
-/// Returns the doorbell of each of `count` send requests: write `dbrec_value` to `dbrec_ptr`, then after a system-wide barrier
-/// `db_value` to `db_ptr`. Ring requests in the order of their preparation.
-///
-/// Returns 0; `EINVAL` for NULL, a negative count and requests other than sends, and nothing is written.
-///
-/// # Safety
-///
-/// `requests` is NULL or an array of `count` readable requests, `mlx5_infos` NULL or an array of `count` writable elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_mlx5_get_send_info(
-    count: c_int,
-    requests: *const Request,
-    mlx5_infos: *mut SendInfo,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_mlx5_get_send_info", || unsafe {
-        write_infos(count, requests, mlx5_infos, send)
-    })
-}
+exports!(
+    use guard::call;
 
-/// Returns the wait of each of `count` wait requests: wait until the word at `cqe_ptr` and `cqe_value` satisfy `cond`, then write
-/// `flag_value` to `flag_ptr`, which lets the CPU poll the completion.
-///
-/// Returns as `gds_mlx5_get_send_info`.
-///
-/// # Safety
-///
-/// As `gds_mlx5_get_send_info`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_mlx5_get_wait_info(
-    count: c_int,
-    requests: *const Request,
-    mlx5_infos: *mut WaitInfo,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_mlx5_get_wait_info", || unsafe {
-        write_infos(count, requests, mlx5_infos, wait)
-    })
-}
+    /// Returns the doorbell of each of `count` send requests: write `dbrec_value` to `dbrec_ptr`, then after a system-wide barrier
+    /// `db_value` to `db_ptr`. Ring requests in the order of their preparation.
+    ///
+    /// Returns 0; `EINVAL` for NULL, a negative count and requests other than sends, and nothing is written.
+    ///
+    /// # Safety
+    ///
+    /// `requests` is NULL or an array of `count` readable requests, `mlx5_infos` NULL or an array of `count` writable elements.
+    pub unsafe fn gds_mlx5_get_send_info(
+        count: c_int,
+        requests: *const Request,
+        mlx5_infos: *mut SendInfo,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { write_infos(count, requests, mlx5_infos, send) }
+    }
+
+    /// Returns the wait of each of `count` wait requests: wait until the word at `cqe_ptr` and `cqe_value` satisfy `cond`, then write
+    /// `flag_value` to `flag_ptr`, which lets the CPU poll the completion.
+    ///
+    /// Returns as `gds_mlx5_get_send_info`.
+    ///
+    /// # Safety
+    ///
+    /// As `gds_mlx5_get_send_info`.
+    pub unsafe fn gds_mlx5_get_wait_info(
+        count: c_int,
+        requests: *const Request,
+        mlx5_infos: *mut WaitInfo,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { write_infos(count, requests, mlx5_infos, wait) }
+    }
+);
 
 /// Converts each request with `convert` and writes the results.
 ///
@@ -67,13 +66,7 @@ unsafe fn write_infos<T>(
         return Ok(());
     }
     request::check(from)?;
-    if to.is_null() {
-        return Err(CallError::Null { what: "mlx5_infos" });
-    }
-    if !to.is_aligned() {
-        let (what, alignment) = ("mlx5_infos", align_of::<T>());
-        return Err(CallError::Misaligned { what, address: to.addr(), alignment });
-    }
+    flags::check("mlx5_infos", to)?;
     let mut infos = Vec::new();
     for position in 0..count {
         // SAFETY: an element of the array, by the caller's promise.

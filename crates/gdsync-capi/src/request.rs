@@ -6,6 +6,7 @@ use process::{PerProcess, Process};
 
 use crate::abi::{REQUEST_WORDS, Request};
 use crate::call_error::CallError;
+use crate::flags;
 use crate::pair::Side;
 
 /// A decoded request.
@@ -89,17 +90,7 @@ fn mark(meaning: Meaning) -> u64 {
 
 /// Rejects NULL and misaligned pointers.
 pub(crate) fn check(request: *const Request) -> Result<(), CallError> {
-    if request.is_null() {
-        return Err(CallError::Null { what: "request" });
-    }
-    match request.is_aligned() {
-        true => Ok(()),
-        false => Err(CallError::Misaligned {
-            what: "request",
-            address: request.addr(),
-            alignment: align_of::<Request>(),
-        }),
-    }
+    flags::check("request", request)
 }
 
 #[cfg(test)]

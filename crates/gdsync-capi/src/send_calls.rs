@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use process::exports;
 use verbs::raw::{ibv_qp, ibv_recv_wr, ibv_send_wr};
 
 use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
@@ -11,25 +12,26 @@ use crate::request::{self, Meaning};
 use crate::work::{self, WorkList};
 use crate::{guard, pairs, post_calls, stream as streams};
 
-/// Writes a list of sends into the queue without ringing the doorbell; `request` represents the whole list. Writes all of them or none.
-///
-/// Datagrams take their destination from `wr.ud`; `ah` belongs to the queue pair's device and may be destroyed after this call.
-///
-/// Returns 0; `ENOMEM` if the queue is full; `EINVAL` for NULL, an unknown queue pair, and invalid work requests, such as a datagram
-/// without `ah`; `EOPNOTSUPP` for unsupported opcodes. On error `*bad_wr` is the failed work request, unless `bad_wr` is NULL.
-///
-/// # Safety
-///
-/// `qp` is looked up, not dereferenced. `wr` is NULL or a valid list for `ibv_post_send` with live address handles; `bad_wr` and
-/// `request` are NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_prepare_send(
-    qp: *mut Qp,
-    wr: *mut ibv_send_wr,
-    bad_wr: *mut *mut ibv_send_wr,
-    request: *mut Request,
-) -> c_int {
-    guard::call("gds_prepare_send", || {
+exports!(
+    use guard::call;
+
+    /// Writes a list of sends into the queue without ringing the doorbell; `request` represents the whole list. Writes all of them or none.
+    ///
+    /// Datagrams take their destination from `wr.ud`; `ah` belongs to the queue pair's device and may be destroyed after this call.
+    ///
+    /// Returns 0; `ENOMEM` if the queue is full; `EINVAL` for NULL, an unknown queue pair, and invalid work requests, such as a datagram
+    /// without `ah`; `EOPNOTSUPP` for unsupported opcodes. On error `*bad_wr` is the failed work request, unless `bad_wr` is NULL.
+    ///
+    /// # Safety
+    ///
+    /// `qp` is looked up, not dereferenced. `wr` is NULL or a valid list for `ibv_post_send` with live address handles; `bad_wr` and
+    /// `request` are NULL or writable.
+    pub unsafe fn gds_prepare_send(
+        qp: *mut Qp,
+        wr: *mut ibv_send_wr,
+        bad_wr: *mut *mut ibv_send_wr,
+        request: *mut Request,
+    ) -> c_int {
         let pair = pairs::of(qp)?;
         request::check(request)?;
         // SAFETY: the caller's promise.
@@ -37,56 +39,49 @@ pub unsafe extern "C" fn gds_prepare_send(
         let pair = pair.id;
         // SAFETY: as above.
         unsafe { request::write(request, Meaning::Send { pair, entry }) }
-    })
-}
+    }
 
-/// Posts the doorbell of a request to a stream.
-///
-/// Returns as `gds_stream_post_descriptors`.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU; `request` is NULL or readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut Request) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_send", || unsafe { post_all(stream, TAG_SEND, 1, request) })
-}
+    /// Posts the doorbell of a request to a stream.
+    ///
+    /// Returns as `gds_stream_post_descriptors`.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU; `request` is NULL or readable.
+    pub unsafe fn gds_stream_post_send(stream: *mut c_void, request: *mut Request) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(stream, TAG_SEND, 1, request) }
+    }
 
-/// Posts the doorbells of `count` requests to a stream, in order, as one list.
-///
-/// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_send_all(
-    stream: *mut c_void,
-    count: c_int,
-    request: *mut Request,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_send_all", || unsafe {
-        post_all(stream, TAG_SEND, count, request)
-    })
-}
+    /// Posts the doorbells of `count` requests to a stream, in order, as one list.
+    ///
+    /// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
+    pub unsafe fn gds_stream_post_send_all(
+        stream: *mut c_void,
+        count: c_int,
+        request: *mut Request,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(stream, TAG_SEND, count, request) }
+    }
 
-/// Prepares a list of sends and posts its doorbell to a stream. On error nothing is left in the queue.
-///
-/// Returns as `gds_prepare_send` and `gds_stream_post_send`.
-///
-/// # Safety
-///
-/// As `gds_prepare_send` and `gds_stream_post_send`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_queue_send(
-    stream: *mut c_void,
-    qp: *mut Qp,
-    wr: *mut ibv_send_wr,
-    bad_wr: *mut *mut ibv_send_wr,
-) -> c_int {
-    guard::call("gds_stream_queue_send", || {
+    /// Prepares a list of sends and posts its doorbell to a stream. On error nothing is left in the queue.
+    ///
+    /// Returns as `gds_prepare_send` and `gds_stream_post_send`.
+    ///
+    /// # Safety
+    ///
+    /// As `gds_prepare_send` and `gds_stream_post_send`.
+    pub unsafe fn gds_stream_queue_send(
+        stream: *mut c_void,
+        qp: *mut Qp,
+        wr: *mut ibv_send_wr,
+        bad_wr: *mut *mut ibv_send_wr,
+    ) -> c_int {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
@@ -104,23 +99,20 @@ pub unsafe extern "C" fn gds_stream_queue_send(
             }
         }
         posted
-    })
-}
+    }
 
-/// Prepares a list of sends and rings its doorbell by the CPU.
-///
-/// Returns as `gds_prepare_send`.
-///
-/// # Safety
-///
-/// As `gds_prepare_send`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_send(
-    qp: *mut Qp,
-    wr: *mut ibv_send_wr,
-    bad_wr: *mut *mut ibv_send_wr,
-) -> c_int {
-    guard::call("gds_post_send", || {
+    /// Prepares a list of sends and rings its doorbell by the CPU.
+    ///
+    /// Returns as `gds_prepare_send`.
+    ///
+    /// # Safety
+    ///
+    /// As `gds_prepare_send`.
+    pub unsafe fn gds_post_send(
+        qp: *mut Qp,
+        wr: *mut ibv_send_wr,
+        bad_wr: *mut *mut ibv_send_wr,
+    ) -> c_int {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
@@ -130,46 +122,49 @@ pub unsafe extern "C" fn gds_post_send(
         // SAFETY: as above.
         let posted = unsafe { post_calls::by_cpu(&list) };
         posted.inspect_err(|_| pair.cancel(entry))
-    })
-}
+    }
 
-/// Posts a list of receives. As in `ibv_post_recv`, those before a failed one stay posted.
-///
-/// Returns as `gds_prepare_send`.
-///
-/// # Safety
-///
-/// `wr` is NULL or a valid list for `ibv_post_recv`; `bad_wr` is NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_recv(
-    qp: *mut Qp,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-) -> c_int {
-    guard::call("gds_post_recv", || {
+    /// Posts a list of receives. As in `ibv_post_recv`, those before a failed one stay posted.
+    ///
+    /// Returns as `gds_prepare_send`.
+    ///
+    /// # Safety
+    ///
+    /// `wr` is NULL or a valid list for `ibv_post_recv`; `bad_wr` is NULL or writable.
+    pub unsafe fn gds_post_recv(
+        qp: *mut Qp,
+        wr: *mut ibv_recv_wr,
+        bad_wr: *mut *mut ibv_recv_wr,
+    ) -> c_int {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         unsafe { receive(&pair, wr, bad_wr) }
-    })
-}
+    }
+);
 
-/// [`gds_post_recv`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_post_recv` calls it.
-///
-/// Returns as `gds_post_recv`; `-ENOENT`, without a message, for other queue pairs.
-///
-/// # Safety
-///
-/// As [`gds_post_recv`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_verbs_recv(
-    qp: *mut ibv_qp,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-) -> c_int {
-    let find = || pairs::of_verbs_pair(qp);
-    // SAFETY: the caller's promise.
-    guard::call_on("gds_post_verbs_recv", find, |pair| unsafe { receive(&pair, wr, bad_wr) })
-}
+exports!(
+    use guard::number;
+
+    /// [`gds_post_recv`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_post_recv` calls it.
+    ///
+    /// Returns as `gds_post_recv`; `-ENOENT`, without a message, for other queue pairs.
+    ///
+    /// # Safety
+    ///
+    /// As [`gds_post_recv`].
+    pub unsafe fn gds_post_verbs_recv(
+        qp: *mut ibv_qp,
+        wr: *mut ibv_recv_wr,
+        bad_wr: *mut *mut ibv_recv_wr,
+    ) -> c_int {
+        let Some(pair) = pairs::of_verbs_pair(qp) else {
+            return Ok(-libc::ENOENT);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { receive(&pair, wr, bad_wr) }?;
+        Ok(0)
+    }
+);
 
 /// # Safety
 ///

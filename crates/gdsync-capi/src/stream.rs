@@ -71,10 +71,7 @@ pub(crate) unsafe fn post(
     if set.no_barrier {
         ops.to_mut().retain(|op| *op != MemOp::Barrier);
     }
-    let checks = match set.checks_waits {
-        true => checker::add(ops.to_mut()),
-        false => Vec::new(),
-    };
+    let checks = if set.checks_waits { checker::add(ops.to_mut()) } else { Vec::new() };
     // SAFETY: the caller's promise.
     let posted = unsafe { foreign::batch(stream, &ops) };
     if set.dump || posted.is_err() {

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use process::exports;
 use verbs::raw::ibv_cq;
 
 use crate::abi::{Cq, Descriptor, Request, TAG_WAIT, What, WorkCompletion};
@@ -11,102 +12,78 @@ use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
 use crate::{flags, guard, pairs, post_calls};
 
-/// Prepares a wait for the next completion without one (`cq->curr_offset`). `gds_poll_cq` does not return that completion until a
-/// stream has waited for it, or `gds_post_wait_cq` has abandoned the wait.
-///
-/// Returns 0; `EINVAL` for NULL, an unknown completion queue, and flags other than 0; `ENOMEM` if every CQE has an open wait.
-///
-/// # Safety
-///
-/// `cq` is looked up, not dereferenced. `request` is NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_prepare_wait_cq(
-    cq: *mut Cq,
-    request: *mut Request,
-    flags: c_int,
-) -> c_int {
-    guard::call("gds_prepare_wait_cq", || {
+exports!(
+    use guard::call;
+
+    /// Prepares a wait for the next completion without one (`cq->curr_offset`). `gds_poll_cq` does not return that completion until a
+    /// stream has waited for it, or `gds_post_wait_cq` has abandoned the wait.
+    ///
+    /// Returns 0; `EINVAL` for NULL, an unknown completion queue, and flags other than 0; `ENOMEM` if every CQE has an open wait.
+    ///
+    /// # Safety
+    ///
+    /// `cq` is looked up, not dereferenced. `request` is NULL or writable.
+    pub unsafe fn gds_prepare_wait_cq(cq: *mut Cq, request: *mut Request, flags: c_int) -> c_int {
         flags::none(flags)?;
         request::check(request)?;
         let meaning = take(cq)?;
         // SAFETY: the caller's promise.
         unsafe { request::write(request, meaning) }
-    })
-}
+    }
 
-/// Appends the write of a word to a wait that is not posted. The write follows the wait. `dw` is a GPU address, as for
-/// `GDS_MEMORY_GPU`.
-///
-/// Returns 0; `EINVAL` for NULL, a misaligned word and an invalid request; `ENOMEM` for more than 30 writes.
-///
-/// # Safety
-///
-/// `request` is NULL or readable; the word stays valid until the wait is over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_append_wait_cq(
-    request: *mut Request,
-    dw: *mut u32,
-    val: u32,
-) -> c_int {
-    guard::call("gds_append_wait_cq", || {
+    /// Appends the write of a word to a wait that is not posted. The write follows the wait. `dw` is a GPU address, as for
+    /// `GDS_MEMORY_GPU`.
+    ///
+    /// Returns 0; `EINVAL` for NULL, a misaligned word and an invalid request; `ENOMEM` for more than 30 writes.
+    ///
+    /// # Safety
+    ///
+    /// `request` is NULL or readable; the word stays valid until the wait is over.
+    pub unsafe fn gds_append_wait_cq(request: *mut Request, dw: *mut u32, val: u32) -> c_int {
         let word = flags::word("dw", dw.cast())?;
         // SAFETY: the caller's promise.
         let Meaning::Wait { pair, side, index } = (unsafe { request::read(request) })? else {
             return Err(CallError::Request);
         };
         pairs::by_id(pair)?.append(side, index, word, val)
-    })
-}
+    }
 
-/// Posts a wait to a stream.
-///
-/// Returns as `gds_stream_post_descriptors`.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU; `request` is NULL or readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_wait_cq(
-    stream: *mut c_void,
-    request: *mut Request,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_wait_cq", || unsafe { post_all(stream, TAG_WAIT, 1, request) })
-}
+    /// Posts a wait to a stream.
+    ///
+    /// Returns as `gds_stream_post_descriptors`.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU; `request` is NULL or readable.
+    pub unsafe fn gds_stream_post_wait_cq(stream: *mut c_void, request: *mut Request) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(stream, TAG_WAIT, 1, request) }
+    }
 
-/// Posts `count` waits to a stream, in order, as one list.
-///
-/// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_wait_cq_all(
-    stream: *mut c_void,
-    count: c_int,
-    request: *mut Request,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::call("gds_stream_post_wait_cq_all", || unsafe {
-        post_all(stream, TAG_WAIT, count, request)
-    })
-}
+    /// Posts `count` waits to a stream, in order, as one list.
+    ///
+    /// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
+    pub unsafe fn gds_stream_post_wait_cq_all(
+        stream: *mut c_void,
+        count: c_int,
+        request: *mut Request,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(stream, TAG_WAIT, count, request) }
+    }
 
-/// Posts a wait for the next completion without one to a stream. On error the CPU may poll that completion.
-///
-/// Returns as `gds_prepare_wait_cq` and `gds_stream_post_wait_cq`.
-///
-/// # Safety
-///
-/// `stream` belongs to the current context's GPU; `cq` is looked up, not dereferenced.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_wait_cq(
-    stream: *mut c_void,
-    cq: *mut Cq,
-    flags: c_int,
-) -> c_int {
-    guard::call("gds_stream_wait_cq", || {
+    /// Posts a wait for the next completion without one to a stream. On error the CPU may poll that completion.
+    ///
+    /// Returns as `gds_prepare_wait_cq` and `gds_stream_post_wait_cq`.
+    ///
+    /// # Safety
+    ///
+    /// `stream` belongs to the current context's GPU; `cq` is looked up, not dereferenced.
+    pub unsafe fn gds_stream_wait_cq(stream: *mut c_void, cq: *mut Cq, flags: c_int) -> c_int {
         flags::none(flags)?;
         let meaning = take(cq)?;
         let mut encoded = request::of(meaning);
@@ -118,23 +95,16 @@ pub unsafe extern "C" fn gds_stream_wait_cq(
             // Ignored: the first error is reported.
             let _ = abandon(meaning);
         })
-    })
-}
+    }
 
-/// Abandons a wait: the CPU may poll its completion.
-///
-/// Returns 0; `EINVAL` for NULL, flags other than 0, an invalid request, a wait of another queue, and a posted wait.
-///
-/// # Safety
-///
-/// `cq` is looked up, not dereferenced. `request` is NULL or readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_wait_cq(
-    cq: *mut Cq,
-    request: *mut Request,
-    flags: c_int,
-) -> c_int {
-    guard::call("gds_post_wait_cq", || {
+    /// Abandons a wait: the CPU may poll its completion.
+    ///
+    /// Returns 0; `EINVAL` for NULL, flags other than 0, an invalid request, a wait of another queue, and a posted wait.
+    ///
+    /// # Safety
+    ///
+    /// `cq` is looked up, not dereferenced. `request` is NULL or readable.
+    pub unsafe fn gds_post_wait_cq(cq: *mut Cq, request: *mut Request, flags: c_int) -> c_int {
         flags::none(flags)?;
         let (pair, side) = pairs::of_queue(cq)?;
         // SAFETY: the caller's promise.
@@ -145,52 +115,46 @@ pub unsafe extern "C" fn gds_post_wait_cq(
             }
             _ => Err(CallError::Request),
         }
-    })
-}
+    }
+);
 
-/// Polls up to `num_entries` completions that no stream waits for, in order. Replaces `ibv_poll_cq`, which must not be used on these
-/// queues.
-///
-/// Returns the number of completions, or a negated errno: `-EINVAL` for NULL, a negative number and an unknown completion queue;
-/// `-EOVERFLOW` if completions were overwritten.
-///
-/// # Safety
-///
-/// `cq` is looked up, not dereferenced. `wc` is NULL or has room for `num_entries` completions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_poll_cq(
-    cq: *mut Cq,
-    num_entries: c_int,
-    wc: *mut WorkCompletion,
-) -> c_int {
-    guard::count("gds_poll_cq", || {
+exports!(
+    use guard::count;
+
+    /// Polls up to `num_entries` completions that no stream waits for, in order. Replaces `ibv_poll_cq`, which must not be used on these
+    /// queues.
+    ///
+    /// Returns the number of completions, or a negated errno: `-EINVAL` for NULL, a negative number and an unknown completion queue;
+    /// `-EOVERFLOW` if completions were overwritten.
+    ///
+    /// # Safety
+    ///
+    /// `cq` is looked up, not dereferenced. `wc` is NULL or has room for `num_entries` completions.
+    pub unsafe fn gds_poll_cq(cq: *mut Cq, num_entries: c_int, wc: *mut WorkCompletion) -> c_int {
         let (pair, side) = pairs::of_queue(cq)?;
         // SAFETY: the caller's promise.
         unsafe { poll(&pair, side, num_entries, wc) }
-    })
-}
+    }
 
-/// [`gds_poll_cq`] for the verbs completion queue of a queue pair. The compatibility header's `ibv_poll_cq` calls it.
-///
-/// Returns as `gds_poll_cq`; `-ENOENT`, without a message, for other completion queues.
-///
-/// # Safety
-///
-/// As [`gds_poll_cq`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_poll_verbs_cq(
-    cq: *mut ibv_cq,
-    num_entries: c_int,
-    wc: *mut WorkCompletion,
-) -> c_int {
-    guard::count("gds_poll_verbs_cq", || {
+    /// [`gds_poll_cq`] for the verbs completion queue of a queue pair. The compatibility header's `ibv_poll_cq` calls it.
+    ///
+    /// Returns as `gds_poll_cq`; `-ENOENT`, without a message, for other completion queues.
+    ///
+    /// # Safety
+    ///
+    /// As [`gds_poll_cq`].
+    pub unsafe fn gds_poll_verbs_cq(
+        cq: *mut ibv_cq,
+        num_entries: c_int,
+        wc: *mut WorkCompletion,
+    ) -> c_int {
         match pairs::of_verbs_queue(cq) {
             // SAFETY: the caller's promise.
             Some((pair, side)) => unsafe { poll(&pair, side, num_entries, wc) },
             None => Ok(-libc::ENOENT),
         }
-    })
-}
+    }
+);
 
 /// # Safety
 ///
@@ -211,13 +175,7 @@ unsafe fn poll(
     if num_entries == 0 {
         return Ok(0);
     }
-    if wc.is_null() {
-        return Err(CallError::Null { what: "wc" });
-    }
-    if !wc.is_aligned() {
-        let (what, alignment) = ("wc", align_of::<WorkCompletion>());
-        return Err(CallError::Misaligned { what, address: wc.addr(), alignment });
-    }
+    flags::check("wc", wc)?;
     let mut taken = 0;
     let mut is_served = false;
     while taken < num_entries {

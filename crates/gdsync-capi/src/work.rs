@@ -1,17 +1,16 @@
 //! Converts work requests, `struct ibv_send_wr` and `struct ibv_recv_wr`, to WQEs. Reads lists only up to the queue's depth.
 
-use std::ptr::NonNull;
-
 use engine::wire::{
     DataSegment, Datagram, Fence, Flags, Operation, Payload, RemoteAddress, Transport, Wqe,
 };
 use gpu::DevicePtr;
 use gpu::pointer::{self, MemoryKind};
 use verbs::raw::{
-    ibv_ah, ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode,
+    ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode,
 };
 
 use crate::call_error::CallError;
+use crate::flags;
 use crate::pair::{Limits, Pair};
 
 /// A list of work requests up to the first invalid one, and its error.
@@ -72,9 +71,8 @@ unsafe fn list<T, W>(
     let mut at = first;
     while !at.is_null() && read.error.is_none() && read.entries.len() <= most as usize {
         read.requests.push(at);
-        if !at.is_aligned() {
-            let (what, alignment) = ("wr", align_of::<W>());
-            read.error = Some(CallError::Misaligned { what, address: at.addr(), alignment });
+        if let Err(call_error) = flags::check("wr", at) {
+            read.error = Some(call_error);
             break;
         }
         // SAFETY: not NULL and aligned; the caller promises that it is readable.
@@ -120,13 +118,15 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
         operation,
         Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
     );
-    let payload = match flags & flag::IBV_SEND_INLINE.0 != 0 {
-        true if brings => {
-            let (what, why) = ("inline data", "the operation writes to local memory");
-            return Err(CallError::Unsupported { what, why });
-        }
-        true => Payload::Inline(inline(given, limits.inline)?),
-        false => Payload::Segments(given.iter().map(segment).collect()),
+    let is_inline = flags & flag::IBV_SEND_INLINE.0 != 0;
+    if is_inline && brings {
+        let (what, why) = ("inline data", "the operation writes to local memory");
+        return Err(CallError::Unsupported { what, why });
+    }
+    let payload = if is_inline {
+        Payload::Inline(inline(given, limits.inline)?)
+    } else {
+        Payload::Segments(given.iter().map(segment).collect())
     };
     Ok(Wqe {
         operation,
@@ -134,9 +134,10 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
             signalled: limits.signals_all || flags & flag::IBV_SEND_SIGNALED.0 != 0,
             solicited: flags & flag::IBV_SEND_SOLICITED.0 != 0,
             // As in rdma-core's mlx5 provider.
-            fence: match flags & flag::IBV_SEND_FENCE.0 != 0 {
-                true => Fence::SmallAndReads,
-                false => Fence::None,
+            fence: if flags & flag::IBV_SEND_FENCE.0 != 0 {
+                Fence::SmallAndReads
+            } else {
+                Fence::None
             },
         },
         datagram,
@@ -148,12 +149,7 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
 fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
     // SAFETY: any bytes are valid for this member's integers and pointer; on a datagram queue pair it is the one in use.
     let to = unsafe { wr.wr.ud };
-    let what = "wr.ud.ah";
-    let handle = NonNull::new(to.ah).ok_or(CallError::Null { what })?;
-    if !handle.is_aligned() {
-        let (address, alignment) = (to.ah.addr(), align_of::<ibv_ah>());
-        return Err(CallError::Misaligned { what, address, alignment });
-    }
+    let handle = flags::aligned("wr.ud.ah", to.ah)?;
     Ok(Datagram {
         qpn: to.remote_qpn,
         key: to.remote_qkey,
@@ -225,16 +221,7 @@ unsafe fn sges<'a>(
     if known == 0 {
         return Ok(&[]);
     }
-    if list.is_null() {
-        return Err(CallError::Null { what: "sg_list" });
-    }
-    if !list.is_aligned() {
-        return Err(CallError::Misaligned {
-            what: "sg_list",
-            address: list.addr(),
-            alignment: align_of::<ibv_sge>(),
-        });
-    }
+    flags::check("sg_list", list)?;
     // SAFETY: not NULL and aligned; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(list, known as usize) })
 }

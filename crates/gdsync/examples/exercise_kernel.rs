@@ -10,7 +10,7 @@ use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::hca::{Access, Driver, Hca, Request, RetryPolicy};
 use gdsync::kernel::{Doorbell, KernelRequest, queue, request};
 use gdsync::wire::{
-    AddressVector, BLOCK, DataSegment, Datagram, Fence, Flags, MOST_BLOCKS, Operation, Payload,
+    AddressVector, BLOCK, DataSegment, Datagram, Fence, Flags, MAX_BLOCKS, Operation, Payload,
     RemoteAddress, SEGMENT, Syndrome, Wqe,
 };
 use gdsync::{Allocator, MemoryLocation, Place};
@@ -179,7 +179,7 @@ fn wqes(bench: &Bench) -> Outcome {
         let (mut index, mut doorbell) = (posted, [0; 8]);
         for position in 0..batch as usize {
             let wqe = random.wqe();
-            let mut bytes = [0; MOST_BLOCKS * BLOCK];
+            let mut bytes = [0; MAX_BLOCKS * BLOCK];
             let blocks = wqe.encode(qpn, index as u16, &mut bytes)?;
             // The last six bits of the second word are the number of segments.
             let length = usize::from(bytes[7] & 0x3f) * SEGMENT;
@@ -255,10 +255,7 @@ fn pair(bench: &Bench, wqes: u32, doorbell: Doorbell) -> Outcome<(SimHca, Device
     let wqe = Wqe::write(region.remote(2048), &[region.segment(0, 64)]);
     let requests: Vec<_> = (0..wqes)
         .map(|number| KernelRequest {
-            wqe: match number + 1 == wqes {
-                true => wqe.clone().signalled(),
-                false => wqe.clone(),
-            },
+            wqe: if number + 1 == wqes { wqe.clone().signalled() } else { wqe.clone() },
             inline: None,
             source: None,
             destination: None,

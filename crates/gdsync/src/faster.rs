@@ -32,10 +32,7 @@ impl Allocator {
         let replies = self.place(MemoryLocation::Host, 4096)?;
         let host = self.answer_time(&self.place(MemoryLocation::Host, 4096)?, &replies)?;
         let gpu = self.answer_time(&self.place(MemoryLocation::Gpu, 4096)?, &replies)?;
-        Ok(match gpu < host {
-            true => MemoryLocation::Gpu,
-            false => MemoryLocation::Host,
-        })
+        Ok(if gpu < host { MemoryLocation::Gpu } else { MemoryLocation::Host })
     }
 
     /// Median time from a store of the CPU, through a stream that waits for it, to a word that the stream writes.

@@ -7,7 +7,7 @@ use gpu::{DevicePayload, DeviceQueue, DeviceRange, DeviceRequest};
 
 use crate::hca::QueuePair;
 use crate::place::MemoryRef;
-use crate::wire::{BLOCK, MOST_BLOCKS, Payload, SEGMENT, Wqe};
+use crate::wire::{BLOCK, MAX_BLOCKS, Payload, SEGMENT, Wqe};
 use crate::{Error, Place};
 
 /// A request that a kernel posts.
@@ -111,7 +111,7 @@ fn datagram(wqe: &Wqe) -> Result<Option<[u8; 48]>, Error> {
         return Ok(None);
     }
     let bare = Wqe { payload: Payload::none(), ..wqe.clone() };
-    let mut bytes = [0; MOST_BLOCKS * BLOCK];
+    let mut bytes = [0; MAX_BLOCKS * BLOCK];
     bare.encode(0, 0, &mut bytes)?;
     Ok(bytes.get(SEGMENT..).and_then(|bytes| bytes.first_chunk()).copied())
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gpu::{Compare, MemOp, StreamCapabilities};
 
 /// Limit of a write by value, in bytes: the capacity of CUDA's descriptor.
-pub const MOST_BYTES: usize = 1024;
+pub const MAX_BYTES: usize = 1024;
 
 /// Why a GPU's streams cannot execute a list. The number is the descriptor's position, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -48,10 +48,10 @@ impl Offset for gpu::Word {
     }
 }
 
-/// The 32-bit writes that make up `bytes`; `None` unless they are 4 to [`MOST_BYTES`] bytes, a multiple of 4.
+/// The 32-bit writes that make up `bytes`; `None` unless they are 4 to [`MAX_BYTES`] bytes, a multiple of 4.
 pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemOp<A>>> {
     let (words, rest) = bytes.as_chunks::<4>();
-    if words.is_empty() || !rest.is_empty() || bytes.len() > MOST_BYTES {
+    if words.is_empty() || !rest.is_empty() || bytes.len() > MAX_BYTES {
         return None;
     }
     let words = words.iter().enumerate();

@@ -298,10 +298,8 @@ impl<'a> Block<'a> {
                 put(&[(request.length as u32 | 1 << 31).swap_bytes()]);
                 let padded = (4 + request.length).next_multiple_of(16) - 4;
                 for word in (0..padded).step_by(4) {
-                    let byte = |at: usize| match at < request.length {
-                        true => Word32::byte(bytes, at),
-                        false => 0,
-                    };
+                    let byte =
+                        |at: usize| if at < request.length { Word32::byte(bytes, at) } else { 0 };
                     put(&[u32::from_le_bytes(std::array::from_fn(|k| byte(word + k)))]);
                 }
             }

@@ -239,12 +239,8 @@ impl Registered {
             {
                 // If both fail, report the first error, unless the second is "already registered",
                 // which counts as success.
-                register(Registration::Memory).map_err(|second| {
-                    match is_registered_already(&second) {
-                        true => second,
-                        false => error,
-                    }
-                })
+                register(Registration::Memory)
+                    .map_err(|second| if is_registered_already(&second) { second } else { error })
             }
             made => made,
         };

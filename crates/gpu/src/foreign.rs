@@ -35,15 +35,16 @@ pub fn current_device() -> Result<i32, Error> {
 pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
     let driver = Driver::open()?;
     let has_v2 = driver.functions.cuStreamBatchMemOp_v2.is_some();
-    let (words, nor) = match has_v2 {
-        true => (
+    let (words, nor) = if has_v2 {
+        (
             DeviceAttribute::CAN_USE_64_BIT_STREAM_MEM_OPS,
             DeviceAttribute::CAN_USE_STREAM_WAIT_VALUE_NOR,
-        ),
-        false => (
+        )
+    } else {
+        (
             DeviceAttribute::CAN_USE_64_BIT_STREAM_MEM_OPS_V1,
             DeviceAttribute::CAN_USE_STREAM_WAIT_VALUE_NOR_V1,
-        ),
+        )
     };
     let has = |attribute: DeviceAttribute| {
         driver.attribute(sys::Device(device), attribute.0).is_ok_and(|value| value != 0)

@@ -201,7 +201,7 @@ pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::ExportFd`] for memory that is no exportable pool's; as [`describe`].
+/// [`Error::ExportFd`] for memory that is not of an exportable pool; as [`describe`].
 pub fn pool_place(address: DevicePtr) -> Result<[u8; 64], Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);

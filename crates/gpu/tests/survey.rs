@@ -16,7 +16,6 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// Set for the child process.
 const CHILD: &str = "GDR_TEST_SURVEY";
 
-/// Survey as a JSON value.
 fn survey_json() -> Value {
     let attributes = [
         Attribute::COMPUTE_CAPABILITY_MAJOR,

@@ -373,7 +373,7 @@ mod tests {
         let base: *mut verbs_context = &raw mut whole;
         let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
         let mut attributes = ibv_device_attr_ex::default();
-        // What an earlier call left is no answer.
+        // What an earlier call left is not an answer.
         attributes.odp_caps.general_caps = u64::MAX;
         // SAFETY: the context is part of an extended one.
         let errno = unsafe { ibv_query_device_ex(context, &mut attributes) };

@@ -39,9 +39,10 @@ impl Opened {
         let opened = unsafe { unix::Library::open(Some(path), flags) };
         opened.map(Self).map_err(|error| {
             let words = words(&error);
-            match is_absent(&path.to_string_lossy(), &words) {
-                true => LoadError::Absent(words),
-                false => LoadError::Unusable(words),
+            if is_absent(&path.to_string_lossy(), &words) {
+                LoadError::Absent(words)
+            } else {
+                LoadError::Unusable(words)
             }
         })
     }
@@ -109,8 +110,7 @@ mod tests {
     #[test]
     fn rejected_file() {
         let path = std::env::temp_dir().join(format!("loader-no-elf-{}.so", std::process::id()));
-        let text =
-            "this is no ELF file, and long enough to be read as one header of one, were it any";
+        let text = "this is not an ELF file, but long enough to be read as the header of one";
         std::fs::write(&path, text).unwrap();
         let outcome = open(path.to_str().unwrap());
         std::fs::remove_file(&path).unwrap();

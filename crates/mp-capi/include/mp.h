@@ -42,7 +42,7 @@ typedef enum mp_param { MP_PARAM_VERSION, MP_NUM_PARAMS } mp_param_t;
 /* Writes MP_API_VERSION of the library. EINVAL for NULL and unknown parameters. */
 int mp_query_param(mp_param_t param, int *value);
 
-/* Where queues lie. One of these numbers: they are no bits. */
+/* Where queues lie. One of these numbers: they are not bits. */
 enum mp_init_flags {
     MP_INIT_DEFAULT = 0,
     MP_INIT_WQ_ON_GPU = 1,

@@ -18,9 +18,9 @@ pub(crate) enum CallError {
     NotInitialized,
     #[error("mp_init was called before: call mp_finalize first")]
     Initialized,
-    #[error("unknown {what}: it was freed, or is no {what}")]
+    #[error("unknown {what}: it was freed, or is not an {what}")]
     Unknown { what: &'static str },
-    #[error("the request is no {0}")]
+    #[error("the request is not a {0}")]
     Kind(&'static str),
     #[error(
         "{bytes} bytes at {address:#x} are not in the registered memory of {length} bytes at {start:#x}"

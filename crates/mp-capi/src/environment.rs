@@ -98,8 +98,8 @@ impl Environment {
             },
             gid_index: bounded("MP_GID_INDEX", 255).map(|index| index as u8),
             depth: bounded("MP_IB_CQ_DEPTH", 1 << 14).map_or(DEPTH, |depth| depth as u32),
-            most_blocks: bounded("MP_IB_MAX_SGL", engine::MOST_BLOCKS as i64)
-                .map_or(engine::MOST_BLOCKS, |most| most as usize),
+            most_blocks: bounded("MP_IB_MAX_SGL", engine::MAX_BLOCKS as i64)
+                .map_or(engine::MAX_BLOCKS, |most| most as usize),
             completions_on_gpu: match (receives, sends) {
                 (None, None) => None,
                 (receives, sends) => Some(receives == Some(true) || sends == Some(true)),

@@ -87,11 +87,10 @@ pub(crate) fn check<P>(what: &'static str, pointer: *mut P) -> Result<(), CallEr
     if pointer.is_null() {
         return Err(CallError::Null { what });
     }
-    match pointer.is_aligned() {
-        true => Ok(()),
-        false => {
-            Err(CallError::Misaligned { what, address: pointer.addr(), alignment: align_of::<P>() })
-        }
+    if pointer.is_aligned() {
+        Ok(())
+    } else {
+        Err(CallError::Misaligned { what, address: pointer.addr(), alignment: align_of::<P>() })
     }
 }
 

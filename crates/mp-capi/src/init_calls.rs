@@ -9,7 +9,7 @@ use gdrcopy::Gdr;
 use gdsync::{Allocator, MemoryLocation, Pages};
 use gpu::Gpu;
 use mpi_abi::Mpi;
-use process::PerProcess;
+use process::{PerProcess, exports};
 
 use crate::abi::{self, MpiHandle};
 use crate::call_error::CallError;
@@ -23,14 +23,15 @@ const INIT: &str = "mp_init";
 /// Memory of queues, reused after another `mp_init`.
 static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 
-/// Writes the version of the library. `EINVAL` for NULL, a misaligned pointer and unknown parameters.
-///
-/// # Safety
-///
-/// `value` is NULL, misaligned or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_query_param(param: c_int, value: *mut c_int) -> c_int {
-    guard::call("mp_query_param", || {
+exports!(
+    use guard::call;
+
+    /// Writes the version of the library. `EINVAL` for NULL, a misaligned pointer and unknown parameters.
+    ///
+    /// # Safety
+    ///
+    /// `value` is NULL, misaligned or writable.
+    pub unsafe fn mp_query_param(param: c_int, value: *mut c_int) -> c_int {
         handles::check("value", value)?;
         if param != abi::PARAM_VERSION {
             let (what, value) = ("mp_param_t", param.into());
@@ -39,23 +40,20 @@ pub unsafe extern "C" fn mp_query_param(param: c_int, value: *mut c_int) -> c_in
         // SAFETY: not NULL and aligned; the caller promises that it is writable.
         unsafe { value.write(abi::API_VERSION) };
         Ok(())
-    })
-}
+    }
 
-/// Connects to the peers.
-///
-/// # Safety
-///
-/// `comm` is a communicator of the MPI library in this process; `peers` is NULL, misaligned, or has `count` numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_init(
-    comm: MpiHandle,
-    peers: *mut c_int,
-    count: c_int,
-    flags: c_int,
-    gpu_id: c_int,
-) -> c_int {
-    guard::call(INIT, || {
+    /// Connects to the peers.
+    ///
+    /// # Safety
+    ///
+    /// `comm` is a communicator of the MPI library in this process; `peers` is NULL, misaligned, or has `count` numbers.
+    pub unsafe fn mp_init(
+        comm: MpiHandle,
+        peers: *mut c_int,
+        count: c_int,
+        flags: c_int,
+        gpu_id: c_int,
+    ) -> c_int {
         let count = buffer::size(count)?;
         let peers = match count {
             0 => Vec::new(),
@@ -67,8 +65,8 @@ pub unsafe extern "C" fn mp_init(
         };
         // SAFETY: the caller's promise.
         unsafe { init(comm, Some(peers), flags, gpu_id) }
-    })
-}
+    }
+);
 
 /// # Safety
 ///
@@ -172,16 +170,13 @@ fn options(peers: Option<Vec<c_int>>, flags: c_int) -> Result<Options, CallError
         abi::INIT_DBREC_ON_GPU => records = true,
         value => {
             return Err(CallError::Value {
-                what: "enum mp_init_flags: its values are no bits",
+                what: "enum mp_init_flags: its values are not bits",
                 value: value.into(),
             });
         }
     }
     let set = environment();
-    let location = |on_gpu| match on_gpu {
-        true => MemoryLocation::Gpu,
-        false => MemoryLocation::Host,
-    };
+    let location = |on_gpu| if on_gpu { MemoryLocation::Gpu } else { MemoryLocation::Host };
     Ok(Options {
         peers,
         depth: set.depth,

@@ -77,6 +77,11 @@ impl Library {
             gpu,
         }
     }
+
+    /// What `comm_init` adds.
+    pub fn comm(&self) -> Result<&Comm, CallError> {
+        self.comm.get().ok_or(CallError::NotInitialized)
+    }
 }
 
 /// The open library.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use engine::Transfer;
 use libc::iovec;
+use process::exports;
 
 use crate::abi::{CudaStream, Handle};
 use crate::call_error::CallError;
@@ -21,60 +22,35 @@ pub(crate) struct Message {
     pub blocks: Vec<Range<usize>>,
 }
 
+/// What a message sends or receives.
+#[derive(Clone, Copy)]
+pub(crate) enum Content {
+    /// A buffer and its size.
+    Buffer(*const c_void, c_int),
+    /// NULL, misaligned, or an array of blocks, and their number.
+    Blocks(*const iovec, c_int),
+}
+
 impl Message {
     /// # Safety
     ///
-    /// `reg` is NULL, misaligned or readable.
-    pub unsafe fn of(
-        buffer: *const c_void,
-        size: c_int,
-        peer: c_int,
-        reg: *const Handle,
-    ) -> Result<Self, CallError> {
-        // SAFETY: the caller's promise.
-        let mut message = unsafe { Self::start(peer, reg) }?;
-        let block = message.registered.range(buffer, buffer::size(size)?)?;
-        message.blocks.push(block);
-        Ok(message)
-    }
-
-    /// # Safety
-    ///
-    /// `reg` is NULL, misaligned or readable; `v` is NULL, misaligned, or has `count` blocks.
-    pub unsafe fn of_blocks(
-        v: *const iovec,
-        count: c_int,
-        peer: c_int,
-        reg: *const Handle,
-    ) -> Result<Self, CallError> {
-        // SAFETY: the caller's promise.
-        let mut message = unsafe { Self::start(peer, reg) }?;
-        let most = environment().most_blocks;
-        let known = usize::try_from(count).ok().filter(|count| *count <= most);
-        let known =
-            known.ok_or(CallError::Value { what: "number of blocks", value: count.into() })?;
-        if known > 0 {
-            handles::check("v", v.cast_mut())?;
-            // SAFETY: not NULL and aligned; the caller promises `count` blocks.
-            for block in unsafe { std::slice::from_raw_parts(v, known) } {
-                let range = message.registered.range(block.iov_base, block.iov_len)?;
-                message.blocks.push(range);
-            }
-        }
-        Ok(message)
-    }
-
-    /// # Safety
-    ///
-    /// `reg` is NULL, misaligned or readable.
-    unsafe fn start(peer: c_int, reg: *const Handle) -> Result<Self, CallError> {
+    /// `reg` is NULL, misaligned or readable; blocks are NULL, misaligned, or as many as their number.
+    pub unsafe fn of(content: Content, peer: c_int, reg: *const Handle) -> Result<Self, CallError> {
         let library = library()?;
         // SAFETY: the caller's promise.
         let registered = library.regions.get(unsafe { handles::at("reg", reg) }?)?;
-        Ok(Self { library, peer: buffer::rank(peer)?, registered, blocks: Vec::new() })
+        let peer = buffer::rank(peer)?;
+        let blocks = match content {
+            Content::Buffer(start, size) => vec![registered.range(start, buffer::size(size)?)?],
+            // SAFETY: the caller's promise.
+            Content::Blocks(v, count) => unsafe { blocks(v, count) }?
+                .iter()
+                .map(|block| registered.range(block.iov_base, block.iov_len))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(Self { library, peer, registered, blocks })
     }
 
-    /// The send.
     pub fn send(&self) -> Transfer<'_> {
         Transfer::send(self.peer, &self.registered.region, &self.blocks)
     }
@@ -86,25 +62,40 @@ impl Message {
     }
 }
 
+/// # Safety
+///
+/// `v` is NULL, misaligned, or has `count` blocks.
+unsafe fn blocks<'a>(v: *const iovec, count: c_int) -> Result<&'a [iovec], CallError> {
+    let max = environment().most_blocks;
+    let known = usize::try_from(count).ok().filter(|count| *count <= max);
+    let known = known.ok_or(CallError::Value { what: "number of blocks", value: count.into() })?;
+    if known == 0 {
+        return Ok(&[]);
+    }
+    handles::check("v", v.cast_mut())?;
+    // SAFETY: not NULL and aligned; the caller promises `count` blocks.
+    Ok(unsafe { std::slice::from_raw_parts(v, known) })
+}
+
 /// Starts a message, and writes its request.
 ///
 /// # Safety
 ///
-/// `req` is NULL, misaligned or writable.
+/// As [`Message::of`]; `req` is NULL, misaligned or writable.
 pub(crate) unsafe fn start(
-    function: &'static str,
+    content: Content,
+    peer: c_int,
+    reg: *const Handle,
     req: *mut Handle,
-    message: impl FnOnce() -> Result<Message, CallError>,
     start: impl FnOnce(&Message) -> Result<OpenRequest, CallError>,
-) -> c_int {
-    guard::call(function, || {
-        handles::check("req", req)?;
-        let message = message()?;
-        let request = start(&message)?;
-        // SAFETY: checked; the caller promises that it is writable.
-        unsafe { handles::put(req, message.library.requests.add(request)) };
-        Ok(())
-    })
+) -> Result<(), CallError> {
+    handles::check("req", req)?;
+    // SAFETY: the caller's promise.
+    let message = unsafe { Message::of(content, peer, reg) }?;
+    let request = start(&message)?;
+    // SAFETY: checked; the caller promises that it is writable.
+    unsafe { handles::put(req, message.library.requests.add(request)) };
+    Ok(())
 }
 
 /// Sends by the CPU.
@@ -112,98 +103,92 @@ pub(crate) fn send(message: &Message) -> Result<OpenRequest, CallError> {
     Ok(OpenRequest { request: message.library.ranks.start(&message.send())?, has_completion: true })
 }
 
-/// Posts a receive.
-///
-/// # Safety
-///
-/// `mp_reg` is NULL, misaligned or readable, `req` is NULL, misaligned or writable. The memory stays registered until the request has ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_irecv(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_irecv", req, message, Message::receive) }
-}
+exports!(
+    use guard::call;
 
-/// Posts a receive, at once: receives need no stream. libmp exports it without a declaration.
-///
-/// # Safety
-///
-/// As [`mp_irecv`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_irecv_on_stream(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-    _stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_irecv_on_stream", req, message, Message::receive) }
-}
+    /// Posts a receive.
+    ///
+    /// # Safety
+    ///
+    /// `mp_reg` is NULL, misaligned or readable, `req` is NULL, misaligned or writable. The memory stays registered until the request has ended.
+    pub unsafe fn mp_irecv(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Buffer(buf, size);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, Message::receive) }
+    }
 
-/// Posts a receive into several blocks.
-///
-/// # Safety
-///
-/// As [`mp_irecv`]; `v` is NULL, misaligned, or has `nblocks` blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_irecvv(
-    v: *mut iovec,
-    nblocks: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of_blocks(v, nblocks, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_irecvv", req, message, Message::receive) }
-}
+    /// Posts a receive, at once: receives need no stream. libmp exports it without a declaration.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecv`].
+    pub unsafe fn mp_irecv_on_stream(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+        _stream: CudaStream,
+    ) -> c_int {
+        let content = Content::Buffer(buf, size);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, Message::receive) }
+    }
 
-/// Starts a send.
-///
-/// # Safety
-///
-/// As [`mp_irecv`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isend(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_isend", req, message, send) }
-}
+    /// Posts a receive into several blocks.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecv`]; `v` is NULL, misaligned, or has `nblocks` blocks.
+    pub unsafe fn mp_irecvv(
+        v: *mut iovec,
+        nblocks: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Blocks(v, nblocks);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, Message::receive) }
+    }
 
-/// Starts a send of several blocks.
-///
-/// # Safety
-///
-/// As [`mp_irecvv`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isendv(
-    v: *mut iovec,
-    nblocks: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of_blocks(v, nblocks, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_isendv", req, message, send) }
-}
+    /// Starts a send.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecv`].
+    pub unsafe fn mp_isend(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Buffer(buf, size);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, send) }
+    }
+
+    /// Starts a send of several blocks.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecvv`].
+    pub unsafe fn mp_isendv(
+        v: *mut iovec,
+        nblocks: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Blocks(v, nblocks);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, send) }
+    }
+);

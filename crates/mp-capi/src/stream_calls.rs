@@ -4,11 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use libc::iovec;
+use process::exports;
 
 use crate::abi::{CudaStream, Handle};
 use crate::call_error::CallError;
 use crate::library::{Library, OpenRequest, library};
-use crate::message_calls::{Message, start};
+use crate::message_calls::{Content, Message, start};
 use crate::stream::ForeignStream;
 use crate::{guard, handles};
 
@@ -32,71 +33,151 @@ unsafe fn send_on(
     Ok(OpenRequest { request, has_completion: true })
 }
 
-/// Sends when the stream reaches it, and makes the stream wait for the completion.
-///
-/// # Safety
-///
-/// As [`mp_irecv`](crate::mp_irecv); `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_send_on_stream(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    let send = |message: &Message| unsafe { send_on(message, stream, true) };
-    // SAFETY: as above.
-    unsafe { start("mp_send_on_stream", req, message, send) }
-}
+exports!(
+    use guard::call;
 
-/// Sends when the stream reaches it.
-///
-/// # Safety
-///
-/// As [`mp_send_on_stream`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isend_on_stream(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    let send = |message: &Message| unsafe { send_on(message, stream, false) };
-    // SAFETY: as above.
-    unsafe { start("mp_isend_on_stream", req, message, send) }
-}
+    /// Sends when the stream reaches it, and makes the stream wait for the completion.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecv`](crate::mp_irecv); `stream` is live or a default one.
+    pub unsafe fn mp_send_on_stream(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+        stream: CudaStream,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        let send = |message: &Message| unsafe { send_on(message, stream, true) };
+        let content = Content::Buffer(buf, size);
+        // SAFETY: as above.
+        unsafe { start(content, peer, mp_reg, req, send) }
+    }
 
-/// Sends several blocks when the stream reaches it.
-///
-/// # Safety
-///
-/// As [`mp_irecvv`](crate::mp_irecvv); `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isendv_on_stream(
-    v: *mut iovec,
-    nblocks: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of_blocks(v, nblocks, peer, mp_reg) };
-    // SAFETY: as above.
-    let send = |message: &Message| unsafe { send_on(message, stream, false) };
-    // SAFETY: as above.
-    unsafe { start("mp_isendv_on_stream", req, message, send) }
-}
+    /// Sends when the stream reaches it.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_send_on_stream`].
+    pub unsafe fn mp_isend_on_stream(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+        stream: CudaStream,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        let send = |message: &Message| unsafe { send_on(message, stream, false) };
+        let content = Content::Buffer(buf, size);
+        // SAFETY: as above.
+        unsafe { start(content, peer, mp_reg, req, send) }
+    }
+
+    /// Sends several blocks when the stream reaches it.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecvv`](crate::mp_irecvv); `stream` is live or a default one.
+    pub unsafe fn mp_isendv_on_stream(
+        v: *mut iovec,
+        nblocks: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+        stream: CudaStream,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        let send = |message: &Message| unsafe { send_on(message, stream, false) };
+        let content = Content::Blocks(v, nblocks);
+        // SAFETY: as above.
+        unsafe { start(content, peer, mp_reg, req, send) }
+    }
+
+    /// Prepares a send.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecv`](crate::mp_irecv).
+    pub unsafe fn mp_send_prepare(
+        buf: *mut c_void,
+        size: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Buffer(buf, size);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, prepare) }
+    }
+
+    /// Prepares a send of several blocks.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_irecvv`](crate::mp_irecvv).
+    pub unsafe fn mp_sendv_prepare(
+        v: *mut iovec,
+        nblocks: c_int,
+        peer: c_int,
+        mp_reg: *mut Handle,
+        req: *mut Handle,
+    ) -> c_int {
+        let content = Content::Blocks(v, nblocks);
+        // SAFETY: the caller's promise.
+        unsafe { start(content, peer, mp_reg, req, prepare) }
+    }
+
+    /// Posts a prepared request, and makes the stream wait for it.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned or readable; `stream` is live or a default one.
+    pub unsafe fn mp_send_post_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(1, req, stream, true) }
+    }
+
+    /// Posts a prepared request.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_send_post_on_stream`].
+    pub unsafe fn mp_isend_post_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(1, req, stream, false) }
+    }
+
+    /// Posts prepared requests, and makes the stream wait for them.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned, or has `count` handles; `stream` is live or a default one.
+    pub unsafe fn mp_send_post_all_on_stream(
+        count: u32,
+        req: *mut Handle,
+        stream: CudaStream,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(count, req, stream, true) }
+    }
+
+    /// Posts prepared requests.
+    ///
+    /// # Safety
+    ///
+    /// As [`mp_send_post_all_on_stream`].
+    pub unsafe fn mp_isend_post_all_on_stream(
+        count: u32,
+        req: *mut Handle,
+        stream: CudaStream,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { post_all(count, req, stream, false) }
+    }
+);
 
 fn prepare(message: &Message) -> Result<OpenRequest, CallError> {
     Ok(OpenRequest {
@@ -105,75 +186,34 @@ fn prepare(message: &Message) -> Result<OpenRequest, CallError> {
     })
 }
 
-/// Prepares a send.
-///
-/// # Safety
-///
-/// As [`mp_irecv`](crate::mp_irecv).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_send_prepare(
-    buf: *mut c_void,
-    size: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of(buf, size, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_send_prepare", req, message, prepare) }
-}
-
-/// Prepares a send of several blocks.
-///
-/// # Safety
-///
-/// As [`mp_irecvv`](crate::mp_irecvv).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_sendv_prepare(
-    v: *mut iovec,
-    nblocks: c_int,
-    peer: c_int,
-    mp_reg: *mut Handle,
-    req: *mut Handle,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let message = || unsafe { Message::of_blocks(v, nblocks, peer, mp_reg) };
-    // SAFETY: as above.
-    unsafe { start("mp_sendv_prepare", req, message, prepare) }
-}
-
 /// Posts prepared requests on a stream; `waits` makes the stream wait for them.
 ///
 /// # Safety
 ///
 /// `req` is NULL, misaligned, or has `count` handles; `stream` is live or a default one.
 pub(crate) unsafe fn post_all(
-    function: &'static str,
     count: u32,
     req: *mut Handle,
     stream: CudaStream,
     waits: bool,
-) -> c_int {
-    guard::call(function, || {
-        let library = library()?;
-        // SAFETY: the caller's promise.
-        let handles = unsafe { handles::all("req", req, count as usize) }?;
-        let requests = requests(&library, &handles)?;
-        // SAFETY: as above.
-        let stream = unsafe { ForeignStream::new(stream) };
-        let all = || requests.iter().map(|open| &open.request);
-        library.ranks.post_on(&stream, all())?;
-        if waits {
-            library.ranks.wait_on(&stream, all())?;
+) -> Result<(), CallError> {
+    let library = library()?;
+    // SAFETY: the caller's promise.
+    let handles = unsafe { handles::all("req", req, count as usize) }?;
+    let requests = requests(&library, &handles)?;
+    // SAFETY: as above.
+    let stream = unsafe { ForeignStream::new(stream) };
+    let all = || requests.iter().map(|open| &open.request);
+    library.ranks.post_on(&stream, all())?;
+    if waits {
+        library.ranks.wait_on(&stream, all())?;
+    }
+    for (open, handle) in requests.iter().zip(handles) {
+        if !open.has_completion {
+            let _ = library.requests.remove(handle);
         }
-        for (open, handle) in requests.iter().zip(handles) {
-            if !open.has_completion {
-                let _ = library.requests.remove(handle);
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// The requests of handles.
@@ -183,56 +223,4 @@ pub(crate) fn requests(
 ) -> Result<Vec<Arc<OpenRequest>>, CallError> {
     let get = |handle: &Handle| library.requests.get(*handle);
     handles.iter().map(get).collect()
-}
-
-/// Posts a prepared request, and makes the stream wait for it.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned or readable; `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_send_post_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { post_all("mp_send_post_on_stream", 1, req, stream, true) }
-}
-
-/// Posts a prepared request.
-///
-/// # Safety
-///
-/// As [`mp_send_post_on_stream`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isend_post_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { post_all("mp_isend_post_on_stream", 1, req, stream, false) }
-}
-
-/// Posts prepared requests, and makes the stream wait for them.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned, or has `count` handles; `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_send_post_all_on_stream(
-    count: u32,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { post_all("mp_send_post_all_on_stream", count, req, stream, true) }
-}
-
-/// Posts prepared requests.
-///
-/// # Safety
-///
-/// As [`mp_send_post_all_on_stream`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_isend_post_all_on_stream(
-    count: u32,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { post_all("mp_isend_post_all_on_stream", count, req, stream, false) }
 }

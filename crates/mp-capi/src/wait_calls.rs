@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use engine::{Condition, Error};
 use gpu::{Compare, bytes};
+use process::exports;
 
 use crate::abi::{self, CudaStream, Handle};
 use crate::call_error::CallError;
@@ -13,34 +14,85 @@ use crate::stream::ForeignStream;
 use crate::stream_calls::requests;
 use crate::{guard, handles};
 
-/// Waits for a request and frees it.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned or readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait(req: *mut Handle) -> c_int {
-    guard::call("mp_wait", || {
+exports!(
+    use guard::call;
+
+    /// Waits for a request and frees it.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned or readable.
+    pub unsafe fn mp_wait(req: *mut Handle) -> c_int {
         // SAFETY: the caller's promise.
         let handle = unsafe { handles::at("req", req) }?;
         wait(&*library()?, handle)
-    })
-}
+    }
 
-/// Waits for requests and frees them, also if one fails. The result is that of the first that failed.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned, or has `count` handles.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait_all(count: u32, req: *mut Handle) -> c_int {
-    guard::call("mp_wait_all", || {
+    /// Waits for requests and frees them, also if one fails. The result is that of the first that failed.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned, or has `count` handles.
+    pub unsafe fn mp_wait_all(count: u32, req: *mut Handle) -> c_int {
         let library = library()?;
         // SAFETY: the caller's promise.
         let handles = unsafe { handles::all("req", req, count as usize) }?;
         wait_all(&library, handles)
-    })
-}
+    }
+
+    /// Makes a stream wait for a request.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned or readable; `stream` is live or a default one.
+    pub unsafe fn mp_wait_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { wait_on(1, req, stream) }
+    }
+
+    /// Makes a stream wait for requests.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned, or has `count` handles; `stream` is live or a default one.
+    pub unsafe fn mp_wait_all_on_stream(count: u32, req: *mut Handle, stream: CudaStream) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { wait_on(count, req, stream) }
+    }
+
+    /// Waits for a word by the CPU.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is NULL, misaligned, or a word of host memory.
+    pub unsafe fn mp_wait32(ptr: *mut u32, value: u32, flags: c_int) -> c_int {
+        let condition = condition(flags, value, abi::WAIT_AND)?;
+        handles::check("ptr", ptr)?;
+        // SAFETY: not NULL and aligned; the caller promises a word of host memory.
+        let load = || unsafe { bytes::load32(ptr.cast()) };
+        Ok(condition.wait(environment().timeout, load)?)
+    }
+
+    /// Makes a stream wait for a word of host memory.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is NULL, misaligned, or a word of host memory that stays mapped until the stream has passed; `stream` is live or a default one.
+    pub unsafe fn mp_wait32_on_stream(
+        ptr: *mut u32,
+        value: u32,
+        flags: c_int,
+        stream: CudaStream,
+    ) -> c_int {
+        let condition = condition(flags, value, abi::WAIT_AND)?;
+        let library = library()?;
+        // SAFETY: the caller's promise.
+        let word = unsafe { library.words.place(&library.gpu, ptr) }?;
+        // SAFETY: as above.
+        let stream = unsafe { ForeignStream::new(stream) };
+        Ok(library.ranks.wait_word_on(&stream, &word, condition)?)
+    }
+);
 
 pub(crate) fn wait_all(
     library: &Library,
@@ -65,21 +117,22 @@ pub(crate) fn wait(library: &Library, handle: Handle) -> Result<(), CallError> {
     Ok(())
 }
 
-/// Polls. Returns the number of requests that have ended.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned, or has `count` handles.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_progress_all(count: u32, req: *mut Handle) -> c_int {
-    guard::number("mp_progress_all", || {
+exports!(
+    use guard::number;
+
+    /// Polls. Returns the number of requests that have ended.
+    ///
+    /// # Safety
+    ///
+    /// `req` is NULL, misaligned, or has `count` handles.
+    pub unsafe fn mp_progress_all(count: u32, req: *mut Handle) -> c_int {
         let library = library()?;
         // SAFETY: the caller's promise.
         let handles = unsafe { handles::all("req", req, count as usize) }?;
         let ended = handles.into_iter().filter(|handle| has_ended(&library, *handle));
         Ok(c_int::try_from(ended.count()).unwrap_or(c_int::MAX))
-    })
-}
+    }
+);
 
 /// Polls. A freed request has ended.
 pub(crate) fn has_ended(library: &Library, handle: Handle) -> bool {
@@ -89,90 +142,18 @@ pub(crate) fn has_ended(library: &Library, handle: Handle) -> bool {
     }
 }
 
-/// Makes a stream wait for a request.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned or readable; `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait_on_stream(req: *mut Handle, stream: CudaStream) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { wait_on("mp_wait_on_stream", 1, req, stream) }
-}
-
-/// Makes a stream wait for requests.
-///
-/// # Safety
-///
-/// `req` is NULL, misaligned, or has `count` handles; `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait_all_on_stream(
-    count: u32,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { wait_on("mp_wait_all_on_stream", count, req, stream) }
-}
-
 /// # Safety
 ///
 /// As [`mp_wait_all_on_stream`].
-unsafe fn wait_on(
-    function: &'static str,
-    count: u32,
-    req: *mut Handle,
-    stream: CudaStream,
-) -> c_int {
-    guard::call(function, || {
-        let library = library()?;
-        // SAFETY: the caller's promise.
-        let handles = unsafe { handles::all("req", req, count as usize) }?;
-        let requests = requests(&library, &handles)?;
-        // SAFETY: as above.
-        let stream = unsafe { ForeignStream::new(stream) };
-        let all = requests.iter().map(|open| &open.request);
-        Ok(library.ranks.wait_on(&stream, all)?)
-    })
-}
-
-/// Waits for a word by the CPU.
-///
-/// # Safety
-///
-/// `ptr` is NULL, misaligned, or a word of host memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait32(ptr: *mut u32, value: u32, flags: c_int) -> c_int {
-    guard::call("mp_wait32", || {
-        let condition = condition(flags, value, abi::WAIT_AND)?;
-        handles::check("ptr", ptr)?;
-        // SAFETY: not NULL and aligned; the caller promises a word of host memory.
-        let load = || unsafe { bytes::load32(ptr.cast()) };
-        Ok(condition.wait(environment().timeout, load)?)
-    })
-}
-
-/// Makes a stream wait for a word of host memory.
-///
-/// # Safety
-///
-/// `ptr` is NULL, misaligned, or a word of host memory that stays mapped until the stream has passed; `stream` is live or a default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mp_wait32_on_stream(
-    ptr: *mut u32,
-    value: u32,
-    flags: c_int,
-    stream: CudaStream,
-) -> c_int {
-    guard::call("mp_wait32_on_stream", || {
-        let condition = condition(flags, value, abi::WAIT_AND)?;
-        let library = library()?;
-        // SAFETY: the caller's promise.
-        let word = unsafe { library.words.place(&library.gpu, ptr) }?;
-        // SAFETY: as above.
-        let stream = unsafe { ForeignStream::new(stream) };
-        Ok(library.ranks.wait_word_on(&stream, &word, condition)?)
-    })
+unsafe fn wait_on(count: u32, req: *mut Handle, stream: CudaStream) -> Result<(), CallError> {
+    let library = library()?;
+    // SAFETY: the caller's promise.
+    let handles = unsafe { handles::all("req", req, count as usize) }?;
+    let requests = requests(&library, &handles)?;
+    // SAFETY: as above.
+    let stream = unsafe { ForeignStream::new(stream) };
+    let all = requests.iter().map(|open| &open.request);
+    Ok(library.ranks.wait_on(&stream, all)?)
 }
 
 /// The condition of a `gds_wait_cond_flag_t` up to `last`.

@@ -32,10 +32,7 @@ const DEPTH: u32 = 64;
 /// Two HCAs, linked, and their allocators.
 fn machine() -> [(Arc<SimHca>, Allocator); 2] {
     let gpu = Gpu::open(0).unwrap_or_else(|_| Gpu::sim());
-    let gdr = match gpu.is_sim() {
-        true => Gdr::open_with(BackendKind::Sim).ok(),
-        false => Gdr::open().ok(),
-    };
+    let gdr = if gpu.is_sim() { Gdr::open_with(BackendKind::Sim).ok() } else { Gdr::open().ok() };
     let hcas = [1, 2].map(|lid| {
         let allocator = Allocator::new(gpu.clone(), gdr.clone());
         let hca = SimHca::with_lid(allocator.clone(), lid).expect("an HCA");
@@ -150,9 +147,10 @@ impl Way for Direct {
 
 /// As the crate waits.
 fn pause(waited: Duration) {
-    match waited < Duration::from_micros(200) {
-        true => std::hint::spin_loop(),
-        false => std::thread::yield_now(),
+    if waited < Duration::from_micros(200) {
+        std::hint::spin_loop()
+    } else {
+        std::thread::yield_now()
     }
 }
 

@@ -12,10 +12,8 @@ use mp::{Communicator, HcaKind, Options, Selection, Transfer, bootstrap};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let is_sim = std::env::args().any(|argument| argument == "sim");
-    let (gpu, kind) = match is_sim {
-        true => (Gpu::sim(), HcaKind::Software),
-        false => (Gpu::open(0)?, HcaKind::Auto),
-    };
+    let (gpu, kind) =
+        if is_sim { (Gpu::sim(), HcaKind::Software) } else { (Gpu::open(0)?, HcaKind::Auto) };
     // The ranks find each other by the variables of mpirun or srun, or by MP_RANK, MP_SIZE and MP_ADDRESS or MP_DIRECTORY.
     let timeout = Duration::from_secs(60);
     let mut ranks = bootstrap::from_environment(&|name| std::env::var(name).ok(), timeout)?;

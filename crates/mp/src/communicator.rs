@@ -252,9 +252,12 @@ impl Communicator {
         requests: impl IntoIterator<Item = &'r Request>,
     ) -> Result<(), Error> {
         let mut batch = Batch::new(stream, self.settings.can);
-        let added = requests.into_iter().try_for_each(|request| match request.is_receive() {
-            true => Err(Error::Posted { request: request.number() }),
-            false => request.peer.post(request.number(), &mut batch),
+        let added = requests.into_iter().try_for_each(|request| {
+            if request.is_receive() {
+                Err(Error::Posted { request: request.number() })
+            } else {
+                request.peer.post(request.number(), &mut batch)
+            }
         });
         let flushed = batch.flush();
         added.and(flushed)
@@ -329,9 +332,10 @@ impl Communicator {
     ///
     /// On every rank if one fails. [`Error::Staged`], [`Error::NotRegistered`], [`Error::Bootstrap`].
     pub fn window(&self, region: &Region) -> Result<Window, Error> {
-        let usable = match region.is_staged() {
-            true => Err(Error::Staged { used: "part of a window" }),
-            false => region.check(self.settings.owner),
+        let usable = if region.is_staged() {
+            Err(Error::Staged { used: "part of a window" })
+        } else {
+            region.check(self.settings.owner)
         };
         let encode = |(): &()| Remote::of(region).encode().to_vec();
         let (_, parts) = agree(&mut **self.bootstrap(), self.timeout(), usable, encode)?;

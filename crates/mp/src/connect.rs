@@ -16,7 +16,7 @@ use crate::monitor::{Bell, Monitor, Report};
 use crate::peer::{Peer, Settings};
 use crate::region::Copier;
 use crate::words::Words;
-use crate::{Error, MOST_BLOCKS, Options};
+use crate::{Error, MAX_BLOCKS, Options};
 
 /// The queue pairs of a rank, and what it needs besides.
 pub(crate) struct Connections {
@@ -51,16 +51,13 @@ impl Connections {
         let request = Request {
             send_blocks: depth * BLOCKS,
             receives: depth,
-            receive_segments: (MOST_BLOCKS as u32).next_power_of_two(),
+            receive_segments: (MAX_BLOCKS as u32).next_power_of_two(),
             send_completions: depth,
             receive_completions: depth,
             queues: options.queues,
             records: options.records,
             completions: [options.completions; 2],
-            waiting: match can.nor {
-                true => Waiting::Nor,
-                false => Waiting::WithoutNor,
-            },
+            waiting: if can.nor { Waiting::Nor } else { Waiting::WithoutNor },
             ..Request::default()
         };
         let settings = Arc::new(Settings {

@@ -156,9 +156,10 @@ fn candidates<'a>(names: &'a [String], wanted: Option<&str>) -> Vec<&'a str> {
     };
     let exact: Vec<&str> =
         names.iter().filter(|name| *name == wanted).map(String::as_str).collect();
-    match exact.is_empty() {
-        true => names.iter().filter(|name| name.contains(wanted)).map(String::as_str).collect(),
-        false => exact,
+    if exact.is_empty() {
+        names.iter().filter(|name| name.contains(wanted)).map(String::as_str).collect()
+    } else {
+        exact
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Error {
         /// Its error.
         why: String,
     },
-    /// A peer that is no rank, or named twice.
+    /// A peer that is not a rank, or named twice.
     #[error("invalid peer {rank}: the ranks are 0 to {last}, each at most once")]
     InvalidPeer {
         /// The rank.
@@ -92,7 +92,7 @@ pub enum Error {
         available: u64,
     },
     /// More blocks than a request can have, or more bytes than a message.
-    #[error("{blocks} blocks with {bytes} bytes: at most {most_blocks} blocks and {most_bytes} bytes", most_blocks = crate::MOST_BLOCKS, most_bytes = crate::MOST_BYTES)]
+    #[error("{blocks} blocks with {bytes} bytes: at most {most_blocks} blocks and {most_bytes} bytes", most_blocks = crate::MAX_BLOCKS, most_bytes = crate::MAX_BYTES)]
     TooLarge {
         /// Blocks.
         blocks: usize,
@@ -100,7 +100,7 @@ pub enum Error {
         bytes: u64,
     },
     /// More bytes than can be sent inline.
-    #[error("{bytes} bytes are too many for inline data: at most {most}", most = crate::MOST_INLINE)]
+    #[error("{bytes} bytes are too many for inline data: at most {most}", most = crate::MAX_INLINE)]
     Inline {
         /// Bytes.
         bytes: u64,
@@ -169,7 +169,7 @@ pub enum Error {
         timeout: Duration,
     },
     /// Too many waits of streams for words are open.
-    #[error("{most} waits of streams for words are open: synchronise the streams first", most = crate::MOST_WORDS)]
+    #[error("{most} waits of streams for words are open: synchronise the streams first", most = crate::MAX_WORDS)]
     WordsFull,
     /// The connection has failed earlier.
     #[error("the connection to rank {peer} has failed: {cause}")]

@@ -74,6 +74,6 @@ pub use region::Region;
 pub use request::Request;
 pub use software::Software;
 pub use stream::Stream;
-pub use transfer::{Blocks, MOST_BLOCKS, MOST_BYTES, MOST_INLINE, Transfer};
+pub use transfer::{Blocks, MAX_BLOCKS, MAX_BYTES, MAX_INLINE, Transfer};
 pub use window::Window;
-pub use words::{Condition, MOST_WORDS};
+pub use words::{Condition, MAX_WORDS};

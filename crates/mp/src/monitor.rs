@@ -11,8 +11,8 @@ use crate::words::Words;
 /// Interval while a doorbell is deferred.
 const SOON: Duration = Duration::from_micros(200);
 /// Bounds of the interval otherwise: an eighth of the timeout.
-const LEAST: Duration = Duration::from_millis(1);
-const MOST: Duration = Duration::from_millis(100);
+const MIN: Duration = Duration::from_millis(1);
+const MAX: Duration = Duration::from_millis(100);
 
 /// Wakes the monitor.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Monitor {
         timeout: Duration,
         report: Report,
     ) -> Result<Self, Error> {
-        let interval = (timeout / 8).clamp(LEAST, MOST);
+        let interval = (timeout / 8).clamp(MIN, MAX);
         let heard = Arc::clone(&bell);
         let serve = move || {
             let mut next = interval;

@@ -94,9 +94,10 @@ impl Region {
 
     /// Checks that it can be used with a communicator.
     pub(crate) fn check(&self, owner: u64) -> Result<(), Error> {
-        match self.0.owner == owner && !self.0.is_revoked.load(Ordering::Relaxed) {
-            true => Ok(()),
-            false => Err(Error::NotRegistered),
+        if self.0.owner == owner && !self.0.is_revoked.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(Error::NotRegistered)
         }
     }
 
@@ -117,11 +118,10 @@ impl Region {
     }
 
     pub(crate) fn inside(&self, range: &Range<usize>) -> Result<(), Error> {
-        match range.start <= range.end && range.end <= self.len() {
-            true => Ok(()),
-            false => {
-                Err(Error::Range { offset: range.start, bytes: range.len(), available: self.len() })
-            }
+        if range.start <= range.end && range.end <= self.len() {
+            Ok(())
+        } else {
+            Err(Error::Range { offset: range.start, bytes: range.len(), available: self.len() })
         }
     }
 

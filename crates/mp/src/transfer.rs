@@ -8,11 +8,11 @@ use crate::region::Copier;
 use crate::{Error, Operation, Region, Window};
 
 /// Most blocks of a request.
-pub const MOST_BLOCKS: usize = 30;
+pub const MAX_BLOCKS: usize = 30;
 /// Most bytes of a message: the limit of NIC ports.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 /// Most bytes of inline data.
-pub const MOST_INLINE: u64 = 256;
+pub const MAX_INLINE: u64 = 256;
 
 /// The blocks of a region that a request uses: a range, or up to 30 of them.
 #[derive(Debug, Clone)]
@@ -135,15 +135,16 @@ impl<'a> Transfer<'a> {
             Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &[]),
             Target::Get(window, offset) => Wqe::read(remote(window, offset)?, &[]),
         };
-        wqe.payload = match self.is_inline {
-            true => Payload::Inline(self.inline_data(bytes, copier)?),
-            false => Payload::Segments(segments(self.region, self.blocks())?),
+        wqe.payload = if self.is_inline {
+            Payload::Inline(self.inline_data(bytes, copier)?)
+        } else {
+            Payload::Segments(segments(self.region, self.blocks())?)
         };
         Ok(wqe)
     }
 
     fn inline_data(&self, bytes: u64, copier: &Copier) -> Result<Vec<u8>, Error> {
-        if bytes > MOST_INLINE {
+        if bytes > MAX_INLINE {
             return Err(Error::Inline { bytes });
         }
         let mut data = Vec::with_capacity(bytes as usize);
@@ -176,8 +177,9 @@ pub(crate) fn segments(
 pub(crate) fn bytes_of(blocks: &[Range<usize>]) -> Result<u64, Error> {
     let lengths = blocks.iter().map(|block| block.len() as u64);
     let bytes = lengths.fold(0, u64::saturating_add);
-    match blocks.len() <= MOST_BLOCKS && bytes <= MOST_BYTES {
-        true => Ok(bytes),
-        false => Err(Error::TooLarge { blocks: blocks.len(), bytes }),
+    if blocks.len() <= MAX_BLOCKS && bytes <= MAX_BYTES {
+        Ok(bytes)
+    } else {
+        Err(Error::TooLarge { blocks: blocks.len(), bytes })
     }
 }

@@ -12,7 +12,7 @@ use crate::peer::pause;
 use crate::stream::Batch;
 
 /// Most waits of streams for words that are open at a time.
-pub const MOST_WORDS: usize = 4096;
+pub const MAX_WORDS: usize = 4096;
 
 /// What a wait for a word waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) struct WordWait {
 
 impl Words {
     /// Bytes of the place that it needs.
-    pub const BYTES: usize = MOST_WORDS * 4;
+    pub const BYTES: usize = MAX_WORDS * 4;
 
     pub fn new(busy: Place, timeout: Duration) -> Self {
         let open = Mutex::default();
@@ -95,7 +95,7 @@ impl Words {
     pub fn take(&self, word: &Place, condition: Condition) -> Result<WordWait, Error> {
         let mut open = self.open();
         open.retain(|open| self.is_busy(open.slot));
-        let free = (0..MOST_WORDS).find(|slot| !self.is_busy(*slot));
+        let free = (0..MAX_WORDS).find(|slot| !self.is_busy(*slot));
         let slot = free.ok_or(Error::WordsFull)?;
         self.busy.store_u32(slot * 4, 1)?;
         open.push(Open {

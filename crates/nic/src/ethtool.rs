@@ -19,7 +19,7 @@ const STATISTICS: u32 = 1;
 /// Bytes of a name.
 const NAME: usize = 32;
 /// Most statistics of an interface: mlx5 has some thousands, for its queues.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 
 /// Pause frames of a whole link, which stop every priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub struct Pause {
 pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     let names = names(interface)?;
     // The kernel writes as many as the driver has by then: room for queues that were added meanwhile.
-    let room = 2 * names.len() + MOST;
+    let room = 2 * names.len() + MAX;
     let mut answer = vec![0_u64; 1 + room];
     put(&mut answer, [GET_STATISTICS, names.len() as u32]);
     ioctl(interface, &mut answer)?;
@@ -61,11 +61,11 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
     if count == 0 {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
     }
-    if count > MOST {
+    if count > MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     // struct ethtool_gstrings: command, set, count; then the names. Room as above.
-    let room = (12 + (2 * count + MOST) * NAME).div_ceil(8);
+    let room = (12 + (2 * count + MAX) * NAME).div_ceil(8);
     let mut answer = vec![0_u64; room];
     put(&mut answer, [GET_STRINGS, STATISTICS]);
     answer[1] = count as u64;

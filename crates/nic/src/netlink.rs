@@ -17,7 +17,7 @@ const REQUEST: u16 = 1;
 /// `NLMSG_ERROR`.
 const ERROR: u16 = 2;
 /// Bytes of an answer: the kernel's are at most a page or two.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 /// Bits of an attribute's type that are flags: nested, network byte order.
 const FLAGS: u16 = 0xc000;
 /// The kernel answers at once.
@@ -44,7 +44,7 @@ pub fn ask(kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
     message.extend([0; 8]);
     message.extend(payload);
     sendto(&socket, &message, SendFlags::empty(), &kernel)?;
-    let mut answer = vec![0; MOST];
+    let mut answer = vec![0; MAX];
     let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     answer.truncate(received);
     payload_of(&answer)

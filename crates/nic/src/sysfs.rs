@@ -12,7 +12,7 @@ pub type Reading = BTreeMap<String, BTreeMap<String, u64>>;
 /// Entries of a GID table to look at for interfaces: tables fill from the start.
 const GIDS: u32 = 64;
 /// Counters of one directory.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 
 /// The ports of the RDMA devices below a root directory: device and number.
 #[must_use]
@@ -30,7 +30,7 @@ pub fn ports(root: &Path) -> Vec<(String, u32)> {
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let name = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-    entries.take(MOST).filter_map(name).collect()
+    entries.take(MAX).filter_map(name).collect()
 }
 
 /// A port of an RDMA device, below a root directory.
@@ -59,12 +59,13 @@ impl Port<'_> {
         let directory = self.directory();
         let mut found = numbers(&directory.join("counters"));
         let hardware = numbers(&directory.join("hw_counters"));
-        found.extend(match hardware.is_empty() {
-            false => hardware,
+        found.extend(if hardware.is_empty() {
             // Some drivers count by device.
-            true => numbers(&self.device().join("hw_counters")),
+            numbers(&self.device().join("hw_counters"))
+        } else {
+            hardware
         });
-        // The age of cached values is no counter.
+        // The age of cached values is not a counter.
         found.remove("lifespan");
         found
     }
@@ -158,7 +159,7 @@ fn numbers(directory: &Path) -> BTreeMap<String, u64> {
         let text = fs::read_to_string(entry.path()).ok()?;
         Some((name, text.trim().parse().ok()?))
     };
-    entries.take(MOST).filter_map(|entry| number(entry.ok()?)).collect()
+    entries.take(MAX).filter_map(|entry| number(entry.ok()?)).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::queue_pair::QueuePair;
 use crate::{Error, Request, Reset, Sge, Transport};
 
 /// Maximum of SGEs in a request: what a WQE of 16 WQEBBs holds besides its control segments.
-pub const MOST_SEGMENTS: usize = 62;
+pub const MAX_SEGMENTS: usize = 62;
 
 /// Marks a queue pair in the state that its owner has set.
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +112,8 @@ impl QueuePair<Borrowed> {
 }
 
 /// The SGEs in the library's layout.
-fn list(segments: &[Segment]) -> Result<([raw::ibv_sge; MOST_SEGMENTS], c_int), Error> {
-    let mut list = [raw::ibv_sge::default(); MOST_SEGMENTS];
+fn list(segments: &[Segment]) -> Result<([raw::ibv_sge; MAX_SEGMENTS], c_int), Error> {
+    let mut list = [raw::ibv_sge::default(); MAX_SEGMENTS];
     if segments.len() > list.len() {
         return Err(Error::Segments(segments.len()));
     }

@@ -36,7 +36,7 @@ pub enum Dmabuf {
 }
 
 /// Maximum of GID table entries to read: devices have 16 to 512 per port.
-const MOST_GIDS: usize = 65536;
+const MAX_GIDS: usize = 65536;
 
 /// EIO, for results that are not an error number.
 const NO_NUMBER: c_int = 5;
@@ -177,7 +177,7 @@ impl Context {
     /// [`Error::Missing`] below rdma-core 32, [`Error::Call`].
     pub fn gids(&self, room: u32) -> Result<Vec<Gid>, Error> {
         self.needs("_ibv_query_gid_table", |functions| functions._ibv_query_gid_table.is_some())?;
-        let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MOST_GIDS)];
+        let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MAX_GIDS)];
         // SAFETY: the context is open, and the buffer has the length passed.
         let count = unsafe {
             raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0)
@@ -218,9 +218,10 @@ impl Context {
         function: &'static str,
         is_there: fn(&raw::Functions) -> bool,
     ) -> Result<(), Error> {
-        match raw::functions().is_some_and(is_there) {
-            true => Ok(()),
-            false => Err(Error::Missing { function }),
+        if raw::functions().is_some_and(is_there) {
+            Ok(())
+        } else {
+            Err(Error::Missing { function })
         }
     }
 
@@ -268,9 +269,10 @@ impl List {
         let mut count = 0;
         // SAFETY: the output is valid.
         let devices = unsafe { raw::ibv_get_device_list(&mut count) };
-        match devices.is_null() {
-            true => Err(Error::List { source: io::Error::last_os_error() }),
-            false => Ok(Self { devices, count: usize::try_from(count).unwrap_or(0) }),
+        if devices.is_null() {
+            Err(Error::List { source: io::Error::last_os_error() })
+        } else {
+            Ok(Self { devices, count: usize::try_from(count).unwrap_or(0) })
         }
     }
 

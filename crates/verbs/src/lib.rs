@@ -42,7 +42,7 @@ mod work;
 
 pub use address_vector::AddressVector;
 pub use addressing::{Address, Behaviour, Peer, Route, STATIC_RATES};
-pub use borrowed::{Borrowed, MOST_SEGMENTS, Segment};
+pub use borrowed::{Borrowed, MAX_SEGMENTS, Segment};
 pub use buffer::{Buffer, Pages};
 pub use completion::{
     Completion, CompletionQueue, Direct, Failure, Operation, Provider, WorkCompletion,
@@ -63,7 +63,7 @@ pub use on_demand::{OnDemand, OnDemandOperations};
 pub use path_facts::PathFacts;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{
-    Init, MOST_PIECES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
+    Init, MAX_PIECES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use srd::Srd;

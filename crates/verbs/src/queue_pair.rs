@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most SGEs in a work request.
-pub const MOST_PIECES: usize = 16;
+pub const MAX_PIECES: usize = 16;
 
 /// The transport of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -144,7 +144,7 @@ struct Owned {
 }
 
 /// An SGE array, reused by every request.
-struct Entries([raw::ibv_sge; MOST_PIECES]);
+struct Entries([raw::ibv_sge; MAX_PIECES]);
 
 impl fmt::Debug for Entries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,7 +221,7 @@ impl<D> QueuePair<Reset, D> {
                 transport,
                 waits_for_receive: false,
                 kept: Vec::new(),
-                entries: Entries([raw::ibv_sge::default(); MOST_PIECES]),
+                entries: Entries([raw::ibv_sge::default(); MAX_PIECES]),
             },
             state: PhantomData,
         }
@@ -467,7 +467,7 @@ impl Inner {
         &mut self,
         pieces: &[Sge<'_>],
     ) -> Result<(*mut raw::ibv_sge, c_int), Error> {
-        if pieces.len() > MOST_PIECES {
+        if pieces.len() > MAX_PIECES {
             return Err(Error::Pieces(pieces.len()));
         }
         for (entry, piece) in self.entries.0.iter_mut().zip(pieces) {

@@ -59,10 +59,7 @@ impl Access {
 
     /// Checks that they are possible for GPU memory. Its pages are not those of the process, where the kernel would look for them.
     fn check_gpu(self) -> Result<(), Error> {
-        match self.on_demand {
-            true => Err(Error::OnDemandGpu),
-            false => Ok(()),
-        }
+        if self.on_demand { Err(Error::OnDemandGpu) } else { Ok(()) }
     }
 }
 

@@ -162,13 +162,12 @@ impl Inner {
                     act(qp, at.rkey, at.address, value.to_be());
                 }
             }
-            match request.inline && count > 0 {
-                true => {
-                    let piece = list.read();
-                    let from = std::ptr::with_exposed_provenance_mut(piece.addr as usize);
-                    inline(qp, from, piece.length as usize);
-                }
-                false => list_of(qp, count as usize, list),
+            if request.inline && count > 0 {
+                let piece = list.read();
+                let from = std::ptr::with_exposed_provenance_mut(piece.addr as usize);
+                inline(qp, from, piece.length as usize);
+            } else {
+                list_of(qp, count as usize, list)
             }
             address(qp, ah, remote_qpn, remote_qkey);
             complete(qp)

@@ -134,10 +134,7 @@ fn section(
 }
 
 fn link(reference: &str) -> String {
-    match reference.starts_with("http") {
-        true => format!("<{reference}>"),
-        false => plain(reference),
-    }
+    if reference.starts_with("http") { format!("<{reference}>") } else { plain(reference) }
 }
 
 /// Escapes what Markdown would interpret.

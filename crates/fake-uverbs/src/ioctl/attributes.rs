@@ -7,7 +7,7 @@ const HEADER: usize = 24;
 const ATTRIBUTE: usize = 16;
 
 /// Upper bound of the number of attributes.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// First attribute id of a driver's method.
 const FIRST: u16 = 0x1000;
@@ -41,7 +41,7 @@ impl Attributes {
         // SAFETY: the caller's guarantee; the first 8 bytes of the header, unaligned.
         let [length, object, method, count] = unsafe { header.cast::<[u16; 4]>().read_unaligned() };
         let count = usize::from(count);
-        if count > MOST || usize::from(length) != HEADER + count * ATTRIBUTE {
+        if count > MAX || usize::from(length) != HEADER + count * ATTRIBUTE {
             return Err(libc::EINVAL);
         }
         Ok(Self {

@@ -35,21 +35,20 @@ pub struct FirmwareError {
     syndrome: u32,
 }
 
-#[allow(non_snake_case, reason = "each is a status of mlx5, named as the kernel does")]
 impl FirmwareError {
-    pub const fn OPERATION(syndrome: u32) -> Self {
+    pub const fn operation(syndrome: u32) -> Self {
         Self { status: 0x02, syndrome }
     }
 
-    pub const fn PARAMETER(syndrome: u32) -> Self {
+    pub const fn parameter(syndrome: u32) -> Self {
         Self { status: 0x03, syndrome }
     }
 
-    pub const fn RESOURCE(syndrome: u32) -> Self {
+    pub const fn resource(syndrome: u32) -> Self {
         Self { status: 0x05, syndrome }
     }
 
-    pub const fn STATE(syndrome: u32) -> Self {
+    pub const fn state(syndrome: u32) -> Self {
         Self { status: 0x10, syndrome }
     }
 }
@@ -92,7 +91,7 @@ impl World {
                 self.pairs.insert(handle, pair);
                 Ok(number)
             }
-            _ => Err(FirmwareError::OPERATION(0xe2_0000)),
+            _ => Err(FirmwareError::operation(0xe2_0000)),
         });
         let created = created.map(|number| {
             let mut answer = Words(vec![0; 16]);
@@ -191,7 +190,7 @@ fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
         // Two clocks: the default format of the device.
         0x9 => &[(capability::QP_TS_FORMAT, 2)],
         0x41 if has_recordless_queues == 1 => &[(capability::SEND_DBR_MODE_NO_DBR_EXT, 1)],
-        _ => return Err(FirmwareError::PARAMETER(0xe2_0001)),
+        _ => return Err(FirmwareError::parameter(0xe2_0001)),
     };
     for (bits, value) in values {
         answer.put(*bits, *value);

@@ -194,10 +194,7 @@ fn map(file: c_int, offset: usize, bytes: usize) -> Result<usize, c_int> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
     let start = unsafe { libc::mmap(null_mut(), bytes, rights, libc::MAP_SHARED, file, from) };
-    match start == libc::MAP_FAILED {
-        true => Err(libc::EINVAL),
-        false => Ok(start as usize),
-    }
+    if start == libc::MAP_FAILED { Err(libc::EINVAL) } else { Ok(start as usize) }
 }
 
 /// True if the range is mapped in this process.

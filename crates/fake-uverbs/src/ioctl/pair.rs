@@ -100,7 +100,7 @@ impl Pair {
     ) -> Result<Self, FirmwareError> {
         let get = |bits| command.get(bits);
         if get(at::WQ_UMEM_VALID) != 1 || get(at::DBR_UMEM_VALID) != 1 {
-            return Err(FirmwareError::PARAMETER(0xe0_0001));
+            return Err(FirmwareError::parameter(0xe0_0001));
         }
         // With both queues and without payload in CQEs.
         if get(at::ST) > transport::DATAGRAMS
@@ -108,14 +108,14 @@ impl Pair {
             || get(at::RQ_TYPE) != 0
             || get(at::NO_SQ) != 0
         {
-            return Err(FirmwareError::PARAMETER(0xe0_0002));
+            return Err(FirmwareError::parameter(0xe0_0002));
         }
         let modes = if switches().has_recordless_queues { 1 } else { 0 };
         if get(at::SEND_DBR_MODE) > modes {
-            return Err(FirmwareError::PARAMETER(0xe0_0006));
+            return Err(FirmwareError::parameter(0xe0_0006));
         }
         if get(at::SCATTER) != 0 {
-            return Err(FirmwareError::PARAMETER(0xe0_0003));
+            return Err(FirmwareError::parameter(0xe0_0003));
         }
         let (blocks, entries) = (1_u32 << get(at::LOG_SQ_SIZE), 1_u32 << get(at::LOG_RQ_SIZE));
         let stride = 16_u32 << get(at::LOG_RQ_STRIDE);
@@ -124,7 +124,7 @@ impl Pair {
         let received = entries as usize * stride as usize;
         let all = received + blocks as usize * 64;
         if !received.is_multiple_of(64) {
-            return Err(FirmwareError::PARAMETER(0xe0_0004));
+            return Err(FirmwareError::parameter(0xe0_0004));
         }
         let rings = world.place(context, (memories[0], offsets[0]), all, 4096)?;
         let page = get(at::UAR_PAGE);
@@ -134,7 +134,7 @@ impl Pair {
                 .queues
                 .values()
                 .any(|known| (known.number, known.context) == (queue, context));
-            known.then_some(()).ok_or(FirmwareError::RESOURCE(0xe0_0005))?;
+            known.then_some(()).ok_or(FirmwareError::resource(0xe0_0005))?;
         }
         Ok(Self {
             context,
@@ -165,7 +165,7 @@ impl Pair {
             _ => None,
         };
         if from.is_some_and(|from| from != self.now.state) {
-            return Err(FirmwareError::STATE(0xe1_0000 | u32::from(self.now.state)));
+            return Err(FirmwareError::state(0xe1_0000 | u32::from(self.now.state)));
         }
         let get = |bits| command.get(bits);
         let now = &mut self.now;
@@ -177,7 +177,7 @@ impl Pair {
                 now.atomic_mode = get(at::ATOMIC_MODE);
                 now.qkey = get(at::Q_KEY);
                 if ![1, 2].contains(&now.port) || get(path::PKEY_INDEX) != 0 {
-                    return Err(FirmwareError::PARAMETER(0xe1_0010));
+                    return Err(FirmwareError::parameter(0xe1_0010));
                 }
             }
             opcode::INIT2RTR_QP => {
@@ -194,7 +194,7 @@ impl Pair {
                     _ => (1..=5).contains(&now.mtu) && get(path::PORT) == now.port,
                 };
                 if !is_right {
-                    return Err(FirmwareError::PARAMETER(0xe1_0011));
+                    return Err(FirmwareError::parameter(0xe1_0011));
                 }
             }
             opcode::RTR2RTS_QP => {
@@ -205,11 +205,11 @@ impl Pair {
                 now.timeout = get(path::ACK_TIMEOUT);
                 now.log_reads = get(at::LOG_SRA_MAX);
                 if get(at::LOG_ACK_REQ_FREQ) > 8 {
-                    return Err(FirmwareError::PARAMETER(0xe1_0012));
+                    return Err(FirmwareError::parameter(0xe1_0012));
                 }
             }
             opcode::TO_ERROR_QP => now.state = state::ERROR,
-            _ => return Err(FirmwareError::OPERATION(0xe1_0013)),
+            _ => return Err(FirmwareError::operation(0xe1_0013)),
         }
         Ok(())
     }

@@ -33,18 +33,18 @@ impl Queue {
         let memories = [command.get(at::CQ_UMEM_ID), command.get(at::DBR_UMEM_ID)];
         let offsets = [command.long(at::CQ_UMEM_OFFSET), command.long(at::DBR_ADDR)];
         if command.get(at::CQ_UMEM_VALID) != 1 || command.get(at::DBR_UMEM_VALID) != 1 {
-            return Err(FirmwareError::PARAMETER(0xc0_0001));
+            return Err(FirmwareError::parameter(0xc0_0001));
         }
         // Only 64-byte CQEs without compression, which software polling the owner bit requires.
         if command.get(at::CQE_SZ) != 0 || command.get(at::CQE_COMP_EN) != 0 {
-            return Err(FirmwareError::PARAMETER(0xc0_0002));
+            return Err(FirmwareError::parameter(0xc0_0002));
         }
         if command.get(at::CC) != 0 || command.get(at::OI) != 0 {
-            return Err(FirmwareError::PARAMETER(0xc0_0003));
+            return Err(FirmwareError::parameter(0xc0_0003));
         }
         let log = command.get(at::LOG_CQ_SIZE);
         if log > 22 || command.get(at::LOG_PAGE_SIZE) > 20 || command.get(at::C_EQN) == 0 {
-            return Err(FirmwareError::PARAMETER(0xc0_0004));
+            return Err(FirmwareError::parameter(0xc0_0004));
         }
         let entries = 1 << log;
         let page = command.get(at::UAR_PAGE);

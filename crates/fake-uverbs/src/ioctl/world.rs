@@ -48,18 +48,18 @@ impl World {
     ) -> Result<usize, FirmwareError> {
         let memory = self.memories.get(&number);
         let memory = memory.filter(|memory| memory.context == context && memory.is_writable);
-        let memory = memory.ok_or(FirmwareError::RESOURCE(0xd0_0001))?;
+        let memory = memory.ok_or(FirmwareError::resource(0xd0_0001))?;
         if !offset.is_multiple_of(alignment) || !(memory.address as u64).is_multiple_of(alignment) {
-            return Err(FirmwareError::PARAMETER(0xd0_0002));
+            return Err(FirmwareError::parameter(0xd0_0002));
         }
-        memory.at(offset, bytes).ok_or(FirmwareError::PARAMETER(0xd0_0003))
+        memory.at(offset, bytes).ok_or(FirmwareError::parameter(0xd0_0003))
     }
 
     /// Checks that a register page belongs to this context.
     pub fn check_page(&self, context: c_int, number: u32) -> Result<(), FirmwareError> {
         let known =
             self.pages.values().any(|page| (page.context, page.number) == (context, number));
-        known.then_some(()).ok_or(FirmwareError::RESOURCE(0xd0_0004))
+        known.then_some(()).ok_or(FirmwareError::resource(0xd0_0004))
     }
 
     pub fn close(&mut self, context: c_int) {

@@ -220,10 +220,14 @@ impl World {
         }
         let (operand, compared) = operands;
         let adds = control.opcode == opcode::FETCH_ADD;
-        let changed = |old: u64| match adds {
-            true => old.wrapping_add(operand),
-            false if old == compared => operand,
-            false => old,
+        let changed = |old: u64| {
+            if adds {
+                old.wrapping_add(operand)
+            } else if old == compared {
+                operand
+            } else {
+                old
+            }
         };
         // SAFETY: 8 bytes of registered memory with remote atomic access, aligned, as just checked.
         let old = unsafe { memory::change(remote.address, changed) };

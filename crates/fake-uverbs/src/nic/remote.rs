@@ -199,10 +199,7 @@ impl World {
         let length = usize::try_from(fields.u64()?).ok()?;
         let length = length.min(MAX_MESSAGE);
         let control = Control::read(&fields.array()?);
-        let mut data = match control.takes() {
-            true => vec![0; length],
-            false => fields.0.to_vec(),
-        };
+        let mut data = if control.takes() { vec![0; length] } else { fields.0.to_vec() };
         let is_peer = |pair: &&Pair| {
             pair.number == to
                 && pair.kind == kind
@@ -220,12 +217,14 @@ impl World {
         };
         let local = [Segment { address: data.as_mut_ptr().expose_provenance(), bytes: data.len() }];
         let at = Peer { address, key };
-        let outcome = peer.map(|peer| match control.is_send() {
-            true => self.send(&requester, peer, &control, &local),
-            false if control.is_atomic() => {
+        let outcome = peer.map(|peer| {
+            if control.is_send() {
+                self.send(&requester, peer, &control, &local)
+            } else if control.is_atomic() {
                 self.word(peer, &control, at, (operand, compared), &local)
+            } else {
+                self.reach(&requester, peer, &control, at, &local)
             }
-            false => self.reach(&requester, peer, &control, at, &local),
         });
         let mut frame = vec![ANSWER];
         frame.extend(id.to_le_bytes());

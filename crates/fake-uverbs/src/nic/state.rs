@@ -73,10 +73,7 @@ const MAX_WAIT_FOR_PEERS: Duration = Duration::from_millis(1_500);
 
 /// The limit of a wait that a queue pair limits to this time.
 fn limited(wait: Duration) -> Duration {
-    let most = match peers::are_reached() {
-        true => MAX_WAIT_FOR_PEERS,
-        false => MAX_WAIT,
-    };
+    let most = if peers::are_reached() { MAX_WAIT_FOR_PEERS } else { MAX_WAIT };
     switches().wait.unwrap_or(wait.min(most))
 }
 

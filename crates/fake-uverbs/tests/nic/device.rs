@@ -123,7 +123,6 @@ impl Memory {
         }
     }
 
-    /// Writes bytes at an offset.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.length);
         // SAFETY: within the memory, as just checked, which no request uses now.

@@ -157,7 +157,6 @@ fn wqes() {
 /// Damages a WQE.
 type Spoil = fn(&mut Vec<u8>);
 
-/// Invalid WQEs.
 #[test]
 #[ignore = "needs libmlx5"]
 fn invalid_wqes() {

@@ -31,7 +31,7 @@ type Round = fn(&World, &Worker, &mut Random, &Stream) -> Outcome;
 /// processors are busy.
 const HANG: Duration = Duration::from_secs(90);
 /// Number of errors that end the run.
-const MOST_WRONG: usize = 20;
+const MAX_WRONG: usize = 20;
 
 /// Name, number of threads, and the round that each thread repeats.
 const KINDS: [(&str, usize, Round); 6] = [
@@ -215,7 +215,7 @@ fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
                 scope.spawn(move || {
                     match world.gpu.stream() {
                         Ok(stream) => {
-                            while Instant::now() < end && world.watch.wrongs() < MOST_WRONG {
+                            while Instant::now() < end && world.watch.wrongs() < MAX_WRONG {
                                 if let Err(error) = round(world, &worker, &mut random, &stream) {
                                     let (step, error) =
                                         (worker.step_name(), gpu::sentence(&*error));

@@ -34,10 +34,7 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     // own, which the pin keeps; what is read elsewhere is memory of this program.
     let stale = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
     let is_mapped = random.below(2) == 0;
-    let mapping = match is_mapped {
-        true => Some(stale.map(MapRequest::Default)?),
-        false => None,
-    };
+    let mapping = if is_mapped { Some(stale.map(MapRequest::Default)?) } else { None };
     worker.step("free");
     memory.free()?;
     world.watch.count("reuse: freed under a pin");

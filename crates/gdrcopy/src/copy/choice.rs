@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 use super::kernel::{Kernel, kernel};
-use super::pool::{Budget, MOST_THREADS};
+use super::pool::{Budget, MAX_THREADS};
 use super::{arch, tune};
 
 /// Invalid `GDR_COPY_KERNEL`, `GDR_COPY_THREADS` or `GDR_COPY_SPIN_US`, or a kernel that the CPU does not support.
@@ -28,7 +28,7 @@ pub enum Error {
         name: &'static str,
     },
     /// Invalid number of threads.
-    #[error("invalid GDR_COPY_THREADS: {value:?}; must be 1 to {MOST_THREADS}")]
+    #[error("invalid GDR_COPY_THREADS: {value:?}; must be 1 to {MAX_THREADS}")]
     Threads {
         /// Value of the variable.
         value: OsString,
@@ -96,7 +96,7 @@ fn parse(value: Option<&OsStr>) -> Result<Option<Choice>, Error> {
 fn budget(variable: impl Fn(&str) -> Option<OsString>) -> Result<Budget, Error> {
     let threads = match variable("GDR_COPY_THREADS") {
         Some(value) => number(&value)
-            .filter(|threads| (1..=MOST_THREADS as u64).contains(threads))
+            .filter(|threads| (1..=MAX_THREADS as u64).contains(threads))
             .ok_or(Error::Threads { value })? as usize,
         // A program with this limit has other threads or processes for the other CPUs. A list
         // begins with the number of the outermost level. What OpenMP would ignore, is ignored.
@@ -104,7 +104,7 @@ fn budget(variable: impl Fn(&str) -> Option<OsString>) -> Result<Budget, Error> 
             .iter()
             .filter_map(|name| number(variable(name)?.to_str()?.split(',').next()?.as_ref()))
             .filter(|threads| *threads != 0)
-            .fold(MOST_THREADS, |most, threads| most.min(threads as usize)),
+            .fold(MAX_THREADS, |most, threads| most.min(threads as usize)),
     };
     let spin = variable("GDR_COPY_SPIN_US").map(|value| {
         number(&value).filter(|time| *time <= LONGEST_SPIN_US).ok_or(Error::Spin { value })

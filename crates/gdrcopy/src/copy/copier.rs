@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::choice::{self, Choice, Error};
 use super::kernel::{Kernel, Move};
 use super::plan::LINE;
-use super::pool::{ANYWHERE, Budget, Cpus, Direction, Job, MOST_THREADS, Place};
+use super::pool::{ANYWHERE, Budget, Cpus, Direction, Job, MAX_THREADS, Place};
 use super::{fence, memory};
 
 /// CPU caching of a device memory mapping.
@@ -99,7 +99,7 @@ impl Copier {
     /// Limits threads per copy, the caller included. 1 uses the caller only.
     #[must_use]
     pub fn with_threads(self, most: usize) -> Copier {
-        self.within(Budget { threads: most.clamp(1, MOST_THREADS), ..self.budget })
+        self.within(Budget { threads: most.clamp(1, MAX_THREADS), ..self.budget })
     }
 
     fn within(self, budget: Budget) -> Copier {
@@ -218,7 +218,7 @@ impl Copier {
             budget: Budget::saving(1),
             place: &ANYWHERE,
         };
-        copier.within(Budget::saving(MOST_THREADS))
+        copier.within(Budget::saving(MAX_THREADS))
     }
 
     /// Without helper threads.

@@ -30,7 +30,7 @@ int gds_query_param(gds_param_t param, int *value);
  * 6.1) or nvidia-peermem, and a mapping of the memory for the CPU, as gdrapi.h has. Without these GDS_CREATE_QP_WQ_ON_GPU fails with
  * EOPNOTSUPP, and the others log a warning and use host memory. The memory belongs to the current CUDA context: destroy the queue pair first.
  *
- * With any of these flags on an mlx5 NIC the queue pair is no verbs object: gds_qp's `qp` and completion queues hold its numbers, gds_modify_qp
+ * With any of these flags on an mlx5 NIC the queue pair is not a verbs object: gds_qp's `qp` and completion queues hold its numbers, gds_modify_qp
  * changes its state (RESET to INIT, to RTR, to RTS, and to ERROR; pkey_index 0), and ibv_modify_qp and ibv_query_qp fail.
  */
 enum gds_create_qp_flags {

@@ -15,7 +15,7 @@ pub const CREATE_RX_CQ_ON_GPU: c_int = 1 << 2;
 pub const CREATE_WQ_DBREC_ON_GPU: c_int = 1 << 5;
 
 /// `GDS_SEND_INFO_MAX_OPS` and `GDS_WAIT_INFO_MAX_OPS`: limit of operations per request.
-pub const MOST_OPERATIONS: usize = 32;
+pub const MAX_OPERATIONS: usize = 32;
 
 /// `struct gds_cq`.
 #[derive(Debug, Clone, Copy)]

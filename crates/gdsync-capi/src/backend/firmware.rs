@@ -1,6 +1,6 @@
 //! mlx5 NICs, with queues in GPU memory: created by firmware commands (DEVX), with doorbells rung by the GPU.
 //!
-//! The firmware's objects are no verbs objects, so the program gets stand-ins with their numbers. Only this library's functions accept
+//! The firmware's objects are not verbs objects, so the program gets stand-ins with their numbers. Only this library's functions accept
 //! them; the kernel knows no object of their handle, so other verbs fail.
 
 use std::cell::UnsafeCell;

@@ -19,13 +19,10 @@ impl Pair {
         let mut prepared_list: Vec<Prepared> = Vec::with_capacity(list.len());
         for (position, (_, entry)) in list.iter().enumerate() {
             let room = queues.sends.len() + prepared_list.len() < self.limits.sends as usize;
-            let prepared = match room {
-                true => queues
-                    .engine
-                    .send
-                    .prepare(entry)
-                    .map_err(CallError::engine("write the request")),
-                false => Err(CallError::Full { full: self.limits.sends }),
+            let prepared = if room {
+                queues.engine.send.prepare(entry).map_err(CallError::engine("write the request"))
+            } else {
+                Err(CallError::Full { full: self.limits.sends })
             };
             match prepared {
                 Ok(prepared) => prepared_list.push(prepared),

@@ -3,7 +3,7 @@
 use engine::queue::Wait;
 
 use super::{Pair, PendingWait, Queues, RequestState, Side};
-use crate::abi::MOST_OPERATIONS;
+use crate::abi::MAX_OPERATIONS;
 use crate::call_error::CallError;
 
 impl Pair {
@@ -40,8 +40,8 @@ impl Pair {
         self.with_wait(side, index, |pending| {
             pending.state.check()?;
             // Two operations are the wait and the write of its busy word.
-            if 2 + pending.appended.len() >= MOST_OPERATIONS {
-                let full = MOST_OPERATIONS as u32;
+            if 2 + pending.appended.len() >= MAX_OPERATIONS {
+                let full = MAX_OPERATIONS as u32;
                 return Err(CallError::Full { full });
             }
             pending.appended.push((word, value));

@@ -126,9 +126,10 @@ const DEVX: (&str, &str) = ("FAKE_UVERBS_DEVX", "1");
 fn locations(machine: &Value, obeyed: &str, variables: &[(&str, &str)]) -> String {
     let variables = [&[("IN_GPU_MEMORY", obeyed)], variables].concat();
     let is_mlx5 = machine.get("verbs").is_none();
-    let output = match is_mlx5 {
-        true => run_on_mlx5(&compiled_for_mlx5("locations"), machine, &variables),
-        false => run(&compiled("locations").path, &[], machine, &variables),
+    let output = if is_mlx5 {
+        run_on_mlx5(&compiled_for_mlx5("locations"), machine, &variables)
+    } else {
+        run(&compiled("locations").path, &[], machine, &variables)
     };
     succeed("locations", &output);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "locations: ok\n");

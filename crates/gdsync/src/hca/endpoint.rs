@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Address of a queue pair.
 ///
 /// As text: `LID/QPN` or `LID/QPN/PSN/MTU/READS/GID`. LID, QPN and PSN are hexadecimal, MTU (bytes) and READS decimal, and `-`
-/// is no GID.
+/// is not a GID.
 ///
 /// ```
 /// use gdsync::hca::Endpoint;

@@ -13,10 +13,7 @@ fn allocator() -> Allocator {
 
 /// Locations to test. Miri cannot map files, and simulated GPU memory is a file.
 pub(crate) fn locations() -> &'static [MemoryLocation] {
-    match cfg!(miri) {
-        true => &[MemoryLocation::Host],
-        false => &[MemoryLocation::Host, MemoryLocation::Gpu],
-    }
+    if cfg!(miri) { &[MemoryLocation::Host] } else { &[MemoryLocation::Host, MemoryLocation::Gpu] }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use gpu::MemOp;
 
 use super::{fits, on_stream};
 use crate::wire::{
-    BLOCK, Completion, Control, Depth, Error as WireError, MOST_BLOCKS, Transport, Wqe,
-    producer_of, queue_record,
+    BLOCK, Completion, Control, Depth, Error as WireError, MAX_BLOCKS, Transport, Wqe, producer_of,
+    queue_record,
 };
 use crate::{Error, Place};
 
@@ -117,17 +117,15 @@ impl SendQueue {
             let has = if has_address { "has" } else { "lacks" };
             return Err(Error::Transport { has, transport });
         }
-        let mut bytes = [0; MOST_BLOCKS * BLOCK];
+        let mut bytes = [0; MAX_BLOCKS * BLOCK];
         let index = self.producer;
         let blocks = entry.encode(self.parts.qpn, index, &mut bytes)?;
         let (need, free) = (blocks as u32, self.free());
         if need > free {
-            return Err(match need > self.depth.entries() {
-                true => Error::Wire(WireError::Short {
-                    need: blocks * BLOCK,
-                    have: self.parts.ring.len(),
-                }),
-                false => Error::Full { need, free },
+            return Err(if need > self.depth.entries() {
+                Error::Wire(WireError::Short { need: blocks * BLOCK, have: self.parts.ring.len() })
+            } else {
+                Error::Full { need, free }
             });
         }
         for (position, block) in bytes.chunks_exact(BLOCK).take(blocks).enumerate() {

@@ -22,9 +22,9 @@ const OWNER: u32 = 1 << 24;
 
 impl Depth {
     /// Maximum depth of a work queue: its counter has 16 bits, and full must differ from empty.
-    pub const MOST_WORK: u32 = 1 << 15;
+    pub const MAX_WORK: u32 = 1 << 15;
     /// Maximum depth of a completion queue: its counter has 24 bits.
-    pub const MOST_COMPLETIONS: u32 = 1 << 23;
+    pub const MAX_COMPLETIONS: u32 = 1 << 23;
 
     /// Depth of a send queue in blocks, or of a receive queue in WQEs.
     ///
@@ -32,7 +32,7 @@ impl Depth {
     ///
     /// [`Error::Depth`].
     pub fn work(entries: u32) -> Result<Self, Error> {
-        Self::within(entries, Self::MOST_WORK)
+        Self::within(entries, Self::MAX_WORK)
     }
 
     /// Depth of a completion queue in CQEs.
@@ -41,7 +41,7 @@ impl Depth {
     ///
     /// [`Error::Depth`].
     pub fn completions(entries: u32) -> Result<Self, Error> {
-        Self::within(entries, Self::MOST_COMPLETIONS)
+        Self::within(entries, Self::MAX_COMPLETIONS)
     }
 
     /// Number of slots.

@@ -28,7 +28,7 @@ pub use completion::{
 };
 pub use counter::{Depth, Watch, completion_record, consumer_of, producer_of, queue_record};
 pub use entry::{
-    AddressVector, Control, Datagram, Decoded, Fence, Flags, GlobalRoute, MOST_BLOCKS, Opcode,
+    AddressVector, Control, Datagram, Decoded, Fence, Flags, GlobalRoute, MAX_BLOCKS, Opcode,
     Operation, Payload, RemoteAddress, Transport, Wqe,
 };
 pub use error::Error;

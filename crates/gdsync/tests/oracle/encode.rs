@@ -2,7 +2,7 @@
 
 use gdsync::wire::{
     AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Event, Failed, Fence,
-    Flags, GlobalRoute, MOST_BLOCKS, Operation, Origin, Payload, RemoteAddress, SEGMENT, Syndrome,
+    Flags, GlobalRoute, MAX_BLOCKS, Operation, Origin, Payload, RemoteAddress, SEGMENT, Syndrome,
     Transport, Wqe, completion_record, decode_receive, encode_receive, queue_record,
 };
 
@@ -29,7 +29,7 @@ pub fn send(
     arena: &[u8],
 ) -> Encoded {
     let entry = entry(request, signals_all, arena);
-    let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
+    let mut blocks = vec![0; MAX_BLOCKS * BLOCK];
     let count = entry.encode(number, index, &mut blocks).expect("a valid WQE");
     blocks.truncate(count * BLOCK);
     let segments = usize::from(Control::decode(&blocks).expect("our own").segments);

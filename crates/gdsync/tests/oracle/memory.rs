@@ -36,7 +36,6 @@ impl Memory {
         *self.read()[offset..].first_chunk().expect("four bytes")
     }
 
-    /// Writes bytes at an offset.
     pub fn write(self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.length);
         // SAFETY: the range is checked above; otherwise as in `read`.

@@ -110,9 +110,10 @@ pub fn remote_access(connect: Connect<'_>) {
                 1 => Wqe::read(remote, &piece),
                 _ => Wqe::new(Operation::FetchAdd { remote, add: 1 }, &piece),
             };
-            match operation == missing {
-                true => assert_eq!(syndrome(&mut local, &entry), REMOTE_ACCESS),
-                false => assert!(succeeds(&mut local, entry), "{operation} of {missing}"),
+            if operation == missing {
+                assert_eq!(syndrome(&mut local, &entry), REMOTE_ACCESS)
+            } else {
+                assert!(succeeds(&mut local, entry), "{operation} of {missing}")
             }
         }
     }

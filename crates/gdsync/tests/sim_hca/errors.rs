@@ -34,7 +34,7 @@ fn two() -> Two {
 fn failed(completion: &Completion) -> (u8, u8) {
     match completion.event.failed() {
         Some(failed) => (failed.syndrome.code(), failed.vendor),
-        None => panic!("{completion:?} is no failure"),
+        None => panic!("{completion:?} is not a failure"),
     }
 }
 

@@ -223,9 +223,10 @@ impl Random {
             op.remote = self.below(MEMORY / 8) * 8;
             op.pieces = vec![(self.below(MEMORY - 8), 8)];
         } else if opcode != NOP {
-            match inline && opcode != READ {
-                true => op.inline = Some(self.bytes(count)),
-                false => op.pieces = self.pieces(count.min(30), 60),
+            if inline && opcode != READ {
+                op.inline = Some(self.bytes(count))
+            } else {
+                op.pieces = self.pieces(count.min(30), 60)
             }
             op.remote = self.below(MEMORY - op.length());
         }

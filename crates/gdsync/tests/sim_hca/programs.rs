@@ -54,9 +54,10 @@ fn run(programs: u32, seed: u64, by_stream: usize) {
                 let op = random.op(opcode, count, inline);
                 lane.prepare(&op, &mut random);
             }
-            match streamed {
-                true => lane.ring(By::Stream, By::Stream, Some(&stream)),
-                false => lane.ring(By::Cpu, By::Cpu, None),
+            if streamed {
+                lane.ring(By::Stream, By::Stream, Some(&stream))
+            } else {
+                lane.ring(By::Cpu, By::Cpu, None)
             }
         }
         if streamed && let Err(error) = stream.synchronize_within(TIMEOUT) {

@@ -19,9 +19,10 @@ impl Driver {
         let mut parameters: Vec<sys::StreamMemOp> = needed.map(|&op| parameters(op)).collect();
         parameters.chunks_mut(BATCH).try_for_each(|part| {
             let count = part.len() as u32;
-            match has_v2 {
-                true => call!(self, cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)),
-                false => call!(self, cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0)),
+            if has_v2 {
+                call!(self, cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0))
+            } else {
+                call!(self, cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0))
             }
         })
     }

@@ -8,12 +8,12 @@ use super::session::Session;
 
 /// Twice `NVML_NVLINK_MAX_LINKS` of nvml.h 13: the library itself ends the list with "invalid
 /// argument", so one that knows more links than the header is still read whole.
-const MOST: u32 = 36;
+const MAX: u32 = 36;
 
 /// A GPU without NVLink answers "not supported" for each, and its list is empty.
 pub(super) fn read(session: &Session, device: Device<'_>) -> Reading<Vec<Link>> {
     let mut links = Vec::new();
-    for index in 0..MOST {
+    for index in 0..MAX {
         match session.link_state(device, index) {
             Ok(state) => links.push(link(session, device, index, state != 0)),
             Err(fault) if ends(fault, index) => break,

@@ -177,7 +177,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] for memory that is too small, a size that is no power of two, or no whole batches; [`Error::Misaligned`];
+    /// [`Error::Range`] for memory that is too small, a size that is not a power of two, or not whole batches; [`Error::Misaligned`];
     /// [`Error::Allocate`], [`Error::Copy`], [`Error::Abandoned`].
     pub fn load_queues(&self, queues: &[DeviceQueue], batches: Batches) -> Result<Posting, Error> {
         let state = self.gpu.pinned((queues.len() * QUEUE).max(QUEUE))?;
@@ -308,9 +308,10 @@ impl Posting {
 }
 
 fn whole_batches(requests: usize, batch: u32) -> Result<(), Error> {
-    match requests > 0 && requests.checked_rem(batch as usize) == Some(0) {
-        true => Ok(()),
-        false => Err(Error::Range { offset: 0, bytes: batch as usize, size: requests }),
+    if requests > 0 && requests.checked_rem(batch as usize) == Some(0) {
+        Ok(())
+    } else {
+        Err(Error::Range { offset: 0, bytes: batch as usize, size: requests })
     }
 }
 

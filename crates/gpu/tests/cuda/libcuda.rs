@@ -311,9 +311,10 @@ functions! {
         let mut words = format!("{name} {x}x{threads}:");
         for (position, wide) in widths.into_iter().enumerate() {
             let place = unsafe { parameters.add(position).read() };
-            let value = match wide {
-                false => u64::from(unsafe { place.cast::<u32>().read() }),
-                true => unsafe { place.cast::<u64>().read() },
+            let value = if wide {
+                unsafe { place.cast::<u64>().read() }
+            } else {
+                u64::from(unsafe { place.cast::<u32>().read() })
             };
             words.push_str(&format!(" {value:#x}"));
         }

@@ -49,10 +49,8 @@ impl Program {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("program");
-        let (compiler, standard) = match file.ends_with(".cc") {
-            true => ("mpicxx", "-std=c++17"),
-            false => ("mpicc", "-std=gnu11"),
-        };
+        let (compiler, standard) =
+            if file.ends_with(".cc") { ("mpicxx", "-std=c++17") } else { ("mpicc", "-std=gnu11") };
         let compiler = format!("{compiler}.{}", mpi.0);
         let output = Command::new(&compiler)
             .args([standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror"])

@@ -175,13 +175,11 @@ pub fn from_environment(
     Ok(Box::new(Files::new(format!("mp-{job}"), rank, size)?))
 }
 
-/// Checks a rank and a size.
 fn check(rank: u32, size: u32) -> Result<(), Error> {
-    match rank < size {
-        true => Ok(()),
-        false => {
-            Err(Error::value(format!("rank {rank}"), format!("there are {size} ranks, from 0")))
-        }
+    if rank < size {
+        Ok(())
+    } else {
+        Err(Error::value(format!("rank {rank}"), format!("there are {size} ranks, from 0")))
     }
 }
 

@@ -154,9 +154,10 @@ fn split(mut joined: &[u8], size: u32) -> Result<Vec<Vec<u8>>, Error> {
         parts.push(part.to_vec());
         joined = rest;
     }
-    match joined.is_empty() && parts.len() == size as usize {
-        true => Ok(parts),
-        false => Err(malformed("not one part for each rank")),
+    if joined.is_empty() && parts.len() == size as usize {
+        Ok(parts)
+    } else {
+        Err(malformed("not one part for each rank"))
     }
 }
 
@@ -213,7 +214,7 @@ fn read_exact(mut stream: &TcpStream, mut bytes: &mut [u8], pause: &Pause) -> io
 }
 
 fn limit(stream: &TcpStream, left: Duration) -> io::Result<()> {
-    // Zero would be no limit.
+    // Zero would mean no limit.
     let left = Some(left.max(Duration::from_millis(1)));
     stream.set_read_timeout(left)?;
     stream.set_write_timeout(left)

@@ -67,10 +67,8 @@ impl Place {
     /// [`Self::job`] as part of a file's name; none without a job.
     #[must_use]
     pub fn job_name(&self) -> Option<String> {
-        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '-' || c == '.' {
-            true => c,
-            false => '_',
-        };
+        let plain =
+            |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
         let job = self.job.as_deref().filter(|job| !job.is_empty())?;
         Some(job.chars().take(100).map(plain).collect())
     }

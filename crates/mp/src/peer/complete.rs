@@ -117,10 +117,7 @@ impl Peer {
         if lane.failed.is_some() {
             return;
         }
-        let rung = match lane.deferred.is_empty() {
-            true => Ok(()),
-            false => lane.ring_deferred(),
-        };
+        let rung = if lane.deferred.is_empty() { Ok(()) } else { lane.ring_deferred() };
         let polled = rung.and_then(|()| self.poll(lane));
         match polled {
             Ok(None) => {}

@@ -21,7 +21,7 @@ use crate::{Error, Failure, Operation, Region};
 /// After this time a wait yields the CPU between polls, after a longer one it sleeps.
 const SPIN: Duration = Duration::from_micros(200);
 const YIELD: Duration = Duration::from_millis(2);
-const MOST_SLEEP: Duration = Duration::from_millis(1);
+const MAX_SLEEP: Duration = Duration::from_millis(1);
 
 /// Pauses between polls, longer the longer it has waited.
 pub(crate) fn pause(waited: Duration) {
@@ -30,7 +30,7 @@ pub(crate) fn pause(waited: Duration) {
     } else if waited < YIELD {
         std::thread::yield_now();
     } else {
-        std::thread::sleep((waited / 32).min(MOST_SLEEP));
+        std::thread::sleep((waited / 32).min(MAX_SLEEP));
     }
 }
 

@@ -198,9 +198,10 @@ impl Peer {
                 is_waitable: transfer.has_completion,
                 operation: transfer.operation(),
                 bytes,
-                staged: match is_copied {
-                    true => staged(transfer.region, transfer.blocks()),
-                    false => Vec::new(),
+                staged: if is_copied {
+                    staged(transfer.region, transfer.blocks())
+                } else {
+                    Vec::new()
                 },
                 region: transfer.region.clone(),
                 wait: None,
@@ -312,8 +313,5 @@ impl Lane {
 
 /// The blocks, if the region is staged.
 fn staged(region: &Region, blocks: &[Range<usize>]) -> Vec<Range<usize>> {
-    match region.is_staged() {
-        true => blocks.to_vec(),
-        false => Vec::new(),
-    }
+    if region.is_staged() { blocks.to_vec() } else { Vec::new() }
 }

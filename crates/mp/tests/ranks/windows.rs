@@ -3,7 +3,7 @@
 use gdsync::MemoryLocation;
 use gpu::Compare;
 use mp::comm::Credits;
-use mp::{Condition, Error, MOST_INLINE, Options, Transfer};
+use mp::{Condition, Error, MAX_INLINE, Options, Transfer};
 
 use super::support::{LONG, Rank, bytes, on_ranks, read};
 
@@ -75,7 +75,7 @@ fn rejects_puts_outside_windows() {
         }
         let put = Transfer::put(peer, &window, available - 9, &source, 0..9);
         ranks.wait(ranks.start(&put).unwrap()).unwrap();
-        let put = Transfer::put(peer, &window, 0, &source, 0..MOST_INLINE as usize + 1);
+        let put = Transfer::put(peer, &window, 0, &source, 0..MAX_INLINE as usize + 1);
         let error = ranks.start(&put.inline()).unwrap_err();
         assert!(matches!(error, Error::Inline { bytes: 257 }), "{error}");
         let none = Transfer::put(peer, &window, 0, &source, 0..4).without_completion();
@@ -164,27 +164,25 @@ fn credits_order_receives_before_sends() {
             for peer in ranks.peers() {
                 let at = 4096 + peer as usize * 64;
                 requests.push(ranks.receive(peer, &region, at..at + 64).unwrap());
-                match by_stream {
-                    false => drop(credits.give(ranks, peer).unwrap()),
-                    true => streamed.push(credits.give_on(ranks, &stream, peer).unwrap()),
+                if by_stream {
+                    streamed.push(credits.give_on(ranks, &stream, peer).unwrap())
+                } else {
+                    drop(credits.give(ranks, peer).unwrap())
                 }
             }
             place.write(0, &[round as u8; 64]).unwrap();
             for peer in ranks.peers() {
                 let send = Transfer::send(peer, &region, 0..64);
-                requests.push(match by_stream {
-                    true => {
-                        credits.take_on(ranks, &stream, peer).unwrap();
-                        ranks.start_on(&stream, &send).unwrap()
+                requests.push(if by_stream {
+                    credits.take_on(ranks, &stream, peer).unwrap();
+                    ranks.start_on(&stream, &send).unwrap()
+                } else {
+                    if round % 3 == 0 {
+                        credits.take(ranks, peer).unwrap();
+                    } else {
+                        while !credits.try_take(peer).unwrap() {}
                     }
-                    false => {
-                        if round % 3 == 0 {
-                            credits.take(ranks, peer).unwrap();
-                        } else {
-                            while !credits.try_take(peer).unwrap() {}
-                        }
-                        ranks.start(&send).unwrap()
-                    }
+                    ranks.start(&send).unwrap()
                 });
             }
             for request in requests {

@@ -54,7 +54,7 @@ pub(super) struct Inner {
 
 /// log2 of the maximum ring size: the field `log_sq_size` has four bits, and a 16-bit counter distinguishes at most 2^15 entries from an
 /// empty ring.
-const LOG_MOST: u32 = 15;
+const LOG_MAX: u32 = 15;
 
 /// `MLX5_QPC_PM_STATE_MIGRATED`.
 pub(super) const MIGRATED: u64 = 3;
@@ -165,7 +165,7 @@ fn create(
     most: u32,
     named: &Named,
 ) -> Result<Command, Error> {
-    let most = most.min(LOG_MOST);
+    let most = most.min(LOG_MAX);
     let received = u64::from(receives) * u64::from(stride);
     let count = receives;
     let blocks = power("a send queue", blocks, most)?;
@@ -173,7 +173,7 @@ fn create(
     let units = power("a receive entry, of units of 16 bytes,", stride / 16, 7)?;
     if !stride.is_multiple_of(16) || !received.is_multiple_of(64) {
         let what = "a receive queue, of whole blocks of 64 bytes,";
-        let most = 1 << LOG_MOST;
+        let most = 1 << LOG_MAX;
         return Err(Error::Entries { what, count, most });
     }
     let mut command = Command::new("CREATE_QP", opcode::CREATE_QP, bytes::LONG)?;

@@ -95,18 +95,16 @@ impl Registers {
         const OFFSET: usize = 0x600;
         // SAFETY: the library keeps it until it is freed.
         let base = unsafe { self.0.raw.as_ref().base_addr };
-        let register = match base.is_null() {
-            true => base,
-            false => base.wrapping_byte_add(OFFSET),
-        };
+        let register = if base.is_null() { base } else { base.wrapping_byte_add(OFFSET) };
         words("a doorbell register", register, 8, Arc::clone(&self.0) as _)
     }
 
     /// True if it belongs to this device.
     pub(super) fn is_of(&self, devx: &Devx) -> Result<(), Error> {
-        match self.0.context.as_raw() == devx.context().as_raw() {
-            true => Ok(()),
-            false => Err(Error::Foreign { what: "registers" }),
+        if self.0.context.as_raw() == devx.context().as_raw() {
+            Ok(())
+        } else {
+            Err(Error::Foreign { what: "registers" })
         }
     }
 }

@@ -111,7 +111,7 @@ fn every_combination() {
         .iter()
         .enumerate()
         .map(|(number, (pcie, default))| {
-            // 0 is no error.
+            // 0 is not an error.
             let result = |code: i32| if code == 0 { json!(null) } else { json!(code) };
             json!({
                 "bdf": format!("0000:{number:02x}:00.0"), "dmabuf_pcie": result(*pcie), "dmabuf_default": result(*default),
@@ -210,12 +210,11 @@ fn plain_gpu_never_asks_for_pcie_mapping() {
     plain["dmabuf_pcie"] = json!(801);
     on_mlx5("paths::plain_gpu_never_asks_for_pcie_mapping", &plain, || {
         let chosen = domain("mlx5_0").register_gpu(&memory(0), Access::ALL);
-        match cfg!(target_arch = "x86_64") {
-            true => assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![])),
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![]))
+        } else {
             // Its driver may hide NVLink-C2C.
-            false => {
-                assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![(DataDirect, Step::Export, 801)]))
-            }
+            assert_eq!(outcome(&chosen), (Some(Dmabuf), vec![(DataDirect, Step::Export, 801)]))
         }
     });
 }

@@ -222,10 +222,12 @@ fn number(file: &[u8], at: usize, size: usize) -> u64 {
 /// objcopy of binutils is made for one architecture, and Debian names the others.
 fn objcopy(arch: Arch) -> PathBuf {
     let named = PathBuf::from(format!("/usr/bin/{}-linux-gnu-objcopy", arch.name()));
-    match () {
-        () if named.exists() => named,
-        () if std::env::consts::ARCH == arch.name() => "objcopy".into(),
-        () => "llvm-objcopy".into(),
+    if named.exists() {
+        named
+    } else if std::env::consts::ARCH == arch.name() {
+        "objcopy".into()
+    } else {
+        "llvm-objcopy".into()
     }
 }
 

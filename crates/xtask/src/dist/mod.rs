@@ -101,10 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let this = || Arch::from_str(std::env::consts::ARCH, false).map_err(anyhow::Error::msg);
-    let architectures = match args.debug {
-        true => vec![this()?],
-        false => args.arch.clone(),
-    };
+    let architectures = if args.debug { vec![this()?] } else { args.arch.clone() };
     for arch in architectures {
         pack(args, &release, arch, &out)?;
     }

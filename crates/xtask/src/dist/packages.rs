@@ -239,9 +239,10 @@ fn texts(
     let read = |name: &str| fs::read(workspace().join(name)).with_context(|| name.to_owned());
     for document in package.documents {
         let (_, file) = document.rsplit_once('/').unwrap_or(("", document));
-        let path = match file.ends_with(".c") {
-            true => format!("{doc}/examples/{file}"),
-            false => format!("{doc}/{file}"),
+        let path = if file.ends_with(".c") {
+            format!("{doc}/examples/{file}")
+        } else {
+            format!("{doc}/{file}")
         };
         package.files.push(File::new(path, 0o644, read(document)?));
     }

@@ -92,10 +92,7 @@ fn directories(package: &Package) -> BTreeSet<String> {
 }
 
 fn scripts(builder: &mut PackageBuilder, package: &Package) {
-    let ldconfig = match package.sonames.is_empty() {
-        true => "",
-        false => "/sbin/ldconfig\n",
-    };
+    let ldconfig = if package.sonames.is_empty() { "" } else { "/sbin/ldconfig\n" };
     // After an update, the number of packages that are left is 1.
     let last = "[ \"$1\" = 0 ] || exit 0\n";
     if let Some(script) = &package.installed {

@@ -67,7 +67,7 @@ impl<W: Write> Archive<W> {
     fn entry(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
         ensure!(
             !path.starts_with('/') && !path.is_empty(),
-            "{path:?} is no path relative to the guest's root"
+            "{path:?} is not a path relative to the guest's root"
         );
         for (at, _) in path.match_indices('/') {
             let parent = &path[..at];

@@ -137,7 +137,7 @@ impl Guest {
             let mut unpack = Command::new("tar");
             unpack.args(["--no-same-owner", "-xf"]).arg(&outbox).arg("-C").arg(files);
             tool::output(&mut unpack)
-                .context("what the guest handed back is no whole archive; did /out outgrow it?")?;
+                .context("the guest returned an incomplete archive; did /out outgrow it?")?;
         }
         GuestOutcome::read(number, files)
     }

@@ -38,9 +38,10 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     })?;
     archive.file("gdr/script", 0o755, &script)?;
     for fakes in machine.fakes {
-        let place = match fakes.indexed {
-            true => format!("usr/lib/modules/{}/updates", image.release),
-            false => "usr/lib".to_owned(),
+        let place = if fakes.indexed {
+            format!("usr/lib/modules/{}/updates", image.release)
+        } else {
+            "usr/lib".to_owned()
         };
         for module in fakes.built(image)? {
             let name = module.file_name().unwrap_or_default().to_string_lossy();

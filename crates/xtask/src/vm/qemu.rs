@@ -118,11 +118,12 @@ fn kernel_arguments(machine: &Machine) -> String {
     //
     // No address randomisation: QEMU 7.2 caches translated code by address, and would otherwise translate each program again at every
     // start, about half of its run time.
-    let services = match machine.systemd {
-        true => UNUSED_UNITS.iter().fold(" systemd.show_status=error".to_owned(), |words, unit| {
+    let services = if machine.systemd {
+        UNUSED_UNITS.iter().fold(" systemd.show_status=error".to_owned(), |words, unit| {
             format!("{words} systemd.mask={unit}")
-        }),
-        false => String::new(),
+        })
+    } else {
+        String::new()
     };
     // TSC as the clock: emulated CPUs have an exact one, and reading the emulated HPET leaves the guest.
     format!(

@@ -15,7 +15,7 @@ use crate::copy::fence;
 /// Bytes compared at each place.
 const WIDTH: u64 = 64;
 /// Maximum number of places.
-const MOST: usize = 16;
+const MAX: usize = 16;
 /// Size of a pool's memory objects: a multiple may start another one.
 const STRIDE: u64 = 32 << 20;
 /// Readings of a place that differs: the GPU may be writing there.
@@ -134,7 +134,7 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
         starts.dedup();
         let places_of_span = starts.into_iter().map(|start| place(span, start, width)).collect();
         // Every allocation is compared somewhere, because each was found separately.
-        places.extend(thin(places_of_span, (MOST / spans.len()).max(2)));
+        places.extend(thin(places_of_span, (MAX / spans.len()).max(2)));
     }
     places
 }

@@ -27,7 +27,7 @@ use policy::{LOOP, Situation};
 
 /// Maximum threads per copy, the caller included. 16 read 15.7 GB/s from an H200; more would take
 /// too many CPUs from the program.
-pub(crate) const MOST_THREADS: usize = 16;
+pub(crate) const MAX_THREADS: usize = 16;
 
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -60,7 +60,7 @@ struct Pool {
     wanted: AtomicU32,
     sleepers: AtomicU32,
     job: Shared,
-    seats: [Line<Seat>; MOST_THREADS - 1],
+    seats: [Line<Seat>; MAX_THREADS - 1],
 }
 
 /// Place of one helper in the pool.
@@ -80,7 +80,7 @@ const ASLEEP: u32 = 1;
 const WOKEN_BY_CALLER: usize = 8;
 
 /// Limit of the recorded gain or loss, in nanoseconds.
-const MOST_CREDIT: i64 = 300_000;
+const MAX_CREDIT: i64 = 300_000;
 
 impl Pool {
     /// Copies with helpers if the policy allows. False, with nothing copied, if not.
@@ -159,15 +159,15 @@ impl Pool {
     /// Stops using helpers for a while once they have lost more time than they gained, because
     /// other threads interrupt them on their CPUs: for 64 copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
-        let gain = self.gain.load(Ordering::Relaxed).saturating_add(gain).min(MOST_CREDIT);
-        if gain < -MOST_CREDIT {
+        let gain = self.gain.load(Ordering::Relaxed).saturating_add(gain).min(MAX_CREDIT);
+        if gain < -MAX_CREDIT {
             let rest = (self.rested.load(Ordering::Relaxed) * 2).clamp(64, 8192);
             self.rest.store(rest, Ordering::Relaxed);
             self.rested.store(rest, Ordering::Relaxed);
-        } else if gain == MOST_CREDIT {
+        } else if gain == MAX_CREDIT {
             self.rested.store(0, Ordering::Relaxed);
         }
-        self.gain.store(if gain < -MOST_CREDIT { 0 } else { gain }, Ordering::Relaxed);
+        self.gain.store(if gain < -MAX_CREDIT { 0 } else { gain }, Ordering::Relaxed);
     }
 
     /// Wakes up to `most` of the first `helpers` helpers.

@@ -7,7 +7,7 @@
 //! `GDR_COPY_SPIN_US` latency alone counts. The limits are measured on an H200 with 16 CPUs
 //! (docs/measured).
 
-use super::MOST_THREADS;
+use super::MAX_THREADS;
 use super::job::Direction;
 
 /// What the program allows a copy to use.
@@ -146,7 +146,7 @@ fn spinning(direction: Direction, len: usize, most: usize, spin: u64, now: Situa
         Direction::Write if len < 128 << 10 => 1,
         // Six threads if the source is in memory.
         Direction::Write => 5,
-        Direction::Read | Direction::OrderedRead => MOST_THREADS - 1,
+        Direction::Read | Direction::OrderedRead => MAX_THREADS - 1,
     };
     let worth_waking = len >= if direction == Direction::Write { 512 << 10 } else { 16 << 10 };
     Decision {

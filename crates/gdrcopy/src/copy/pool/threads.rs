@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{Builder, available_parallelism};
 
-use super::{ASLEEP, Cpus, MOST_THREADS, Pool, now};
+use super::{ASLEEP, Cpus, MAX_THREADS, Pool, now};
 
 /// How often the helpers' CPUs may change, in nanoseconds: it takes a system call for each.
 const REBIND_INTERVAL: u64 = 10_000_000;
@@ -33,7 +33,7 @@ fn bind(pool: &Pool, cpus: &Cpus, time: u64) {
     pool.bound.store(time.max(1), Ordering::Relaxed);
     // It reads the quota of the control group, and counts the caller's CPUs.
     let allowed = available_parallelism().map_or(1, usize::from);
-    let allowed = allowed.min(cpus.count()).min(MOST_THREADS);
+    let allowed = allowed.min(cpus.count()).min(MAX_THREADS);
     pool.allowed.store(allowed as u32, Ordering::Relaxed);
     pool.cpus.set(cpus);
     // A helper stores its ID before it reads the CPUs, so it is found here or reads the new ones.

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
     Access, Address, Behaviour, CompletionQueue, Context, Datagram, Gid, Init, LinkLayer,
-    MOST_PIECES, Peer, PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts,
+    MAX_PIECES, Peer, PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts,
     Transport, devx,
 };
 
@@ -144,7 +144,7 @@ impl Port {
         let sent = context.completions(sends).map_err(failed("create a completion queue"))?;
         let received =
             context.completions(receives).map_err(failed("create a completion queue"))?;
-        let mut pieces = MOST_PIECES as u32;
+        let mut pieces = MAX_PIECES as u32;
         loop {
             let options = QueuePairOptions {
                 transport: transport(request),

@@ -69,9 +69,10 @@ impl Agent {
         let rings = Rings::take(allocator, request)?;
         let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
         let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
-        let transport = match borrowed_queues.pair.transport().is_datagram() {
-            true => Transport::Datagram,
-            false => Transport::Connected,
+        let transport = if borrowed_queues.pair.transport().is_datagram() {
+            Transport::Datagram
+        } else {
+            Transport::Connected
         };
         let made = VerbsPair {
             link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),

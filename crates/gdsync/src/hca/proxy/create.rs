@@ -10,7 +10,7 @@ use super::pair::{Bounce, Link, Pair};
 use crate::hca::port::{Port, VerbsPair, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
-use crate::wire::{BLOCK, MOST_BLOCKS, Transport};
+use crate::wire::{BLOCK, MAX_BLOCKS, Transport};
 use crate::{Allocator, Error};
 
 /// Creates a queue pair in `allocator`'s memory.
@@ -81,7 +81,7 @@ pub(super) fn keep(
 
 /// Memory for the inline data of a send queue.
 pub(super) fn bounce(domain: &ProtectionDomain, blocks: u32) -> Result<Bounce, Error> {
-    let bytes = (blocks as usize + MOST_BLOCKS) * BLOCK;
+    let bytes = (blocks as usize + MAX_BLOCKS) * BLOCK;
     let buffer =
         Buffer::new(bytes, Pages::Ordinary).map_err(failed("allocate memory for inline data"))?;
     let region = domain.register(&buffer, Access::default());

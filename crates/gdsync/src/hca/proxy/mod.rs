@@ -116,10 +116,7 @@ impl ProxyHca {
                 other => pair.link = other,
             }
         }
-        Err(match found {
-            true => Error::Spent { qpn }.into(),
-            false => crate::Error::NoQueuePair { qpn },
-        })
+        Err(if found { Error::Spent { qpn }.into() } else { crate::Error::NoQueuePair { qpn } })
     }
 }
 

@@ -70,7 +70,6 @@ pub(super) enum Link {
     Gone,
 }
 
-/// An address handle.
 #[derive(Debug)]
 pub(super) enum AddressHandle {
     Own(Datagram),

@@ -1,4 +1,4 @@
-//! DeregisterGuard memory: verbs regions by lkey, and their SGEs.
+//! Registered memory: verbs regions by lkey, and their SGEs.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -133,9 +133,6 @@ pub enum RemoteError {
 
 impl Link for Inbox<Message> {
     fn deliver(&self, message: Message) -> Result<(), Gone> {
-        match self.put(message) {
-            true => Ok(()),
-            false => Err(Gone),
-        }
+        if self.put(message) { Ok(()) } else { Err(Gone) }
     }
 }

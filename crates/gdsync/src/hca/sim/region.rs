@@ -1,4 +1,4 @@
-//! DeregisterGuard memory: keys, bounds and access rights.
+//! Registered memory: keys, bounds and access rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -93,9 +93,10 @@ fn perform(
     match operation {
         RemoteOperation::Send { bytes, immediate, solicited } => {
             let event = received(immediate);
-            Ok(match receive(state, pair, &bytes, (event, None), solicited)? {
-                true => done,
-                false => Answer::NotReady,
+            Ok(if receive(state, pair, &bytes, (event, None), solicited)? {
+                done
+            } else {
+                Answer::NotReady
             })
         }
         RemoteOperation::Write { remote, bytes, immediate, solicited } => {

@@ -155,10 +155,10 @@ pub struct Control {
 /// Width of a QPN.
 pub(super) const QPN_BITS: u32 = 24;
 /// Segments of the longest WQE: `ds` has 6 bits.
-pub(super) const MOST_SEGMENTS: usize = 0x3f;
+pub(super) const MAX_SEGMENTS: usize = 0x3f;
 
 /// Blocks of the longest WQE: 63 segments.
-pub const MOST_BLOCKS: usize = MOST_SEGMENTS.div_ceil(BLOCK / SEGMENT);
+pub const MAX_BLOCKS: usize = MAX_SEGMENTS.div_ceil(BLOCK / SEGMENT);
 
 impl Control {
     /// The 64-bit doorbell value of a WQE: the first 8 bytes of its control segment, in order.
@@ -199,7 +199,7 @@ impl Control {
     /// [`Error::Wide`] for a QPN of more than 24 bits; [`Error::TooLarge`]; [`Error::Short`].
     pub fn encode(&self, to: &mut [u8]) -> Result<(), Error> {
         let segments = usize::from(self.segments);
-        if segments > MOST_SEGMENTS {
+        if segments > MAX_SEGMENTS {
             return Err(Error::TooLarge { segments });
         }
         narrow("QPN", self.qpn.into(), QPN_BITS)?;
@@ -221,7 +221,7 @@ impl Control {
         let owner = fields::u32_at(from, 4)?;
         let known = Opcode::of(opcode).filter(|_| modifier == 0);
         let segments = owner as u8;
-        if segments == 0 || usize::from(segments) > MOST_SEGMENTS {
+        if segments == 0 || usize::from(segments) > MAX_SEGMENTS {
             let segments = segments.into();
             return Err(Error::Size { segments, need: 1 });
         }

@@ -8,13 +8,13 @@ mod payload;
 #[cfg(test)]
 mod tests;
 
-pub use control::{Control, Fence, Flags, MOST_BLOCKS, Opcode};
+pub use control::{Control, Fence, Flags, MAX_BLOCKS, Opcode};
 pub use datagram::{AddressVector, Datagram, GlobalRoute};
 pub use operation::{Operation, RemoteAddress};
 pub use payload::Payload;
 
 use super::{BLOCK, DataSegment, Error, SEGMENT, fields};
-use control::MOST_SEGMENTS;
+use control::MAX_SEGMENTS;
 
 /// A send WQE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -199,9 +199,10 @@ impl Wqe {
         let mut skip = |bytes: usize| {
             let start = offset;
             offset += bytes;
-            match offset <= from.len() {
-                true => Ok(start),
-                false => Err(Error::Size { segments, need: offset / SEGMENT }),
+            if offset <= from.len() {
+                Ok(start)
+            } else {
+                Err(Error::Size { segments, need: offset / SEGMENT })
             }
         };
         let datagram = match transport {
@@ -246,7 +247,7 @@ impl Wqe {
         let remote = usize::from(self.operation.remote().is_some());
         let atomic = usize::from(self.operation.atomic().is_some());
         let segments = 1 + datagram + remote + atomic + self.payload.segments();
-        if segments > MOST_SEGMENTS {
+        if segments > MAX_SEGMENTS {
             return Err(Error::TooLarge { segments });
         }
         Ok(segments)

@@ -14,7 +14,7 @@ const LOCAL_BYTES: [u8; 16] = [0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4
 
 /// Encodes at block 0x0203 of queue pair 0x040506 and checks that it decodes back.
 fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
-    let mut bytes = vec![0xee; MOST_BLOCKS * BLOCK];
+    let mut bytes = vec![0xee; MAX_BLOCKS * BLOCK];
     let blocks = entry.encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     assert!(bytes[blocks * BLOCK..].iter().all(|&byte| byte == 0xee));
     bytes.truncate(blocks * BLOCK);
@@ -24,7 +24,6 @@ fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
     bytes
 }
 
-/// A control segment.
 fn control(opcode: u8, segments: u8, flags: u8, immediate: u32) -> Vec<u8> {
     let mut bytes = vec![0, 2, 3, opcode, 4, 5, 6, segments, 0, 0, 0, flags];
     bytes.extend(immediate.to_be_bytes());

@@ -85,9 +85,10 @@ pub fn create(
         ring: rings.part(received, sent)?,
         record: records.part(4, 4)?,
         has_record,
-        flame: match has_record {
-            true => flame(allocator, &word, devx.capabilities().inline_register),
-            false => None,
+        flame: if has_record {
+            flame(allocator, &word, devx.capabilities().inline_register)
+        } else {
+            None
         },
         register: register(allocator, &word, request.driver)?,
         qpn: pair.number(),
@@ -105,10 +106,7 @@ pub fn create(
 }
 
 fn doorbell(registers: &Registers, has_record: bool) -> Result<Words, crate::Error> {
-    let word = match has_record {
-        true => registers.register(),
-        false => registers.recordless_register(),
-    };
+    let word = if has_record { registers.register() } else { registers.recordless_register() };
     word.map_err(verbs_failed("find a doorbell register"))
 }
 

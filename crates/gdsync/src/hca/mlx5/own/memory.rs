@@ -42,9 +42,10 @@ pub(super) fn allocate(
 }
 
 fn device(devx: &Devx, memory: &DeviceMemory, start: usize, bytes: usize) -> Result<Umem, Error> {
-    let chosen = match memory.gpu().is_sim() {
-        false => devx.gpu_memory(memory, start..start + bytes),
-        true => Chosen::first(&[MemoryPath::Dmabuf], |_| simulated(devx, memory, start, bytes)),
+    let chosen = if memory.gpu().is_sim() {
+        Chosen::first(&[MemoryPath::Dmabuf], |_| simulated(devx, memory, start, bytes))
+    } else {
+        devx.gpu_memory(memory, start..start + bytes)
     };
     chosen.map(|chosen| chosen.result).map_err(|rejections| Error::GpuQueues { rejections })
 }

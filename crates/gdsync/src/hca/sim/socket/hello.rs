@@ -34,10 +34,8 @@ pub(super) fn exchange(stream: &UnixStream, local: u16, timeout: Duration) -> Re
     stream
         .set_write_timeout(Some(timeout))
         .map_err(Error::io("set the write timeout of the socket between two HCAs"))?;
-    both.write_all(&hello(local)).map_err(|error| match is_late(&error) {
-        true => Error::NotRead(timeout),
-        false => gone(error),
-    })?;
+    both.write_all(&hello(local))
+        .map_err(|error| if is_late(&error) { Error::NotRead(timeout) } else { gone(error) })?;
     let mut received = [0; BYTES];
     let mut count = 0;
     while let Some(room) = received.get_mut(count..).filter(|room| !room.is_empty()) {

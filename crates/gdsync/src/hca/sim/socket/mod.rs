@@ -122,10 +122,7 @@ fn same_user(stream: &UnixStream) -> Result<(), Error> {
     let peer = rustix::net::sockopt::socket_peercred(stream)
         .map_err(|error| Error::io("read the credentials of the socket's peer")(error.into()))?;
     let (local, peer) = (rustix::process::geteuid().as_raw(), peer.uid.as_raw());
-    match local == peer {
-        true => Ok(()),
-        false => Err(Error::OtherUser { local, peer }),
-    }
+    if local == peer { Ok(()) } else { Err(Error::OtherUser { local, peer }) }
 }
 
 impl Connection {
@@ -217,9 +214,10 @@ fn write(channel: &Channel, mut stream: UnixStream, timeout: Duration) {
     let _end = End(channel);
     while let Some(Unsent { message, written }) = channel.next() {
         if let Err(error) = frame::write(&mut stream, &message, written, || channel.moved()) {
-            return channel.end(match hello::is_late(&error) {
-                true => Error::NotRead(timeout),
-                false => hello::gone(error),
+            return channel.end(if hello::is_late(&error) {
+                Error::NotRead(timeout)
+            } else {
+                hello::gone(error)
             });
         }
         channel.written(&message);
