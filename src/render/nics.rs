@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::View;
 use super::text::{bandwidth, printable};
-use crate::model::{Bdf, Fact, Facts, RdmaDevice, RdmaPort, Row};
+use crate::model::{Bdf, Fact, Facts, RdmaDevice, Row};
 
 /// The RDMA devices by name.
 pub struct Nics<'a> {
@@ -35,7 +35,9 @@ impl<'a> Nics<'a> {
         let known = |layer: &&String| layer.as_str() != "Unspecified";
         let words = [speed, layer.filter(known).map(|layer| printable(layer))];
         let state = port.state.known().map(|state| printable(state));
-        let bond = bond(self.facts, device, port);
+        let bond = self.facts.bond(device, port);
+        let bond =
+            bond.map(|(ports, rate)| format!("({rate} Gb/s if its {ports} ports are bonded)"));
         let words = words.into_iter().flatten().chain(bond).collect::<Vec<_>>().join(" ");
         let words: Vec<String> =
             state.into_iter().chain((!words.is_empty()).then_some(words)).collect();
@@ -57,17 +59,6 @@ impl<'a> Nics<'a> {
             false => active,
         }
     }
-}
-
-/// The rate of all ports of a bond (RoCE LAG), as in `(200 Gb/s if its 2 ports are bonded)`; none if there are no others.
-fn bond(facts: &Facts, device: &RdmaDevice, port: &RdmaPort) -> Option<String> {
-    let is_ethernet = port.link_layer.known().is_some_and(|layer| layer == "Ethernet");
-    let ports = facts.bonded_functions(device).len() + 1;
-    if !is_ethernet || !port.is_active() || ports == 1 {
-        return None;
-    }
-    let one: f64 = port.speed()?.strip_suffix(" Gb/s")?.parse().ok()?;
-    Some(format!("({} Gb/s if its {ports} ports are bonded)", one * ports as f64))
 }
 
 /// As in `63.0 GB/s, limited by the link of GPU0: PCIe 5.0 x16`; none if it is unknown.
@@ -110,32 +101,4 @@ pub fn names(view: &View<'_>, rows: impl Iterator<Item = usize>) -> String {
 pub fn has_unknown_nvlinks(view: &View<'_>, a: usize, b: usize) -> bool {
     let pair = view.topology.pair(a, b);
     pair.is_some_and(|pair| matches!(pair.nvlinks, Fact::Unknown(_)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::testing::{Edit, NIC, bdf, machine};
-
-    #[test]
-    fn a_bond_has_the_rate_of_its_ports() {
-        let said = |facts: &Facts| {
-            let device = facts.rdma.known().and_then(|all| all.first()).expect("a device");
-            bond(facts, device, device.main_port().expect("a port"))
-        };
-        let mut facts = machine();
-        if let Fact::Known(ports) = &mut facts.nic_mut().ports {
-            ports[0].link_layer = Fact::Known("Ethernet".to_owned());
-            ports[0].rate = Fact::Known("100 Gb/sec (4X EDR)".to_owned());
-        }
-        assert_eq!(said(&facts), None);
-        let mut sibling = facts.device_mut(NIC).clone();
-        sibling.bdf = bdf("0000:04:00.1");
-        facts.add(sibling);
-        assert_eq!(said(&facts).as_deref(), Some("(200 Gb/s if its 2 ports are bonded)"));
-        if let Fact::Known(ports) = &mut facts.nic_mut().ports {
-            ports[0].link_layer = Fact::Known("InfiniBand".to_owned());
-        }
-        assert_eq!(said(&facts), None);
-    }
 }

@@ -46,7 +46,7 @@ const PLUGIN: [&str; 9] = [
 /// What aws-ofi-nccl logs at its start, with its version (PACKAGE_STRING in src/nccl_ofi_net.cpp).
 const AWS_OFI_NCCL: &str = r"aws-ofi-nccl [0-9]+(?:\.[0-9]+)*";
 /// UCX's version in libucp (src/ucp/core/ucp_version.c.in).
-const UCX_VERSION: &str = r"\b1\.[0-9]{1,2}\.[0-9]\b";
+const UCX_VERSION: &str = r"(?-u:\b)1\.[0-9]{1,2}\.[0-9](?-u:\b)";
 /// The newest libfabric interface version searched for.
 const LAST_FABRIC: u32 = 19;
 /// Strings of libmpi.so.12: MVAPICH2's, MPICH's, Intel's.
