@@ -253,6 +253,13 @@ mod tests {
         sibling.bdf = bdf("0000:04:00.1");
         facts.add(sibling);
         assert_eq!(bonded(&facts), 2);
+        if let Fact::Known(ports) = &mut facts.nic_mut().ports {
+            ports[0].link_layer = Fact::Known("Ethernet".to_owned());
+            ports[0].rate = Fact::Known("100 Gb/sec (4X EDR)".to_owned());
+        }
+        let nic = facts.rdma.known().and_then(|all| all.first()).expect("a NIC");
+        let port = nic.main_port().expect("a port");
+        assert_eq!(facts.bond(nic, port), Some((2, 200.0)));
         // A virtual function is no port.
         facts.attributes_mut("0000:04:00.1").physical_function = Fact::Known(Some(bdf(NIC)));
         assert_eq!(bonded(&facts), 1);

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Ids, Kernel, Limits,
     LinkedPair, MappingOutcome, Modprobe, ModuleFiles, Network, NodeFile, NumaNode, NvmlOutcome,
-    PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software,
-    VerbsOutcome, VirtualFunction,
+    PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaPort, RdmaStack, RegistrationOutcome,
+    Software, VerbsOutcome, VirtualFunction,
 };
 
 /// The facts of one machine.
@@ -164,6 +164,17 @@ impl Facts {
         let has_device = |bdf: Bdf| all.iter().any(|nic| nic.place.present() == Some(&bdf));
         let ports = self.devices().iter().filter(is_port).map(|device| device.bdf);
         ports.filter(|bdf| !has_device(*bdf)).collect()
+    }
+
+    /// Number of ports and rate in Gb/s of the bond that an active Ethernet port may be part of; none without other ports.
+    pub fn bond(&self, nic: &RdmaDevice, port: &RdmaPort) -> Option<(usize, f64)> {
+        let is_ethernet = port.link_layer.known().is_some_and(|layer| layer == "Ethernet");
+        let ports = self.bonded_functions(nic).len() + 1;
+        if !is_ethernet || !port.is_active() || ports == 1 {
+            return None;
+        }
+        let one: f64 = port.speed()?.strip_suffix(" Gb/s")?.parse().ok()?;
+        Some((ports, one * ports as f64))
     }
 
     /// NVIDIA GPUs on the bus, by address.

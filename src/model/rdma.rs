@@ -149,6 +149,12 @@ pub struct RdmaStack {
     pub connection_manager: Fact<bool>,
     /// `ofed_info` exists: the user space of MLNX_OFED or DOCA-OFED is installed.
     pub ofed: Fact<bool>,
+    /// `/sys/module/mlx5_core/version`, as in `5.4-1.0.3`; none if the module is not loaded or is that of a kernel without such versions.
+    #[serde(default)]
+    pub mlx5_version: Fact<Option<String>>,
+    /// `/sys/module/efa/version` of Amazon's module; none if it is not loaded or is the kernel's own.
+    #[serde(default)]
+    pub efa_version: Fact<Option<String>>,
 }
 
 /// A NIC is a virtual function of SR-IOV.

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use super::View;
 use super::text::{bandwidth, printable};
-use crate::model::{Bdf, Fact, RdmaDevice, Row};
+use crate::model::{Bdf, Fact, Facts, RdmaDevice, Row};
 
 /// The RDMA devices by name.
-pub struct Nics<'a>(BTreeMap<&'a str, &'a RdmaDevice>);
+pub struct Nics<'a> {
+    facts: &'a Facts,
+    devices: BTreeMap<&'a str, &'a RdmaDevice>,
+}
 
 impl<'a> Nics<'a> {
     pub fn new(view: &View<'a>) -> Self {
@@ -15,12 +18,12 @@ impl<'a> Nics<'a> {
         for device in view.facts.rdma.known().into_iter().flatten() {
             devices.entry(device.name.as_str()).or_insert(device);
         }
-        Self(devices)
+        Self { facts: view.facts, devices }
     }
 
     /// As in `mlx5_0 port 1: ACTIVE, 400 Gb/s InfiniBand`; none without an RDMA device of this name.
     pub fn port(&self, nic: &Row) -> Option<String> {
-        let device = self.0.get(nic.label.as_str())?;
+        let device = self.devices.get(nic.label.as_str())?;
         let port = device.main_port()?;
         let name = printable(&nic.label);
         let speed = match port.is_active() {
@@ -32,7 +35,10 @@ impl<'a> Nics<'a> {
         let known = |layer: &&String| layer.as_str() != "Unspecified";
         let words = [speed, layer.filter(known).map(|layer| printable(layer))];
         let state = port.state.known().map(|state| printable(state));
-        let words = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let bond = self.facts.bond(device, port);
+        let bond =
+            bond.map(|(ports, rate)| format!("({rate} Gb/s if its {ports} ports are bonded)"));
+        let words = words.into_iter().flatten().chain(bond).collect::<Vec<_>>().join(" ");
         let words: Vec<String> =
             state.into_iter().chain((!words.is_empty()).then_some(words)).collect();
         Some(match words.is_empty() {
@@ -43,7 +49,7 @@ impl<'a> Nics<'a> {
 
     /// The numbers of the active ports, else of the first port.
     pub fn port_numbers(&self, nic: &Row) -> Vec<u32> {
-        let device = self.0.get(nic.label.as_str());
+        let device = self.devices.get(nic.label.as_str());
         let ports = device.and_then(|device| device.ports.known());
         let ports = ports.map_or(&[][..], Vec::as_slice);
         let active: Vec<u32> =

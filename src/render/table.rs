@@ -300,8 +300,13 @@ fn unknown_nvlinks(view: &View<'_>) -> Option<String> {
         return None;
     }
     let pairs = || (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b)));
-    let unknown = pairs().filter(|(a, b)| has_unknown_nvlinks(view, *a, *b));
-    let unknown = unknown.count();
+    let unknown = || pairs().filter(|(a, b)| has_unknown_nvlinks(view, *a, *b));
+    // A class may be unknown too.
+    let classes = match unknown().all(|(a, b)| view.cell(a, b).is_some()) {
+        true => "their PCI class",
+        false => "their PCI class, where it is known",
+    };
+    let unknown = unknown().count();
     let note = view.facts.notes.iter().find(|note| note.source == "NVML");
     let why = match (note, view.facts.nvml()) {
         (Some(note), _) => note.message.as_str(),
@@ -311,10 +316,10 @@ fn unknown_nvlinks(view: &View<'_>) -> Option<String> {
     match unknown {
         0 => None,
         _ if unknown == pairs().count() => {
-            Some(format!("NVLinks are unknown ({why}): GPU pairs show their PCI class."))
+            Some(format!("NVLinks are unknown ({why}): GPU pairs show {classes}."))
         }
         _ => Some(format!(
-            "The NVLinks of some GPUs are unknown ({why}): these pairs show their PCI class."
+            "The NVLinks of some GPUs are unknown ({why}): these pairs show {classes}."
         )),
     }
 }

@@ -45,12 +45,13 @@ pub const CHECKS: &[Check] = &[
         sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages; /proc/driver/nvidia/params, /proc/self/status",
         severity: Severity::Info,
         why: "NVSHMEM's IBGDA maps the NIC's doorbell for the GPU ('cudaHostRegister with IoMemory failed with error=800' where the driver \
-            refuses). Before 3.4.5 the only other way is gdrcopy, with NVSHMEM_IBGDA_NIC_HANDLER=cpu; without both, it ends with 'init \
-            failed for transport: IBGDA'. From 3.4.5 on it falls back to doorbells that a CPU thread rings, with words in host memory \
+            refuses). Before 3.4.5 the only other way is gdrcopy, with NVSHMEM_IBGDA_NIC_HANDLER=cpu; without both, IBGDA does not \
+            start ('init failed for transport: IBGDA'), and NVSHMEM continues with its other transports. From 3.4.5 on it falls back to doorbells that a CPU thread rings, with words in host memory \
             (cpu_host_memory), which is slower and needs neither.",
         remedy: "gdr fix peer-mapping, for doorbells by the GPU; or NVSHMEM 3.4.5 or later.",
         references: &[
             "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html",
+            "https://github.com/NVIDIA/nvshmem/blob/v3.4.5-0/src/host/transport/transport.cpp",
             "https://github.com/NVIDIA/nvshmem/issues/23",
             "https://github.com/deepseek-ai/DeepEP/issues/163",
         ],
@@ -99,9 +100,11 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "UCX's device API sends from kernels by the transport rc_gda, which is a plugin of its own (libuct_ib_mlx5_gda.so, package \
             ucx-ib-mlx5-gda). NIXL's kernels need it.",
-        remedy: "Install the package ucx-ib-mlx5-gda of UCX 1.20 or later, or build UCX where CUDA's compiler is installed.",
+        remedy: "Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed.",
         references: &[
             "https://github.com/openucx/ucx/tree/v1.22.0/src/uct/ib/mlx5/gdaki",
+            "https://github.com/openucx/ucx/blob/v1.22.0/ucx.spec.in",
+            "https://github.com/openucx/ucx/blob/v1.20.1/debian/control.in",
             "https://github.com/ai-dynamo/nixl/pull/2250",
         ],
         explained_by: &[],

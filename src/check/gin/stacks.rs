@@ -38,6 +38,9 @@ const GPUNETIO: &str = "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transp
 const GPUNETIO_README: &str = "https://github.com/NVIDIA-DOCA/gpunetio/blob/v2.0.1/README.md";
 const UCX: &str = "https://github.com/openucx/ucx/blob/v1.22.0/src/uct/ib/mlx5/gdaki/gdaki.c";
 const EFA: &str = "https://github.com/aws/aws-ofi-nccl/issues/1369";
+const EFA_GIN: &str = "https://github.com/aws/aws-ofi-nccl/blob/v1.21.0/RELEASENOTES.md";
+const NVSHMEM_370: &str =
+    "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3700.html";
 const OSMEMDESC: &str = "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c";
 const NV_REG: &str =
     "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h";
@@ -89,6 +92,14 @@ pub const STACKS: &[Stack] = &[
                 NVSHMEM_ENV,
             ),
         ],
+    },
+    Stack {
+        name: "NVSHMEM (GPUNetIO)",
+        needs: &[needs(
+            "gin.nvshmem",
+            "3.7.0 or later with NVSHMEM_REMOTE_TRANSPORT=gpunetio; for sends by kernels also NVSHMEM_GPUNETIO_ENABLE_GDAKI=1",
+            NVSHMEM_370,
+        )],
     },
     Stack {
         name: "DeepEP V1",
@@ -200,9 +211,11 @@ pub const STACKS: &[Stack] = &[
         needs: &[
             needs(
                 "sw.net-plugin",
-                "NCCL 2.31.2, the plugin 1.21, a libfabric and an rdma-core with completion counters of EFA",
+                "NCCL 2.31.2, the plugin 1.21, libfabric 2.6.0 built with an rdma-core that has completion counters of EFA, and Amazon's module \
+                 efa 3.3.0: the EFA installer 1.50.0 has them",
                 EFA,
             ),
+            needs("env.contradiction", "NCCL_GIN_TYPE=5, which asks for it", EFA_GIN),
             needs("param.peer-mapping", "PeerMappingOverride=1", EFA),
             needs("gdrdrv.node", "gdrcopy 2.5, library and driver", EFA),
         ],

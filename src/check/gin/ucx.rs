@@ -30,7 +30,7 @@ fn judge(library: &Library) -> Judgement {
             subject,
             "It has no transport for kernels: its device API finds no rc_gda.",
         )
-        .advice("Install the package ucx-ib-mlx5-gda of UCX 1.20 or later, or build UCX where CUDA's compiler is installed."),
+        .advice("Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed."),
     };
     let list = match plugins.is_empty() {
         true => "none for GPUs".to_owned(),

@@ -1,5 +1,7 @@
 //! gpu.cdmm: whether the driver or the kernel manages a coherent GPU's memory.
 
+use std::collections::BTreeMap;
+
 use super::reading::each;
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Area, Fact, PciDevice};
@@ -35,10 +37,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Proc, &source),
     };
     let mode = params.get(OPTION).map_or("", String::as_str);
-    // The driver compares the whole word with its case and ignores other values (os-registry.c).
-    // The older option has the same effect.
-    let by_driver = mode == "driver" || params.get(OLDER).is_some_and(|value| value == "0");
-    let judgement = match by_driver {
+    let judgement = match is_by_driver(params) {
         true => Judgement::info(
             subject,
             "The driver manages its memory (CDMM): it is not a NUMA node, and the CPU accesses it only through mappings \
@@ -58,4 +57,12 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         _ => judgement,
     };
     judgement.evidence(source, if mode.is_empty() { "not set" } else { mode })
+}
+
+/// True if these parameters let the driver manage the memory of coherent GPUs.
+pub fn is_by_driver(params: &BTreeMap<String, String>) -> bool {
+    // The driver compares the whole word with its case and ignores other values (os-registry.c).
+    // The older option has the same effect.
+    params.get(OPTION).is_some_and(|mode| mode == "driver")
+        || params.get(OLDER).is_some_and(|value| value == "0")
 }

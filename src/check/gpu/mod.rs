@@ -23,6 +23,7 @@ use crate::model::Severity;
 use bar1::bar1;
 use capable::capable;
 use cdmm::cdmm;
+pub use cdmm::is_by_driver;
 use dmabuf::dmabuf;
 use driver::driver;
 use fabric::fabric;

@@ -1,16 +1,15 @@
 //! gdrdrv.node: the device node of gdrcopy's kernel module.
 
+use crate::check::gpu::reading;
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Area, Fact, NodeState, Why};
+use crate::profile::version_numbers;
 
 const NODE: &str = "/dev/gdrdrv";
 const MODULE: &str = "/sys/module/gdrdrv/version";
 /// Exists since gdrdrv 2.5.
 const PARAMS: &str = "/proc/driver/gdrdrv/params";
-
-/// The release that fixed a leak and a use after free (CHANGELOG of gdrcopy).
-const SOUND: [u32; 3] = [2, 4, 4];
 
 /// The node exists, has the module's major number, and can be opened. gdrcopy's library needs it.
 pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -34,6 +33,11 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
         Some(major) => Judgement::broken(NODE, "gdrdrv is loaded, but its node is missing.")
             .evidence("/proc/devices", format!("{major} gdrdrv"))
             .fix("gdrdrv-node").command(format!("mknod -m 0666 {NODE} c {major} 0")).advice(format!("In a container, start it with --device={NODE}.")),
+        None if falls_back(ctx) => Judgement::info(
+            NODE,
+            "gdrdrv is not installed: NVIDIA's libgdrapi 2.6 falls back to mappings of dma-bufs (CUDA 13.3) on GPUs that support them; \
+             gdr's needs neither.",
+        ),
         None => Judgement::broken(
             NODE,
             "gdrdrv is not installed: NVIDIA's libgdrapi needs it (gdr's does not: mapping.backend, --live).",
@@ -41,6 +45,16 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
         .command("modprobe gdrdrv").advice("Install gdrcopy's kernel module first (package gdrdrv-dkms)."),
     };
     judgement.evidence(NODE, "not there")
+}
+
+/// True if the libgdrapi of this machine works without gdrdrv (README.md and src/gdrapi.c of gdrcopy 2.6, "DMA-BUF mmap backend").
+fn falls_back(ctx: &Ctx<'_>) -> bool {
+    const CUDA: i32 = 13_030;
+    let library = ctx.facts.software.picked("libgdrapi.so.2");
+    let version = library.and_then(|library| library.version.as_deref());
+    let driver = reading::cuda(ctx).ok().and_then(|cuda| cuda.driver_version.known());
+    version.is_some_and(|version| version_numbers(version) >= vec![2, 6])
+        && driver.is_some_and(|driver| *driver >= CUDA)
 }
 
 fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
@@ -85,14 +99,6 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     }
     let version = ctx.facts.gdrdrv.version.present().or_else(|| param(ctx, "Version"));
     match version {
-        Some(version) if is_older(version) => {
-            let message = format!(
-                "gdrdrv {version} has a resource leak and a use after free in the kernel, which 2.4.4 fixed."
-            );
-            Judgement::broken(NODE, message)
-                .evidence(MODULE, version)
-                .advice("Install gdrdrv 2.4.4 or later.")
-        }
         Some(version) => {
             let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
                 .evidence(MODULE, version);
@@ -150,12 +156,6 @@ fn usable(state: &NodeState) -> Fact<bool> {
     }
 }
 
-fn is_older(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
-    let version: [u32; 3] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
-    version < SOUND
-}
-
 fn describe(state: &NodeState) -> String {
     let kind = if state.character { "character device" } else { "no character device" };
     format!("{kind} {}:{}, mode {:04o}", state.major, state.minor, state.mode)
@@ -165,9 +165,9 @@ fn describe(state: &NodeState) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, assert_fix_says, assert_says, findings, machine, node, only,
+        Edit, assert_fix_says, assert_says, findings, machine, node, only, with_libraries,
     };
-    use crate::model::{Facts, Outcome};
+    use crate::model::{CudaOutcome, Facts, Found, Library, Outcome};
 
     fn with(change: impl FnOnce(&mut NodeState)) -> Facts {
         let mut facts = machine();
@@ -190,8 +190,6 @@ mod tests {
     fn reports_each_fault() {
         let mut unloaded = machine();
         unloaded.kernel.char_devices = Fact::Known(Default::default());
-        let mut old = machine();
-        old.gdrdrv.version = Fact::Known(Some("2.4.3".to_owned()));
         let mut missing = machine();
         missing.gdrdrv.node =
             Some(crate::model::NodeFile { path: NODE.to_owned(), state: Fact::Known(None) });
@@ -202,7 +200,6 @@ mod tests {
             (with(|node| node.character = false), "major number 240", "rm /dev/gdrdrv"),
             (with(|node| node.usable = Fact::Known(false)), "may not open", "chmod 0666"),
             (unloaded, "left over", "modprobe gdrdrv"),
-            (old, "2.4.3 has a resource leak", "2.4.4 or later"),
             (missing, "node is missing", "c 240 0"),
             (absent, "gdrdrv is not installed", "gdrdrv-dkms"),
         ] {
@@ -212,6 +209,32 @@ mod tests {
             assert_fix_says(&found, fix);
             assert_eq!(findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome, Outcome::Warn);
         }
+    }
+
+    #[test]
+    fn gdrcopy_2_6_falls_back_to_dma_buf() {
+        let absent = |library: &str, cuda: i32| {
+            let mut facts = with_libraries(vec![Library {
+                name: "libgdrapi.so.2".to_owned(),
+                path: "/usr/lib/libgdrapi.so.2".to_owned(),
+                version: Some(library.to_owned()),
+                found: Found::Cache,
+                plugins: None,
+                words: Fact::Known(Vec::new()),
+            }]);
+            facts.gdrdrv.node =
+                Some(crate::model::NodeFile { path: NODE.to_owned(), state: Fact::Known(None) });
+            facts.kernel.char_devices = Fact::Known(Default::default());
+            if let Fact::Known(CudaOutcome::Read(read)) = &mut facts.cuda {
+                read.driver_version = Fact::Known(cuda);
+            }
+            findings("gdrdrv.node", &facts, &["gdrcopy"])[0].clone()
+        };
+        let found = absent("2.6", 13_030);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert_says(&found, "falls back");
+        assert_eq!(absent("2.5", 13_030).outcome, Outcome::Warn);
+        assert_eq!(absent("2.6", 13_020).outcome, Outcome::Warn);
     }
 
     #[test]

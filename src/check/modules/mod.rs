@@ -100,7 +100,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "gdrdrv.node",
         rule: "The device node of gdrcopy's kernel module exists, has the right device number and \
-            can be opened; the module matches the driver and is 2.4.4 or later.",
+            can be opened; the module matches the driver. gdrcopy 2.6 works without it where CUDA is 13.3 or later.",
         sources: "/dev/gdrdrv, /proc/devices, /proc/driver/gdrdrv/params, /sys/module/gdrdrv/version",
         severity: Severity::Info,
         why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. If the node is missing, \
@@ -112,7 +112,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/gdrcopy/blob/v2.6/src/gdrdrv/gdrdrv.c",
         ],
         explained_by: &["gpu.driver", "platform.container"],
-        reads: &[],
+        reads: &[Source::Software, Source::Cuda],
         judge: gdrdrv,
     },
     Check {

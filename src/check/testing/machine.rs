@@ -207,6 +207,8 @@ pub fn machine() -> Facts {
             shared: Fact::Known(Some(true)),
             connection_manager: Fact::Known(true),
             ofed: Fact::Known(false),
+            mlx5_version: Fact::Known(None),
+            efa_version: Fact::Known(None),
         },
         verbs: Fact::Known(VerbsOutcome::Read(Box::new(Verbs {
             devices: vec!["mlx5_0".to_owned()],

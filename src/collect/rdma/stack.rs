@@ -14,6 +14,8 @@ pub fn stack(files: &dyn Files, notes: &mut Vec<Note>) -> RdmaStack {
         shared: shared(files, notes),
         connection_manager: read::is_there(files, "/dev/infiniband/rdma_cm"),
         ofed: read::is_there(files, "/usr/bin/ofed_info"),
+        mlx5_version: read::text_if_there(files, "/sys/module/mlx5_core/version", notes),
+        efa_version: read::text_if_there(files, "/sys/module/efa/version", notes),
     }
 }
 

@@ -43,6 +43,10 @@ const PLUGIN: [&str; 9] = [
     "ncclNetPlugin_v8",
     "ncclNetPlugin_v9",
 ];
+/// What aws-ofi-nccl logs at its start, with its version (PACKAGE_STRING in src/nccl_ofi_net.cpp).
+const AWS_OFI_NCCL: &str = r"aws-ofi-nccl [0-9]+(?:\.[0-9]+)*";
+/// UCX's version in libucp (src/ucp/core/ucp_version.c.in).
+const UCX_VERSION: &str = r"(?-u:\b)1\.[0-9]{1,2}\.[0-9](?-u:\b)";
 /// The newest libfabric interface version searched for.
 const LAST_FABRIC: u32 = 19;
 /// Strings of libmpi.so.12: MVAPICH2's, MPICH's, Intel's.
@@ -88,8 +92,10 @@ fn library(files: &dyn Files, place: Place) -> Library {
             let fabric = fabric();
             let words: Vec<&str> =
                 PLUGIN.into_iter().chain(fabric.iter().map(String::as_str)).collect();
-            words::among(files, &file, &words)
+            let pattern = format!("{AWS_OFI_NCCL}|{}", words::alternatives(&words));
+            words::matching(files, &file, &pattern)
         }
+        "libucp.so.0" => words::matching(files, &file, UCX_VERSION),
         "libfabric.so.1" => {
             let fabric = fabric();
             let words: Vec<&str> = fabric.iter().map(String::as_str).collect();
@@ -105,6 +111,16 @@ fn library(files: &dyn Files, place: Place) -> Library {
             }
         }
         _ => Fact::Known(Vec::new()),
+    };
+    let version = match name.as_str() {
+        // The file of every release is libucp.so.0.0.0.
+        "libucp.so.0" if version.as_deref().is_none_or(|version| version == "0.0.0") => {
+            match words.known().map(Vec::as_slice) {
+                Some([only]) => Some(only.clone()),
+                _ => None,
+            }
+        }
+        _ => version,
     };
     Library { name, path: path.display().to_string(), version, found, plugins, words }
 }

@@ -9,8 +9,17 @@ use crate::world::{Files, MOST};
 
 /// The strings found in a file. Of two with a common beginning the longer comes first.
 pub fn among(files: &dyn Files, path: &Path, words: &[&str]) -> Fact<Vec<String>> {
-    let pattern = words.iter().map(|word| regex::escape(word)).collect::<Vec<_>>().join("|");
-    let Ok(pattern) = Regex::new(&pattern) else {
+    matching(files, path, &alternatives(words))
+}
+
+/// The pattern of these words.
+pub fn alternatives(words: &[&str]) -> String {
+    words.iter().map(|word| regex::escape(word)).collect::<Vec<_>>().join("|")
+}
+
+/// The strings in a file that match. The pattern must match its own matches, one a line, so that a recording reads the same.
+pub fn matching(files: &dyn Files, path: &Path, pattern: &str) -> Fact<Vec<String>> {
+    let Ok(pattern) = Regex::new(pattern) else {
         return Fact::Unknown(Why::Broken);
     };
     match files.reduced(path, MOST, &|bytes| found(&pattern, &bytes).into_bytes()) {
