@@ -4,6 +4,8 @@
 
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use super::clean::shown;
+
 /// Limit of the ports that are named.
 const MAX_PORTS: usize = 256;
 
@@ -12,13 +14,13 @@ const PROGRAMS: [(&str, &str); 16] = [
     (r"^CA '[^']+'$", "ibstat"),
     (r"^hca_id:\s", "ibv_devinfo"),
     (r"^Infiniband device '[^']+' port \d+ status:", "ibstatus"),
-    (r"^\S+ port \d+ ==> \S+ \((?:Up|Down)\)", "ibdev2netdev"),
+    (r"^\S+ +port +\d+ +==> +\S+ +\((?:Up|Down)\)", "ibdev2netdev"),
     (r"^(?:link )?[a-z]\w+/\d+ .*\bstate (?:ACTIVE|DOWN|INIT|ARMED)\b", "rdma link"),
     (r"^DEV\s+PORT\s+INDEX\s+GID", "show_gids"),
     (r"^\| NVIDIA-SMI \d", "nvidia-smi"),
     (r"^=+NVSMI LOG=+$", "nvidia-smi -q"),
     (r"^\s*(?:\x1b\[4m)?\s*GPU0\s.*(?:CPU Affinity|GPU1|NIC0|mlx5_0)", "nvidia-smi topo -m"),
-    (r"^\s+Link \d+: (?:<inactive>|\d+(?:\.\d+)? GB/s)", "nvidia-smi nvlink"),
+    (r"^\s*Link \d+: (?:<inactive>|\d+(?:\.\d+)? GB/s)", "nvidia-smi nvlink"),
     (r"^(?:[0-9a-f]{4,}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S", "lspci"),
     (r"^<!DOCTYPE topology ", "lstopo"),
     (r"^<system version=", "NCCL_TOPO_DUMP_FILE"),
@@ -48,6 +50,16 @@ pub struct Listing {
     state: Regex,
     of_one_line: Regex,
     physical: Regex,
+    gpu: Regex,
+    nvlink: Regex,
+}
+
+/// A line of a listing.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// From 1.
+    pub line: u64,
+    pub text: String,
 }
 
 /// What was found so far.
@@ -57,6 +69,11 @@ pub struct Found {
     pub ports: Vec<Port>,
     device: Option<String>,
     port: Option<String>,
+    /// The first NVLink that is inactive on a GPU whose others are active. Without a bridge all are inactive.
+    pub inactive_nvlink: Option<Link>,
+    /// Of the GPU that is being read: a link that is active, and the first one that is not.
+    has_active_nvlink: bool,
+    inactive_of_gpu: Option<Link>,
 }
 
 impl Listing {
@@ -71,9 +88,11 @@ impl Listing {
             port: regex(r"^\s*[Pp]ort:?\s+(\d+):?\s*$")?,
             state: regex(r"^\s*[Ss]tate:\s+(?:\d: )?(?:PORT_)?(\w+)")?,
             of_one_line: regex(
-                r"^(?:link )?([a-z]\w*)(?:/| port )(\d+) (?:.*\bstate (\w+)|==> \S+ \((Up|Down)\))",
+                r"^(?:link )?([a-z]\w*)(?:/| +port +)(\d+) +(?:.*\bstate (\w+)|==> +\S+ +\((Up|Down)\))",
             )?,
             physical: regex(r"^\s*[Pp]hys(?:ical)?[_ ]state:\s")?,
+            gpu: regex(r"^\s*GPU \d+: ")?,
+            nvlink: regex(r"^\s*Link \d+: (?:(<inactive>)|\d+(?:\.\d+)? GB/s)")?,
         })
     }
 
@@ -86,6 +105,7 @@ impl Listing {
                 None => return false,
             }
         }
+        self.read_nvlink(raw, line, found);
         if let Some(device) = self.device.captures(raw) {
             found.device = group(&device, &[1, 2, 3]);
             found.port = group(&device, &[4]);
@@ -110,6 +130,24 @@ impl Listing {
             return true;
         }
         self.physical.is_match(raw)
+    }
+
+    fn read_nvlink(&self, raw: &[u8], line: u64, found: &mut Found) {
+        if self.gpu.is_match(raw) {
+            found.has_active_nvlink = false;
+            found.inactive_of_gpu = None;
+        } else if let Some(link) = self.nvlink.captures(raw) {
+            match link.get(1) {
+                Some(_) => {
+                    let link = || Link { line, text: shown(raw) };
+                    found.inactive_of_gpu.get_or_insert_with(link);
+                }
+                None => found.has_active_nvlink = true,
+            }
+            if found.has_active_nvlink && found.inactive_nvlink.is_none() {
+                found.inactive_nvlink = found.inactive_of_gpu.take();
+            }
+        }
     }
 }
 

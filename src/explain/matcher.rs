@@ -11,6 +11,7 @@ use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::clean::{Cleaner, is_sentence, shown};
+use super::general::General;
 use super::listing::{self, Listing};
 use super::literal;
 use super::notices::{Notice, Notices, is_comment};
@@ -41,6 +42,9 @@ const ENOUGH: i32 = 6;
 /// A hint counts only if one of its concepts that give this many points occurs: the others say too little alone.
 const SUBJECT: i32 = 4;
 
+/// The symptom of an inactive NVLink.
+const NVLINK_FAULT: &str = "nvlink-fault";
+
 /// A compiled table.
 pub struct Matcher {
     table: Table,
@@ -48,6 +52,7 @@ pub struct Matcher {
     listing: Listing,
     settings: Settings,
     notices: Notices,
+    general: General,
     /// The patterns of each literal.
     literals: AhoCorasick,
     patterns_of: Vec<Vec<usize>>,
@@ -129,6 +134,7 @@ impl Matcher {
             listing: Listing::new()?,
             settings: Settings::new()?,
             notices: Notices::new()?,
+            general: General::new()?,
             table,
             literals: automaton,
             patterns_of: literals.into_values().collect(),
@@ -211,6 +217,12 @@ impl Matcher {
             self.read_hints(&neighbours, is_picked, &mut tally);
         }
         tally.ports(&listed);
+        if let Some(link) = &listed.inactive_nvlink {
+            self.read_inactive_nvlink(link, &mut tally);
+        }
+        if short && is_picked && self.only_asks(&neighbours) {
+            tally.only_asks();
+        }
         Ok(Reading { environment, listing, ..tally.reading(lines, read) })
     }
 
@@ -246,6 +258,25 @@ impl Matcher {
             !line.printed && concepts & self.outcomes != 0 && concepts & self.domain != 0
         });
         is_picked || begins || is_title || sentences * 10 >= lines.len()
+    }
+
+    /// True if all lines are a person's, one of them is a general question, and none says that something happened.
+    fn only_asks(&self, lines: &[Neighbour]) -> bool {
+        let is_general = |line: &Neighbour| self.general.is_question(&line.clean);
+        let is_calm = |line: &Neighbour| {
+            !line.printed
+                && (is_general(line) || line.sentence && self.general.is_calm(&line.clean))
+        };
+        lines.iter().any(is_general) && lines.iter().all(is_calm)
+    }
+
+    /// One of a GPU's NVLinks is inactive, others of it are active.
+    fn read_inactive_nvlink(&self, link: &listing::Link, tally: &mut Tally<'_>) {
+        let is_fault = |symptom: &super::table::Symptom| symptom.name == NVLINK_FAULT;
+        if let Some(symptom) = self.table.symptoms.iter().position(is_fault) {
+            let (line, text) = (link.line, link.text.clone());
+            tally.symptom(symptom, line, || Occurrence { line, text, less: 0 });
+        }
     }
 
     /// Applies what is for short texts only to each line.

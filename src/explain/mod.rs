@@ -2,10 +2,11 @@
 //!
 //! `pieces` splits the text into lines, `clean` removes what varies, `matcher` applies the table, `tally` ranks the checks.
 //! `listing` knows texts that list a machine, `settings` the environment variables that a text shows,
-//! `notices` lines that report no failure.
+//! `notices` lines that report no failure, `general` questions without one.
 //! Linear in the text, with bounded memory.
 
 mod clean;
+mod general;
 mod listing;
 mod literal;
 mod matcher;

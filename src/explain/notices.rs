@@ -3,7 +3,7 @@
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 12] = [
+const NOTHING: [&str; 13] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -21,6 +21,8 @@ const NOTHING: [&str; 12] = [
     r"^default device parameters will be used",
     r"^(?:srun|slurmstepd|prun|mpirun|mpiexec|prterun|torchrun|orterun)\b.*(?:exited with exit code|cancelled at|terminat\w+|job step aborted|signal (?:6|9|15)\b)",
     r"^(?:primary job +terminated normally|mpi_abort was invoked|per user-direction, the job has been aborted)",
+    // The legend of `nvidia-smi topo`.
+    r"^(?:x|ok|cns|gns|tns|ns|dr|u|sys|node|phb|pxb|pix|nv#) = ",
     // The boxes of a form.
     r"^- \[[ x]\] ",
     // How many values a test found wrong: none.
@@ -85,6 +87,7 @@ mod tests {
             ("gdrdrv: loading out-of-tree module taints kernel.", Notice::Nothing),
             ("srun: error: gpu12: task 3: exited with exit code 1", Notice::Nothing),
             ("- [ ] bug fix", Notice::Nothing),
+            ("gns = gpu not supported", Notice::Nothing),
             ("local_ack_timeout_err: 0", Notice::Counter),
             ("rx_prio3_discards: 48211", Notice::Counter),
             ("nccl_p2p_disable=1 fixes the hang", Notice::None),

@@ -1,6 +1,6 @@
 //! Collects what the table found in a text and ranks the checks. A repeated symptom counts once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::listing::{self, Port};
 use super::settings::Setting;
@@ -64,6 +64,8 @@ pub(super) struct Tally<'a> {
     ports: Option<SymptomMatch>,
     /// Some ports are active: the others may have no cable.
     is_port_question: bool,
+    /// The text only asks: it has no failure.
+    only_asks: bool,
 }
 
 struct Found {
@@ -99,6 +101,7 @@ impl<'a> Tally<'a> {
             uncovered: BTreeMap::new(),
             ports: None,
             is_port_question: false,
+            only_asks: false,
         }
     }
 
@@ -150,6 +153,11 @@ impl<'a> Tally<'a> {
                 self.found.insert(at, Found { first, last: line, count: 1 });
             }
         }
+    }
+
+    /// The text is a general question: nothing is a cause.
+    pub(super) fn only_asks(&mut self) {
+        self.only_asks = true;
     }
 
     pub(super) fn uncovered(&mut self, at: usize, line: impl FnOnce() -> Quote) {
@@ -208,6 +216,12 @@ impl<'a> Tally<'a> {
             }
         }
         matches.sort_by_key(|found| std::cmp::Reverse(found.score));
+        if self.only_asks {
+            questions = std::mem::take(&mut matches);
+            questions.iter_mut().for_each(make_question);
+            let mut causes = BTreeSet::new();
+            questions.retain(|found| causes.insert(found.cause.clone()));
+        }
         // A line that gdr knows leaves nothing to guess.
         if matches.iter().any(|found| found.symptom.is_some() && found.score >= LIKELY) {
             questions.clear();
@@ -264,6 +278,12 @@ fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
         standing: None,
         remedy: remedy(&hint.check),
     }
+}
+
+/// What the words of a general question are about.
+fn make_question(found: &mut SymptomMatch) {
+    found.likelihood = Likelihood::Possible;
+    found.score = found.score.min(LIKELY - 1);
 }
 
 fn remedy(check: &str) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::check;
+use crate::model::{Likelihood, SymptomMatch};
 
 fn matcher() -> Matcher {
     Matcher::new(shipped().expect("the shipped table")).expect("its patterns")
@@ -434,4 +435,89 @@ fn held_out_threads_are_not_sources() {
     for (_, source, _) in cases("threads-b.tsv") {
         assert!(!sources.contains(&source), "{source}");
     }
+}
+
+/// What a text of this kind names as a cause, and what it only asks.
+fn named(text: &str) -> (Vec<String>, Vec<String>) {
+    let reading = matcher().read(text.as_bytes()).expect("memory is read");
+    let is_cause = |found: &&SymptomMatch| found.likelihood != Likelihood::Possible;
+    let checks = |found: &[SymptomMatch]| found.iter().map(|found| found.check.clone()).collect();
+    let causes = reading.matches.iter().filter(is_cause).cloned().collect::<Vec<_>>();
+    (checks(&causes), checks(&reading.questions))
+}
+
+#[test]
+fn general_questions_have_no_cause() {
+    for text in [
+        "what do the IMEX states mean?",
+        "What is an IMEX channel, and which jobs need the IMEX daemon?",
+        "Is GPUDirect RDMA supported on a GeForce RTX 4080?",
+        "What happens when the GPU has fallen off the bus?",
+        "What does 'GPU Direct RDMA Disabled' mean?",
+        "How do I check whether nvidia-peermem is loaded?",
+        "Do I need the fabric manager on two PCIe cards with an NVLink bridge?",
+    ] {
+        let (causes, _) = named(text);
+        assert!(causes.is_empty(), "{text}: {causes:?}");
+    }
+    for (text, check) in [
+        ("why is GPU Direct RDMA Disabled for HCA 0 'mlx5_0'?", "peermem.loaded"),
+        ("is it normal that my GPU has fallen off the bus twice?", "gpu.present"),
+    ] {
+        let (causes, _) = named(text);
+        assert_eq!(causes.first().map(String::as_str), Some(check), "{text}");
+    }
+}
+
+/// The kernel says the same of every vendor's module.
+#[test]
+fn other_modules_do_not_lead_to_the_driver() {
+    for text in [
+        "modprobe: ERROR: could not insert 'acme_fan': Key was rejected by service",
+        "systemd-modules-load[611]: Failed to insert module 'acme': Key was rejected by service",
+        "void kernel(float*, unsigned int) failed an assertion in matrix.cu, error: bad size",
+    ] {
+        let (causes, _) = named(text);
+        assert!(causes.is_empty(), "{text}: {causes:?}");
+    }
+    let (causes, _) =
+        named("modprobe: ERROR: could not insert 'gdrdrv': Key was rejected by service");
+    assert_eq!(causes[0], "platform.lockdown");
+}
+
+#[test]
+fn listings_state_no_cause() {
+    for text in [
+        "\tGPU0\tGPU1\t\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  GNS  = GPU not supported\n",
+        "GPU 0: NVIDIA A40 (UUID: GPU-1)\n\t Link 0: <inactive>\n\t Link 1: <inactive>\nGPU 1: NVIDIA A40 (UUID: GPU-2)\n\t Link 0: 14.062 GB/s\n\t Link 1: 14.062 GB/s\n",
+        "# cat /etc/modprobe.d/gpu.conf\n# keeps an error of the display away\nblacklist nouveau\n",
+    ] {
+        let (causes, _) = named(text);
+        assert!(causes.is_empty(), "{text}: {causes:?}");
+    }
+    let one_inactive = "GPU 4: NVIDIA A100 (UUID: GPU-4)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n\t Link 2: 25 GB/s\n";
+    let (causes, _) = named(one_inactive);
+    assert_eq!(causes[0], "gpu.fabric");
+}
+
+/// NCCL's remark about RDMA is weaker than a failure, and no cause by itself.
+#[test]
+fn remark_without_a_nic_is_possible() {
+    let text = "two ranks of one machine hang in the first all-reduce\nnode3:71:71 [0] NCCL INFO NET/IB : No device found.\nnode3:71:71 [0] NCCL INFO Using network Socket\n";
+    let (causes, _) = named(text);
+    assert!(!causes.iter().any(|check| check == "rdma.device"), "{causes:?}");
+}
+
+#[test]
+fn error_numbers_tell_causes_apart() {
+    let (causes, _) = named(
+        "ucp_mem_map of GPU memory fails: ibv_reg_dmabuf_mr(length=32768) failed: Unknown error 524",
+    );
+    assert_eq!(causes[0], "param.grdma-topo");
+    let denied = "process_vm_readv(pid=812 length=9216) returned -1: Operation not permitted";
+    let reading = matcher().read(denied.as_bytes()).expect("memory is read");
+    assert!(reading.matches.is_empty(), "{:#?}", reading.matches);
+    assert_eq!(reading.uncovered.len(), 1);
+    let (causes, _) = named("process_vm_readv(pid=812 length=9216) returned -1: Bad address");
+    assert_eq!(causes[0], "mpi.cuda-aware");
 }

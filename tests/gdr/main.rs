@@ -52,6 +52,7 @@ mod kubernetes;
 mod layout;
 mod layout_lspci;
 mod memory_limit;
+mod metamorphic;
 mod no_false_alarm;
 mod pci_differential;
 mod private_files;

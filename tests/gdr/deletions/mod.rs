@@ -8,7 +8,7 @@ mod answers;
 mod lossy;
 mod machines;
 mod others;
-mod verdicts;
+pub mod verdicts;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -79,6 +79,23 @@ impl Verdicts {
         verdicts
     }
 
+    /// Everything that is said of the parts that `names` keeps, by the names that it gives them.
+    pub fn said(&self, names: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
+        let findings = self.findings.iter().filter_map(|((check, part), outcome)| {
+            Some(format!("{check} {outcome:?}: {}", names(part)?))
+        });
+        let pairs = self
+            .pairs
+            .iter()
+            .filter_map(|(pair, rank)| Some(format!("pair {rank}: {}", names(pair)?)));
+        let units = self
+            .ready_units
+            .iter()
+            .filter_map(|(profile, unit)| Some(format!("ready for {profile}: {}", names(unit)?)));
+        let profiles = self.ready_profiles.iter().map(|profile| format!("ready: {profile}"));
+        findings.chain(pairs).chain(units).chain(profiles).collect()
+    }
+
     /// The worst outcome of a check.
     pub fn worst(&self, check: &str) -> Option<Outcome> {
         let of_check = self.findings.iter().filter(|((id, _), _)| id == check);

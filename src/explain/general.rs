@@ -1,0 +1,79 @@
+//! General questions: a text that asks what something is or whether it is possible reports no failure, so it has no cause.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// How a general question begins. "Why" asks for the cause of something that happened.
+const BEGINNING: &str = concat!(
+    r"(?:\[?question\]?:? |hi,? |hello,? )*",
+    r"(?:what(?:'s| is| are| does| do the| do these| happens| would)\b",
+    r"|how (?:do|does|can|could|should|to|large|big|much|many|often|is|are)\b",
+    r"|which\b|when (?:do|does|is|are|should)\b|where (?:is|are|does|do|can)\b|who\b",
+    r"|(?:is|are|does|do|can|could|should)\b",
+    r"|why (?:is|are) \S+ not the default)",
+);
+
+/// Words of somebody to whom it happened, and beginnings of a program's messages.
+const HAPPENED: &str = concat!(
+    r"\b(?:my|our|got|get|getting|see|seeing|saw|still|fail(?:s|ed|ing|ure)?|errors?|hangs?|hung|stuck|crash\w*|slow\w*|broken",
+    r"|wrong|fix\w*|solv\w*|resolv\w*|debug\w*|repair\w*|troubleshoot\w*|problems?|issues?|cannot|can.?t|could ?n.?t|unable",
+    r"|does ?n.?t|did ?n.?t|do ?n.?t|is ?n.?t|are ?n.?t|wo ?n.?t|not work\w*|not found|no such|instead|despite|although|but",
+    r"|(?:can|could|do|does|did|is|are|was|will|may) not|nccl (?:info|warn)|ucx +(?:warn|error|diag)|nvrm",
+    r"|warn\w*|refus\w*|timed? ?out|timeout|returned|denied|invalid|aborted)\b",
+);
+
+pub struct General {
+    first: Regex,
+    /// After other sentences it needs its mark.
+    later: Regex,
+    happened: Regex,
+}
+
+impl General {
+    pub fn new() -> Result<Self, regex::Error> {
+        let regex = |pattern: &str| RegexBuilder::new(pattern).unicode(false).build();
+        Ok(Self {
+            first: regex(&format!("^{BEGINNING}"))?,
+            later: regex(&format!(r"[.!?] {BEGINNING}[^.!]*\?"))?,
+            happened: regex(HAPPENED)?,
+        })
+    }
+
+    /// True if a clean line is such a question.
+    pub fn is_question(&self, line: &[u8]) -> bool {
+        (self.first.is_match(line) || self.later.is_match(line)) && self.is_calm(line)
+    }
+
+    /// True if a clean line does not say that something happened.
+    pub fn is_calm(&self, line: &[u8]) -> bool {
+        !self.happened.is_match(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_questions_from_reports() {
+        let general = General::new().expect("patterns");
+        for (line, expected) in [
+            ("what do the imex states mean?", true),
+            ("is gpudirect rdma supported on this geforce?", true),
+            ("what happens when the gpu has fallen off the bus?", true),
+            ("how large must /dev/shm be for eight ranks?", true),
+            ("what does gpu direct rdma disabled mean?", true),
+            ("i read about mnnvl. what is an imex channel?", true),
+            ("nccl info net/ib : gpu direct rdma disabled for hca 0. what is that?", false),
+            ("why is gpu direct rdma disabled for hca 0", false),
+            ("how do i fix ibv_reg_mr failed: bad address?", false),
+            ("does anybody see the same error with nvidia-peermem?", false),
+            ("can nccl use gdr on my machine, it is disabled", false),
+            ("nccl warn call to ibv_reg_mr failed", false),
+            ("exiting.. can not change: incorrect namespace", false),
+            ("leaving. is required by another module", false),
+            ("is not supported by the driver: cannot map", false),
+        ] {
+            assert_eq!(general.is_question(line.as_bytes()), expected, "{line}");
+        }
+    }
+}
