@@ -12,6 +12,7 @@ mod libcuda;
 mod min_driver;
 mod node;
 mod nouveau;
+mod nvlink;
 mod ordering;
 mod p2p;
 mod present;
@@ -30,6 +31,7 @@ use flavour::flavour;
 use imex::imex;
 use min_driver::min_driver;
 use nouveau::nouveau;
+use nvlink::nvlink;
 use ordering::ordering;
 use p2p::peer_access;
 use present::present;
@@ -262,6 +264,27 @@ pub const CHECKS: &[Check] = &[
         explained_by: &["gpu.driver"],
         reads: &[Source::Nvml, Source::Cuda],
         judge: fabric,
+    },
+    Check {
+        id: "gpu.nvlink",
+        rule: "No GPU has fewer NVLinks up than the other GPUs of its model in this machine.",
+        sources: "NVML",
+        severity: Severity::Warn,
+        why: "A link that fails in training, or that an error (Xid 74, 144 to 150) has taken down, lowers the bandwidth to \
+            all peers; a fabric manager may leave the GPU out. Links to switches and those of an SXM board are wired; \
+            bridges may be absent by choice. Error counters run from the driver's load and have no documented limit, so they \
+            are evidence only.",
+        remedy: "Read the kernel log and the fabric manager's, reset the GPUs or reboot; if the links stay down, have the board \
+            serviced.",
+        references: &[
+            "https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
+            "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+            "https://github.com/Azure/azhpc-diagnostics/issues/73",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+        ],
+        explained_by: &["gpu.driver", "gpu.fabric"],
+        reads: &[Source::Nvml, Source::NvLinks],
+        judge: nvlink,
     },
     Check {
         id: "gpu.imex",
