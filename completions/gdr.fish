@@ -265,6 +265,8 @@ gpu.imex\t''
 gpu.mig\t''
 gpu.min-driver\t''
 gpu.nouveau\t''
+gpu.nvlink\t''
+gpu.nvlink-domain\t''
 gpu.p2p-grant\t''
 gpu.persistence\t''
 gpu.present\t''
@@ -366,6 +368,8 @@ gpu.imex\t''
 gpu.mig\t''
 gpu.min-driver\t''
 gpu.nouveau\t''
+gpu.nvlink\t''
+gpu.nvlink-domain\t''
 gpu.p2p-grant\t''
 gpu.persistence\t''
 gpu.present\t''
@@ -438,6 +442,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -459,6 +464,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -481,6 +487,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -554,6 +561,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -586,6 +594,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -615,6 +624,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -676,6 +686,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -725,6 +736,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -765,6 +777,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -824,6 +837,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -857,6 +871,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F

@@ -4,6 +4,7 @@ mod bar1;
 mod capable;
 mod cdmm;
 mod dmabuf;
+mod domain;
 mod driver;
 mod fabric;
 mod flavour;
@@ -19,12 +20,15 @@ mod present;
 pub mod reading;
 mod sharing;
 
+pub use imex::is_of_domain;
+
 use super::{Check, Source};
 use crate::model::Severity;
 use bar1::bar1;
 use capable::capable;
 use cdmm::cdmm;
 use dmabuf::dmabuf;
+use domain::domain;
 use driver::driver;
 use fabric::fabric;
 use flavour::flavour;
@@ -304,6 +308,29 @@ pub const CHECKS: &[Check] = &[
         explained_by: &["gpu.driver", "platform.container"],
         reads: &[Source::Nvml, Source::Cuda],
         judge: imex,
+    },
+    Check {
+        id: "gpu.nvlink-domain",
+        rule: "A job over several machines of this NVLink domain has all it needs: one clique of the completed fabric, fabric \
+            handles, an IMEX channel that opens, an IMEX daemon that is ready, and no variable that switches it off.",
+        sources: "NVML, CUDA attribute 128, /dev/nvidia-caps-imex-channels, /etc/nvidia-imex, nvidia-imex.service, \
+            nvidia-imex-ctl -q, /proc/self/environ",
+        severity: Severity::Warn,
+        why: "On GB200 and GB300 NVL72 NCCL uses NVLink between machines only if every GPU of the job has it; else it stops, or \
+            falls back to the network without a word. What one machine cannot show is the other machines: their nodes files \
+            and driver versions must be the same, and the fabric manager runs on the switch trays.",
+        remedy: "Repair what the finding names; compare the machines with gdr fleet; nvidia-imex-ctl -N shows the whole domain.",
+        references: &[
+            "https://github.com/NVIDIA/nccl/blob/192610c9321b23deb0fad81cf51b99bc06849e85/src/mnnvl.cc",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/deployment.html",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/cmdservice.html",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/289",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/v0.4.1/cmd/compute-domain-daemon/main.go",
+            "https://github.com/NVIDIA/DCGM/issues/308",
+        ],
+        explained_by: &["gpu.driver", "gpu.fabric", "gpu.imex", "platform.container"],
+        reads: &[Source::Nvml, Source::Cuda],
+        judge: domain,
     },
     Check {
         id: "gpu.cdmm",

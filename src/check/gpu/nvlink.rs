@@ -37,7 +37,7 @@ fn links(subject: String, gpu: &NvmlGpu, model: &Model) -> Judgement {
             (0, Some(0)) => Judgement::skip(subject, "It has no NVLink."),
             (0, _) => Judgement::skip(
                 subject,
-                "None of its NVLinks is up, nor is one of another GPU of its model here: no bridge or switch connects them, or \
+                "No NVLink is up, here or on another GPU of its model: it has none, no bridge or switch connects them, or \
                  the fabric is not set up (gpu.fabric).",
             ),
             (_, Some(0)) => Judgement::pass(subject, format!("All {active} NVLinks are up.")),
@@ -80,10 +80,10 @@ fn fewer(subject: String, gpu: &NvmlGpu, active: usize, model: &Model) -> Judgem
                  fabric leaves this GPU out."
             ),
         )
-        .command("dmesg | grep -e 'Xid.*: 74' -e 'Xid.*: 14[4-9]' -e 'Xid.*: 150' -e SXid; nvidia-smi nvlink -s")
+        .command("nvidia-smi nvlink -s")
         .advice(
-            "Reset the GPUs or reboot; if the same links stay down, the board or the GPU needs service. On a machine with \
-             NVSwitches the log of the fabric manager names the link.",
+            "Xid 74 and 144 to 150, and SXid lines, in the kernel log name the link; so does the log of the fabric manager. Reset \
+             the GPUs or reboot; if the same links stay down, the board or the GPU needs service.",
         ),
         Some(false) => Judgement::info(
             subject,
