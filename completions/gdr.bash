@@ -258,15 +258,15 @@ _gdr() {
                     return 0
                     ;;
                 --only)
-                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gin gin.architecture gin.doca gin.nccl gin.nvshmem gin.ucx gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup limits.shm mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.counters rdma.data-direct rdma.device rdma.firmware rdma.lossless rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.known-bad sw.libraries sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gin gin.architecture gin.doca gin.nccl gin.nvshmem gin.ucx gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.nvlink gpu.nvlink-domain gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup limits.shm mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.counters rdma.data-direct rdma.device rdma.firmware rdma.lossless rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.libraries sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --skip)
-                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gin gin.architecture gin.doca gin.nccl gin.nvshmem gin.ucx gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup limits.shm mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.counters rdma.data-direct rdma.device rdma.firmware rdma.lossless rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.known-bad sw.libraries sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gin gin.architecture gin.doca gin.nccl gin.nvshmem gin.ucx gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.nvlink gpu.nvlink-domain gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup limits.shm mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.counters rdma.data-direct rdma.device rdma.firmware rdma.lossless rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.libraries sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -354,7 +354,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -400,7 +400,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1220,7 +1220,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1338,7 +1338,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1540,7 +1540,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1630,7 +1630,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1696,7 +1696,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1754,7 +1754,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1908,7 +1908,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -2058,7 +2058,7 @@ _gdr() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)

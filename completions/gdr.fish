@@ -265,6 +265,8 @@ gpu.imex\t''
 gpu.mig\t''
 gpu.min-driver\t''
 gpu.nouveau\t''
+gpu.nvlink\t''
+gpu.nvlink-domain\t''
 gpu.p2p-grant\t''
 gpu.persistence\t''
 gpu.present\t''
@@ -367,6 +369,8 @@ gpu.imex\t''
 gpu.mig\t''
 gpu.min-driver\t''
 gpu.nouveau\t''
+gpu.nvlink\t''
+gpu.nvlink-domain\t''
 gpu.p2p-grant\t''
 gpu.persistence\t''
 gpu.present\t''
@@ -440,6 +444,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -461,6 +466,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -483,6 +489,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -556,6 +563,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -588,6 +596,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -617,6 +626,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -678,6 +688,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -727,6 +738,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -767,6 +779,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -826,6 +839,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -859,6 +873,7 @@ gpu-initiated\t''
 gdrcopy\t''
 p2p\t''
 mpi\t''
+nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F

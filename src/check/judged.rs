@@ -13,8 +13,14 @@ use crate::topo::MAX_ROWS;
 const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
 /// Checks that depend on the active profiles; they run again for each profile.
-const BY_PROFILE: [&str; 5] =
-    ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu", "env.contradiction"];
+const BY_PROFILE: [&str; 6] = [
+    "gpu.min-driver",
+    "gpu.mig",
+    "gpu.p2p-grant",
+    "pcie.iommu",
+    "env.contradiction",
+    "gpu.nvlink-domain",
+];
 
 fn depends_on_profile(id: &str) -> bool {
     BY_PROFILE.contains(&id) || id.starts_with(expect::FAMILY)
@@ -303,6 +309,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "domain.rs",
                 "environment.rs",
                 "iommu.rs",
                 "judge.rs",

@@ -9,7 +9,7 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 45] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
@@ -23,6 +23,7 @@ const NAMES: [&str; 43] = [
     "MV2_USE_CUDA",
     "MV2_USE_GPUDIRECT",
     "MV2_USE_SHARED_MEM",
+    "NCCL_CUMEM_ENABLE",
     "NCCL_DMABUF_ENABLE",
     "NCCL_GDRCOPY_ENABLE",
     "NCCL_GIN_ENABLE",
@@ -32,6 +33,7 @@ const NAMES: [&str; 43] = [
     "NCCL_IB_GID_INDEX",
     "NCCL_IB_TC",
     "NCCL_IGNORE_DISABLED_P2P",
+    "NCCL_MNNVL_ENABLE",
     "NCCL_NET",
     "NCCL_NET_GDR_C2C",
     "NCCL_NET_GDR_LEVEL",

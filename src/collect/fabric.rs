@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{driver, read};
+use super::{driver, imex, read};
 use crate::model::{Fabric, Fact, NodeFile, Note, Unit, UnitLines};
-use crate::world::Files;
+use crate::world::{Files, World};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 /// systemd's unit directories (systemd.unit(5)).
@@ -18,7 +18,8 @@ const UNIT_DIRECTORIES: [&str; 4] = [
 /// Control groups of running services, in the unified hierarchy and in systemd's own.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
 
-pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
+pub fn fabric(world: &World, notes: &mut Vec<Note>) -> Fabric {
+    let files = world.files.as_ref();
     let mut units: BTreeMap<String, Unit> =
         Fabric::UNITS.map(|name| (name.to_owned(), unit(files, name))).into();
     if let Some(unit) = units.get_mut(Fabric::PERSISTENCE) {
@@ -28,11 +29,60 @@ pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
             Fact::Unknown(why) => Fact::Unknown(why),
         };
     }
+    let manager_version = match units.get(Fabric::MANAGER).map(|unit| &unit.installed) {
+        Some(Fact::Known(true)) => manager_version(files, notes),
+        _ => Fact::default(),
+    };
+    let imex_channels = channels(files);
+    let has_channels = imex_channels.known().is_some_and(|nodes| !nodes.is_empty());
+    let imex_nodes = imex::nodes(files);
+    // Elsewhere no daemon is asked.
+    let has_imex = has_channels || imex_nodes.present().is_some();
     Fabric {
         units,
-        imex_channels: channels(files),
+        manager_version,
+        imex_nodes,
+        imex_state: if has_imex { imex::state(world, notes) } else { Fact::default() },
+        imex_channels,
         umad: read::is_there(files, "/sys/class/infiniband_mad"),
     }
+}
+
+/// The version of Debian's package; rpm's database is not text.
+fn manager_version(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+    let packages = read::kept_if_there(files, "/var/lib/dpkg/status", manager_packages, notes);
+    packages.map(|text| {
+        let text = text?;
+        let mut versions = text.lines().filter_map(|line| line.strip_prefix("Version: "));
+        let version = versions.next()?;
+        // Two packages of different versions do not say which one runs.
+        versions.all(|other| other == version).then(|| upstream(version).to_owned())
+    })
+}
+
+/// The fabric manager's packages that are installed: `nvidia-fabricmanager`, `nvidia-fabricmanager-580`.
+fn manager_packages(status: &str) -> String {
+    let is_manager = |name: &str| {
+        name.strip_prefix("nvidia-fabricmanager").is_some_and(|rest| {
+            rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let field = |package: &str, key: &str| {
+        package.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
+    };
+    let packages = status.split("\n\n").filter_map(|package| {
+        let name = field(package, "Package:").filter(|name| is_manager(name))?;
+        let state = field(package, "Status:").filter(|state| state.ends_with(" installed"))?;
+        let version = field(package, "Version:")?;
+        Some(format!("Package: {name}\nStatus: {state}\nVersion: {version}\n\n"))
+    });
+    packages.collect()
+}
+
+/// A Debian version without its epoch and revision.
+fn upstream(version: &str) -> &str {
+    let version = version.split_once(':').map_or(version, |(_, version)| version);
+    version.rsplit_once('-').map_or(version, |(version, _)| version)
 }
 
 fn unit(files: &dyn Files, name: &str) -> Unit {

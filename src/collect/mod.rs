@@ -4,6 +4,7 @@ mod boot;
 mod driver;
 mod environment;
 mod fabric;
+mod imex;
 mod kernel;
 mod limits;
 mod loaded;
@@ -187,7 +188,7 @@ fn system(
     }
     facts.nvidia_nodes = driver::nodes(files);
     facts.peer_memory = driver::peer_memory(files, notes);
-    facts.fabric = fabric::fabric(files, notes);
+    facts.fabric = fabric::fabric(world, notes);
     facts.gdrdrv = driver::gdrdrv(files, notes);
     facts.kernel = kernel::kernel(files, pci, notes);
     facts.boot = boot::boot(files);

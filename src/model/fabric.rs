@@ -17,6 +17,28 @@ pub struct Fabric {
     pub imex_channels: Fact<Vec<NodeFile>>,
     /// ib_umad is loaded; on newer systems the fabric manager uses it to reach a ConnectX.
     pub umad: Fact<bool>,
+    /// Version of the fabric manager's package, as in `580.159.04`; `None` if no package database that gdr reads has
+    /// one.
+    #[serde(default)]
+    pub manager_version: Fact<Option<String>>,
+    /// The machines that IMEX is to connect; `None` without such a file.
+    #[serde(default)]
+    pub imex_nodes: Fact<Option<ImexNodes>>,
+    /// State of IMEX's daemon in its own words, such as READY; `None` if its control program is not there or says none.
+    #[serde(default)]
+    pub imex_state: Fact<Option<String>>,
+}
+
+/// IMEX's nodes file. Its addresses are not kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImexNodes {
+    pub path: String,
+    /// Lines that name a node.
+    pub count: usize,
+    /// Lines that name a node again.
+    pub repeated: usize,
+    /// This machine is one of them.
+    pub own: Fact<bool>,
 }
 
 impl Fabric {

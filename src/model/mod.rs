@@ -51,7 +51,7 @@ pub use explain::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Likelihood, Quote, ReadText, Standing,
     SymptomMatch, Uncovered, Undecided,
 };
-pub use fabric::{Fabric, Unit, UnitLines};
+pub use fabric::{Fabric, ImexNodes, Unit, UnitLines};
 
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};

@@ -70,6 +70,12 @@ pub struct NvmlGpu {
     pub minor: Fact<u32>,
     /// Active NVLinks; known and empty if the GPU has none.
     pub active_links: Fact<Vec<NvLink>>,
+    /// NVLinks that the GPU has and that are down.
+    #[serde(default)]
+    pub inactive_links: Fact<u32>,
+    /// NVLink error counters in NVML's words, each the sum over the GPU's links.
+    #[serde(default)]
+    pub link_errors: Fact<BTreeMap<String, u64>>,
     /// NUMA node of its memory, on coherent GPUs.
     pub memory_node: Fact<Option<u32>>,
     /// Nearby CPUs.

@@ -69,7 +69,7 @@ impl std::fmt::Display for RootBus {
 }
 
 /// Vendor, device and class of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
     pub vendor: u16,
     /// Device id; none if the source gives a name that is not in the id list.

@@ -14,13 +14,14 @@ pub use expect::{Comparison, Expect, Expected, KEYS, Key, Values, key_named, par
 pub use firmware::{Minimum, minimum_firmware};
 pub use versions::{BadVersions, Component, Condition, bad_versions, version_numbers};
 
-pub const SHIPPED: [(&str, &str); 7] = [
+pub const SHIPPED: [(&str, &str); 8] = [
     ("rdma", include_str!("../../profiles/rdma.toml")),
     ("async", include_str!("../../profiles/async.toml")),
     ("gpu-initiated", include_str!("../../profiles/gpu-initiated.toml")),
     ("gdrcopy", include_str!("../../profiles/gdrcopy.toml")),
     ("p2p", include_str!("../../profiles/p2p.toml")),
     ("mpi", include_str!("../../profiles/mpi.toml")),
+    ("nvlink-domain", include_str!("../../profiles/nvlink-domain.toml")),
     ("all", include_str!("../../profiles/all.toml")),
 ];
 

@@ -314,3 +314,33 @@ fn page_fits_terminal() {
     }
     assert!(!run.stdout.contains('\u{1b}'));
 }
+
+/// Failures of NVLink domains name their checks; a question about IMEX's states claims no cause.
+#[test]
+fn nvlink_domains() {
+    let cases = [
+        ("what do the IMEX states mean?", None),
+        ("What does the IMEX domain state DEGRADED mean?", None),
+        ("How do I read the IMEX daemon states INITIALIZING, READY and UNAVAILABLE?", None),
+        ("IMEX daemon status is -3 (not READY)", Some("gpu.nvlink-domain")),
+        (
+            "[ERROR] [tid 39] No matching network interface found for any IP addresses in the node configuration file",
+            Some("gpu.nvlink-domain"),
+        ),
+        (
+            "NCCL WARN MNNVL (cliqueSize 8) is available but not working on this system. Check the IMEX configuration (nvidia-imex-ctl -N).",
+            Some("gpu.nvlink-domain"),
+        ),
+        (
+            "fabric manager NVIDIA GPU driver interface version 550.127.05 don't match with driver version 550.120.",
+            Some("gpu.fabric"),
+        ),
+        ("nvidia-smi nvlink -s: GPU 3 has two inactive NVLinks", Some("gpu.nvlink")),
+        ("NVRM: Xid (PCI:0000:dc:00): 149, NETIR link down", Some("gpu.nvlink")),
+    ];
+    for (line, check) in cases {
+        let found = json(&piped(&["explain", "--format", "json", "-"], line.as_bytes()));
+        let first = found["matches"].as_array().and_then(|all| all.first());
+        assert_eq!(first.and_then(|found| found["check"].as_str()), check, "{line}: {found}");
+    }
+}

@@ -1,6 +1,6 @@
 //! nvml.h 13's structures.
 
-use std::ffi::{c_char, c_uchar, c_uint, c_ulonglong};
+use std::ffi::{c_char, c_longlong, c_uchar, c_uint, c_ulonglong};
 
 /// `nvmlReturn_t`.
 pub type Return = c_uint;
@@ -32,6 +32,21 @@ pub struct Memory {
     pub total: c_ulonglong,
     pub free: c_ulonglong,
     pub used: c_ulonglong,
+}
+
+/// `nvmlFieldValue_t`.
+#[repr(C)]
+pub struct FieldValue {
+    pub field: c_uint,
+    /// The link, for a field of one link.
+    pub scope: c_uint,
+    pub timestamp: c_longlong,
+    pub latency: c_longlong,
+    /// 1 `unsigned int`, 3 `unsigned long long`.
+    pub value_type: c_uint,
+    pub result: Return,
+    /// A union; little-endian, so a smaller member is its low bytes.
+    pub value: c_ulonglong,
 }
 
 /// `nvmlConfComputeSystemCaps_t`.
@@ -87,5 +102,5 @@ pub struct FabricInfoV3 {
 }
 
 // Sizes from nvml.h's version macros on a 64-bit machine.
-const _: () = assert!(size_of::<PciInfo>() == 68);
+const _: () = assert!(size_of::<PciInfo>() == 68 && size_of::<FieldValue>() == 40);
 const _: () = assert!(size_of::<FabricInfoV2>() == 36 && size_of::<FabricInfoV3>() == 40);

@@ -15,7 +15,7 @@
 //! `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free, used) `memory_total cpus memory_nodes` (lists)
 //! `numa_node fabric` (`state status clique_id cluster_uuid health_mask health_summary`, and `version`, the newest structure that the
 //! driver supports) `pcie` (`generation max_generation gpu_max_generation width max_width`) `performance_state virtualization
-//! architecture multi_gpu_board` and `links`, each `active version remote_type remote_bdf`, and `repeat` for several equal ones.
+//! architecture multi_gpu_board fields` (`nvmlDeviceGetFieldValues`: values by number, of a link by `NUMBER/LINK`) and `links`, each `active version remote_type remote_bdf`, and `repeat` for several equal ones.
 //! `"error": 15` makes a GPU impossible to open.
 
 use std::sync::LazyLock;

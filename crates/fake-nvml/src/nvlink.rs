@@ -1,12 +1,14 @@
 //! NVLinks: a GPU without `links` has none; past the last one the argument is invalid.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 
 use serde_json::Value;
 
-use crate::answer::{answer, index, number, put};
+use crate::answer::{answer, gpu, index, number, put};
 use crate::device::address;
-use crate::layout::{Device, INVALID_ARGUMENT, NOT_SUPPORTED, PciInfo, Return};
+use crate::layout::{
+    Device, FieldValue, INVALID_ARGUMENT, NOT_SUPPORTED, PciInfo, Return, SUCCESS,
+};
 use crate::machine::{self, MACHINE};
 
 fn link(device: Device, link: c_uint) -> Result<&'static Value, Return> {
@@ -48,5 +50,35 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
         let bdf = link(device, which)?["remote_bdf"].as_str().ok_or(NOT_SUPPORTED)?;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, address(bdf)) }
+    })
+}
+
+/// `fields` has values by number (`"38"`), and of a link by number and link (`"219/3"`).
+///
+/// # Safety
+///
+/// `values` is null or valid for reads and writes of `count` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
+    device: Device,
+    count: c_int,
+    values: *mut FieldValue,
+) -> Return {
+    answer("nvmlDeviceGetFieldValues", || {
+        index(device)?;
+        for at in 0..usize::try_from(count).map_err(|_| INVALID_ARGUMENT)? {
+            // SAFETY: the caller's guarantee.
+            let value = unsafe { values.wrapping_add(at).as_mut() }.ok_or(INVALID_ARGUMENT)?;
+            let fields = gpu(device, "fields").unwrap_or(&Value::Null);
+            let of_link = &fields[format!("{}/{}", value.field, value.scope)];
+            let of_gpu = &fields[value.field.to_string()];
+            match of_link.as_u64().or(of_gpu.as_u64()) {
+                Some(number) => {
+                    (value.value, value.value_type, value.result) = (number, 3, SUCCESS);
+                }
+                None => value.result = NOT_SUPPORTED,
+            }
+        }
+        Ok(())
     })
 }

@@ -4,7 +4,7 @@
 //! `cuInit` shows whether they are set up: it returns 802 until then.
 
 use super::reading::{cuda, each, is_complete, nvml_gpu};
-use crate::check::{Ctx, Judgement, version, words};
+use crate::check::{Ctx, Judgement, container, version, words};
 use crate::model::{
     Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
 };
@@ -131,7 +131,17 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
             )
             .weighing(Severity::Warn)
             .advice("If these GPUs are to reach each other over NVLink, put them in one partition of the fabric manager (on NVL72: of NMX)."),
-            None => Judgement::pass(subject, "It has joined the NVLink fabric."),
+            None => match manager_mismatch(ctx) {
+                Some(versions) if needs_manager(ctx, gpu) => Judgement::broken(
+                    subject,
+                    format!(
+                        "It has joined the NVLink fabric, and {versions}: the manager does not start again, and after a reboot CUDA does not start."
+                    ),
+                )
+                .weighing(Severity::Warn)
+                .advice("Install the driver and nvidia-fabricmanager in the same version."),
+                _ => Judgement::pass(subject, "It has joined the NVLink fabric."),
+            },
         },
     }
     .evidence(SOURCE, "completed")
@@ -227,6 +237,12 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
                  ib_umad in /etc/modules-load.d to load it at boot.",
             );
     }
+    if let Some(versions) = manager_mismatch(ctx) {
+        return judgement.advice(format!(
+            "Install nvidia-fabricmanager in version {driver}: {versions}, and the manager stops at its start if they differ \
+             ('don't match with driver version')."
+        ));
+    }
     if ctx.facts.platform.is_guest() && switches(ctx) == 0 {
         return judgement.advice(
             "On the host, let the fabric manager activate the partition of these GPUs; its journal \
@@ -251,6 +267,25 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
         }
     };
     judgement.advice(advice)
+}
+
+/// The versions of driver and fabric manager, if they differ. The manager compares them at its start and stops
+/// (NVIDIA/gpu-operator issue 544, NVIDIA/gpu-driver-container issue 735).
+fn manager_mismatch(ctx: &Ctx<'_>) -> Option<String> {
+    let driver = version::driver(ctx.facts);
+    let (driver, manager) = (driver.present()?, ctx.facts.fabric.manager_version.present()?);
+    // The packages of a container are not those that run on the machine.
+    (driver != manager && !container::in_container(ctx))
+        .then(|| format!("nvidia-fabricmanager is of version {manager}, the driver of {driver}"))
+}
+
+/// A fabric manager on this machine sets up the switches of this GPU: not in a guest without switches, and not on
+/// NVL72, whose switch trays run it.
+fn needs_manager(ctx: &Ctx<'_>, gpu: &NvmlGpu) -> bool {
+    let ids = ctx.facts.device(gpu.bdf).and_then(|device| device.ids.known());
+    let is_tray = ids.is_some_and(|ids| ids.is_coherent_gpu());
+    let is_on_the_host = ctx.facts.platform.is_guest() && switches(ctx) == 0;
+    !is_tray && !is_on_the_host
 }
 
 fn manager(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {

@@ -101,16 +101,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
 
 /// Within one machine file descriptors do the same: only GPUs whose NVLinks reach other machines need a channel.
 fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
-    let cluster = able.iter().map(|bdf| match nvml_gpu(ctx, *bdf) {
-        Ok(gpu) => match (&gpu.fabric, &gpu.fabric_registration) {
-            // Some single-machine boards have a cluster id too; NVLink connects only coherent machines.
-            (_, Fact::Known(ended)) => Some(ended.cluster && is_coherent(ctx, *bdf)),
-            (Fact::Known(state), _) if state == "not_supported" => Some(false),
-            _ => None,
-        },
-        Err(_) => None,
-    });
-    let cluster: Vec<Option<bool>> = cluster.collect();
+    let cluster: Vec<Option<bool>> = able.iter().map(|bdf| is_of_domain(ctx, *bdf)).collect();
     match (cluster.contains(&Some(true)), cluster.contains(&None)) {
         (true, _) => Judgement::broken(
             subject,
@@ -130,6 +121,27 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
             subject,
             "There is no IMEX channel, and none is needed: NVLink does not connect these GPUs with other machines.",
         ),
+    }
+}
+
+/// True if NVLink connects this GPU with other machines; `None` if that is unknown.
+pub fn is_of_domain(ctx: &Ctx<'_>, bdf: Bdf) -> Option<bool> {
+    let ids = ctx.facts.device(bdf).and_then(|device| device.ids.known());
+    // Some single-machine boards have a cluster id too; NVLink connects only coherent machines.
+    if ids.is_some_and(|ids| !ids.is_coherent_gpu() && !ids.is_unknown_gpu()) {
+        return Some(false);
+    }
+    let gpu = nvml_gpu(ctx, bdf).ok()?;
+    match (&gpu.fabric, &gpu.fabric_registration) {
+        (Fact::Known(state), _) if state == "not_supported" => Some(false),
+        // Before that the cluster id is zero.
+        (Fact::Known(state), Fact::Known(registration)) if state == "completed" => {
+            match registration.cluster {
+                true => is_coherent(ctx, bdf).then_some(true),
+                false => Some(false),
+            }
+        }
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ mod bar1;
 mod capable;
 mod cdmm;
 mod dmabuf;
+mod domain;
 mod driver;
 mod fabric;
 mod flavour;
@@ -12,11 +13,14 @@ mod libcuda;
 mod min_driver;
 mod node;
 mod nouveau;
+mod nvlink;
 mod ordering;
 mod p2p;
 mod present;
 pub mod reading;
 mod sharing;
+
+pub use imex::is_of_domain;
 
 use super::{Check, Source};
 use crate::model::Severity;
@@ -25,12 +29,14 @@ use capable::capable;
 use cdmm::cdmm;
 pub use cdmm::is_by_driver;
 use dmabuf::dmabuf;
+use domain::domain;
 use driver::driver;
 use fabric::fabric;
 use flavour::flavour;
 use imex::imex;
 use min_driver::min_driver;
 use nouveau::nouveau;
+use nvlink::nvlink;
 use ordering::ordering;
 use p2p::peer_access;
 use present::present;
@@ -265,6 +271,27 @@ pub const CHECKS: &[Check] = &[
         judge: fabric,
     },
     Check {
+        id: "gpu.nvlink",
+        rule: "No GPU has fewer NVLinks up than the other GPUs of its model in this machine.",
+        sources: "NVML",
+        severity: Severity::Warn,
+        why: "A link that fails in training, or that an error (Xid 74, 144 to 150) has taken down, lowers the bandwidth to \
+            all peers; a fabric manager may leave the GPU out. Links to switches and those of an SXM board are wired; \
+            bridges may be absent by choice. Error counters run from the driver's load and have no documented limit, so they \
+            are evidence only.",
+        remedy: "Read the kernel log and the fabric manager's, reset the GPUs or reboot; if the links stay down, have the board \
+            serviced.",
+        references: &[
+            "https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
+            "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+            "https://github.com/Azure/azhpc-diagnostics/issues/73",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+        ],
+        explained_by: &["gpu.driver", "gpu.fabric"],
+        reads: &[Source::Nvml, Source::NvLinks],
+        judge: nvlink,
+    },
+    Check {
         id: "gpu.imex",
         rule: "If NVLink connects machines, this user has a channel to share memory between them.",
         sources: "CUDA attribute 128, NVML, /proc/devices, /dev/nvidia-caps-imex-channels, nvidia-imex.service",
@@ -282,6 +309,29 @@ pub const CHECKS: &[Check] = &[
         explained_by: &["gpu.driver", "platform.container"],
         reads: &[Source::Nvml, Source::Cuda],
         judge: imex,
+    },
+    Check {
+        id: "gpu.nvlink-domain",
+        rule: "A job over several machines of this NVLink domain has all it needs: one clique of the completed fabric, fabric \
+            handles, an IMEX channel that opens, an IMEX daemon that is ready, and no variable that switches it off.",
+        sources: "NVML, CUDA attribute 128, /dev/nvidia-caps-imex-channels, /etc/nvidia-imex, nvidia-imex.service, \
+            nvidia-imex-ctl -q, /proc/self/environ",
+        severity: Severity::Warn,
+        why: "On GB200 and GB300 NVL72 NCCL uses NVLink between machines only if every GPU of the job has it; else it stops, or \
+            falls back to the network without a word. What one machine cannot show is the other machines: their nodes files \
+            and driver versions must be the same, and the fabric manager runs on the switch trays.",
+        remedy: "Repair what the finding names; compare the machines with gdr fleet; nvidia-imex-ctl -N shows the whole domain.",
+        references: &[
+            "https://github.com/NVIDIA/nccl/blob/192610c9321b23deb0fad81cf51b99bc06849e85/src/mnnvl.cc",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/deployment.html",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/cmdservice.html",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/289",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/v0.4.1/cmd/compute-domain-daemon/main.go",
+            "https://github.com/NVIDIA/DCGM/issues/308",
+        ],
+        explained_by: &["gpu.driver", "gpu.fabric", "gpu.imex", "platform.container"],
+        reads: &[Source::Nvml, Source::Cuda],
+        judge: domain,
     },
     Check {
         id: "gpu.cdmm",

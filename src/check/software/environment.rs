@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::transports;
 use crate::check::memory_path;
 use crate::check::param::doorbells_mapped;
-use crate::check::{Ctx, Judgement, nics, unknown_if, words};
+use crate::check::{Ctx, Judgement, gpu, nics, passthrough, unknown_if, words};
 use crate::model::{Area, Fact, Kind, PciClass, Severity, Why};
 use crate::topo::Missing;
 
@@ -46,6 +46,11 @@ const VARIABLES: &[(&str, Effect)] = &[
         (number(value) == Some(1)).then(|| {
             "hides from NCCL's log that the driver rejects peer to peer: a slow path goes unnoticed"
                 .to_owned()
+        })
+    }),
+    ("NCCL_MNNVL_ENABLE", |ctx, value| {
+        (number(value) == Some(0) && joins_domain(ctx)).then(|| {
+            "keeps NCCL from NVLink between this machine and others: it uses the network".to_owned()
         })
     }),
     ("UCX_TLS", |ctx, value| transports::ucx_tls(value, gpus(ctx))),
@@ -251,6 +256,12 @@ fn visible(gpus: usize, value: &str) -> Option<String> {
 fn has_mlx5(ctx: &Ctx<'_>) -> bool {
     let mut mlx5 = nics::rdma_nics(ctx.facts);
     mlx5.any(|nic| nics::driver(ctx.facts, nic).known().is_some_and(|name| name == "mlx5_core"))
+}
+
+/// NVLink connects a GPU of this machine with other machines.
+fn joins_domain(ctx: &Ctx<'_>) -> bool {
+    let mut gpus = passthrough::own_gpus(ctx.facts);
+    gpus.any(|device| gpu::is_of_domain(ctx, device.bdf) == Some(true))
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> bool {

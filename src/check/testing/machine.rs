@@ -376,6 +376,8 @@ fn nvml() -> Nvml {
             uuid: Fact::Unknown(unknown),
             minor: Fact::Known(0),
             active_links: Fact::Known(Vec::new()),
+            inactive_links: Fact::Known(0),
+            link_errors: Fact::Unknown(unknown),
             memory_node: Fact::Known(None),
             cpu_affinity: Fact::Unknown(unknown),
             bar1: Fact::Known(Bar1 { total: 256 << 30, used: 1 << 30 }),

@@ -155,6 +155,8 @@ fn gpu(
             Fact::Unknown(why) => Fact::Unknown(*why),
         },
         uuid,
+        inactive_links: Fact::default(),
+        link_errors: Fact::default(),
         memory_node: Fact::default(),
         cpu_affinity: Fact::default(),
         bar1: mebibytes("BAR1 Memory Usage/Total")

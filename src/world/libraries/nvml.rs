@@ -40,6 +40,7 @@ pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
     for gpu in &mut nvml.gpus {
         if !query.links {
             gpu.active_links = Fact::default();
+            gpu.inactive_links = Fact::default();
         }
         if !query.details {
             *gpu = NvmlGpu {
@@ -49,6 +50,7 @@ pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
                 uuid: gpu.uuid.clone(),
                 minor: gpu.minor.clone(),
                 active_links: gpu.active_links.clone(),
+                inactive_links: gpu.inactive_links.clone(),
                 ..without_details(gpu.index, gpu.bdf)
             };
         }
@@ -94,6 +96,10 @@ fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
         name: fact(gpu.name),
         uuid: fact(gpu.uuid),
         minor: fact(gpu.minor),
+        inactive_links: fact_or_unqueried(gpu.links.clone()).and_then(|links| {
+            let down = links.iter().filter(|link| !link.active).count();
+            u32::try_from(down).map_or(Fact::Unknown(Why::Broken), Fact::Known)
+        }),
         active_links: fact_or_unqueried(gpu.links)
             .map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
         ..without_details(gpu.index, bdf)
@@ -112,6 +118,8 @@ fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
         uuid: Fact::default(),
         minor: Fact::default(),
         active_links: Fact::default(),
+        inactive_links: Fact::default(),
+        link_errors: Fact::default(),
         memory_node: Fact::default(),
         cpu_affinity: Fact::default(),
         bar1: Fact::default(),
@@ -129,6 +137,7 @@ fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
 fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
     NvmlGpu {
         memory_node: fact(details.numa_node),
+        link_errors: fact(details.link_errors),
         cpu_affinity: fact(details.cpu_affinity).map(IdList::new),
         bar1: fact(details.bar1).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
         memory_total: fact(details.memory_total),

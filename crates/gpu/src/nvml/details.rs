@@ -6,6 +6,7 @@ use super::facts::{Bar1, Details, Fabric, Mig, Pcie};
 use super::fault::{
     ARGUMENT_VERSION_MISMATCH, Answer, Fault, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED,
 };
+use super::link_errors;
 use super::raw::Device;
 use super::reading::Reading;
 use super::session::Session;
@@ -27,6 +28,7 @@ pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
         memory_affinity: session.memory_affinity(device, 16).map(|words| set_bits(&words)).into(),
         numa_node: numa_node(session, device),
         fabric: fabric(session, device),
+        link_errors: link_errors::read(session, device),
         pcie: Pcie {
             generation: session.pcie_generation(device).into(),
             max_generation: session.max_pcie_generation(device).into(),

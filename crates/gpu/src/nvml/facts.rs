@@ -1,5 +1,6 @@
 //! NVML facts as plain data: the JSON that a child process sends to its parent.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,9 @@ pub struct Details {
     /// Registration with the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`, else
     /// `nvmlDeviceGetGpuFabricInfo`).
     pub fabric: Reading<Fabric>,
+    /// NVLink error counters by name, each the sum over the GPU's links since the driver was loaded
+    /// or the counters were cleared (`nvmlDeviceGetFieldValues`). Only those that this GPU has.
+    pub link_errors: Reading<BTreeMap<String, u64>>,
     /// The PCIe link.
     pub pcie: Pcie,
     /// 0 (busiest) to 15; 32 is NVML's "unknown" (`nvmlDeviceGetPerformanceState`). An idle GPU may

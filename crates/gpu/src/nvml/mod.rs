@@ -12,6 +12,7 @@ mod codes;
 mod details;
 mod facts;
 mod fault;
+mod link_errors;
 mod links;
 mod mapped;
 mod pairs;

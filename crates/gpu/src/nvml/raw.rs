@@ -9,17 +9,18 @@
 //!   every bit pattern: enumerations are bound as integers, so a value newer than the binding is a
 //!   number, not undefined behaviour.
 
-use std::ffi::{c_char, c_uint, c_ulong};
+use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::marker::PhantomData;
 
 use nvml_wrapper::struct_wrappers::device::BAR1MemoryInfo;
 use nvml_wrapper::structs::device::MigMode;
 use nvml_wrapper_sys::bindings::{
-    nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlGpuFabricInfo_t,
-    nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t, nvmlSystemConfComputeSettings_t,
+    nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_t, nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t,
+    nvmlSystemConfComputeSettings_t, nvmlValue_t,
 };
 
-use super::fault::{Answer, Fault};
+use super::fault::{Answer, Fault, NOT_SUPPORTED};
 use super::session::Session;
 
 /// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...`
@@ -221,6 +222,29 @@ impl Session {
         call!(self, nvmlDeviceGetGpuFabricInfoV(device.handle, &mut out)).map(|()| out)
     }
 
+    /// The unsigned values of these fields (`NVML_FI_*`), each of a link; `None` for a field that
+    /// this GPU or driver does not have.
+    pub(super) fn fields(
+        &self,
+        device: Device<'_>,
+        fields: &[(u32, u32)],
+    ) -> Answer<Vec<Option<u64>>> {
+        let empty = |&(field, link): &(u32, u32)| nvmlFieldValue_t {
+            fieldId: field,
+            scopeId: link,
+            timestamp: 0,
+            latencyUsec: 0,
+            valueType: 0,
+            // A field that the library leaves alone has no value.
+            nvmlReturn: NOT_SUPPORTED,
+            value: nvmlValue_t { ullVal: 0 },
+        };
+        let mut values: Vec<nvmlFieldValue_t> = fields.iter().map(empty).collect();
+        let count = c_int::try_from(values.len()).unwrap_or_default();
+        call!(self, nvmlDeviceGetFieldValues(device.handle, count, values.as_mut_ptr()))?;
+        Ok(values.iter().map(unsigned).collect())
+    }
+
     /// One bit per CPU.
     pub(super) fn cpu_affinity(&self, device: Device<'_>, words: usize) -> Answer<Vec<c_ulong>> {
         self.wrapped(device)
@@ -243,6 +267,17 @@ impl Session {
     pub(super) fn p2p_status(&self, a: Device<'_>, b: Device<'_>, kind: u32) -> Answer<u32> {
         let mut out = 0;
         call!(self, nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)).map(|()| out)
+    }
+}
+
+/// A field's value of the types `unsigned int`, `unsigned long` and `unsigned long long`.
+fn unsigned(field: &nvmlFieldValue_t) -> Option<u64> {
+    // SAFETY: all bytes of the union were initialised, and any of them are a valid integer.
+    let value = unsafe { field.value.ullVal };
+    match (field.nvmlReturn, field.valueType) {
+        (0, 1) => Some(value & u64::from(u32::MAX)),
+        (0, 2 | 3) => Some(value),
+        _ => None,
     }
 }
 

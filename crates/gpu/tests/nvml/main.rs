@@ -257,6 +257,22 @@ fn coherent_gpu_is_a_numa_node() -> Test {
     Ok(())
 }
 
+/// A total, and a counter of each link; what the GPU lacks is left out, and a GPU without links is not asked.
+#[test]
+fn link_errors_are_summed() -> Test {
+    let changes = r#"{"gpus": [
+        {"bdf": "00000000:00:06.0", "fields": {"52": 2, "161/0": 3, "161/17": 4, "214/18": 9}},
+        {"bdf": "00000000:00:07.0", "links": [], "fields": {"52": 1}}]}"#;
+    let Outcome::Read(nvml) = read_changed("h200-x2", changes, EVERYTHING)? else {
+        panic!("not read")
+    };
+    let errors = nvml.gpus.iter().map(|gpu| gpu.details.as_ref().map(|found| &found.link_errors));
+    let expected = [("dl_replay".to_owned(), 7), ("replay".to_owned(), 2)];
+    let expected = [Reading::Known(expected.into()), Reading::NotCovered];
+    assert!(errors.eq(expected.iter().map(Some)), "{:?}", nvml.gpus);
+    Ok(())
+}
+
 #[test]
 fn failed_gpu_does_not_hide_others() -> Test {
     let changes = r#"{

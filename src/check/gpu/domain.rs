@@ -1,0 +1,255 @@
+//! gpu.nvlink-domain: what a job over several machines of one NVLink domain needs, as one answer.
+//!
+//! NCCL uses NVLink between machines (MNNVL) if all GPUs have joined the fabric with the same cluster and clique, CUDA
+//! supports fabric handles and they can be allocated (NCCL commit 192610c, src/mnnvl.cc). IMEX's daemon exports and
+//! imports them. Only its control program knows its state, so a running service is no pass. On NVL72 the fabric
+//! manager runs on the switch trays: its version is not a fact of this machine.
+
+use super::imex::{imex, is_of_domain};
+use super::reading::{CUDA, cuda_gpu, nvml_gpu};
+use crate::check::{Ctx, Judgement, Rule, container, passthrough, unknown_if, words};
+use crate::model::{Area, Bdf, Fabric, Fact, Severity};
+
+const FABRIC: &str = "nvmlDeviceGetGpuFabricInfoV";
+const CONTROL: &str = "nvidia-imex-ctl -q";
+const PROFILE: &str = "nvlink-domain";
+
+/// What one requirement is found to be.
+enum State {
+    Met,
+    Failed(String),
+    Unknown(String),
+}
+
+pub fn domain(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
+        return vec![unknown];
+    }
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|device| device.bdf).collect();
+    let members: Vec<Option<bool>> = gpus.iter().map(|bdf| is_of_domain(ctx, *bdf)).collect();
+    let judgement = match (members.contains(&Some(true)), members.contains(&None)) {
+        (true, _) => joint(ctx, &gpus),
+        (false, true) => Judgement::undetermined(
+            "machine",
+            "cannot determine whether NVLink connects this machine with others: the registration of its GPUs is unknown",
+        )
+        .needs("NVML's fabric registration: gdr doctor on the machine itself"),
+        (false, false) => {
+            let message = "NVLink connects this machine with no other.";
+            match ctx.expectations.names(PROFILE) {
+                true => Judgement::broken("machine", message).advice(
+                    "Only machines of one NVLink domain (GB200 NVL72, GB300 NVL72) share GPU memory over NVLink; elsewhere \
+                     the profile rdma has what a job over several machines needs.",
+                ),
+                false => Judgement::skip("machine", message),
+            }
+        }
+    };
+    vec![judgement]
+}
+
+fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
+    let all = [
+        registration(ctx, gpus),
+        handles(ctx, gpus),
+        channel(ctx),
+        daemon(ctx),
+        nodes(ctx),
+        nccl(ctx),
+    ];
+    let (mut failed, mut unknown) = (Vec::new(), Vec::new());
+    for state in all {
+        match state {
+            State::Met => {}
+            State::Failed(text) => failed.push(text),
+            State::Unknown(text) => unknown.push(text),
+        }
+    }
+    let open = match unknown.is_empty() {
+        true => String::new(),
+        false => format!(" Unknown: {}.", unknown.join("; ")),
+    };
+    let judgement = match failed.is_empty() {
+        false => Judgement::broken(
+            "machine",
+            format!("A job cannot use NVLink between this machine and others: {}.{open}", failed.join("; ")),
+        )
+        .advice("Repair what is named; gpu.fabric, gpu.imex and env.contradiction have the commands. Then compare the machines: gdr fleet."),
+        true if !unknown.is_empty() => Judgement::undetermined(
+            "machine",
+            format!("cannot determine whether a job can use NVLink between this machine and others: {}", unknown.join("; ")),
+        )
+        .needs("nvidia-imex-ctl -N on a machine of the domain: all nodes connected, the domain UP"),
+        true => Judgement::pass(
+            "machine",
+            "A job can use NVLink between this machine and others: the fabric is completed, the channel opens, IMEX is ready.",
+        ),
+    };
+    evidence(ctx, judgement)
+}
+
+/// All GPUs have joined one clique of the cluster.
+fn registration(ctx: &Ctx<'_>, gpus: &[Bdf]) -> State {
+    let mut cliques = Vec::new();
+    for bdf in gpus {
+        let name = words::device(ctx, *bdf);
+        let Ok(gpu) = nvml_gpu(ctx, *bdf) else {
+            return State::Unknown(format!("NVML does not show {name}"));
+        };
+        match (&gpu.fabric, &gpu.fabric_registration) {
+            (Fact::Known(state), _) if state != "completed" => {
+                return State::Failed(format!(
+                    "the fabric state of {name} is {}",
+                    state.replace('_', " ")
+                ));
+            }
+            (Fact::Known(_), Fact::Known(own)) if own.status != 0 => {
+                return State::Failed(format!(
+                    "the registration of {name} failed (NVML code {})",
+                    own.status
+                ));
+            }
+            (Fact::Known(_), Fact::Known(own)) if !own.cluster => {
+                return State::Failed(format!("{name} has no cluster id"));
+            }
+            (Fact::Known(_), Fact::Known(own)) => cliques.push(own.clique),
+            _ => return State::Unknown(format!("the fabric registration of {name}")),
+        }
+    }
+    cliques.sort_unstable();
+    cliques.dedup();
+    match cliques.as_slice() {
+        [_] => State::Met,
+        _ => State::Failed(format!(
+            "the GPUs of this machine are in the cliques {}",
+            words::list(cliques)
+        )),
+    }
+}
+
+/// CUDA supports fabric handles.
+fn handles(ctx: &Ctx<'_>, gpus: &[Bdf]) -> State {
+    for bdf in gpus {
+        match cuda_gpu(ctx, *bdf).map(|gpu| &gpu.fabric_handles) {
+            Ok(Fact::Known(true)) => {}
+            Ok(Fact::Known(false)) => {
+                return State::Failed(format!(
+                    "CUDA has no fabric handles on {}",
+                    words::device(ctx, *bdf)
+                ));
+            }
+            _ => return State::Unknown(format!("CUDA's fabric handles (attribute 128 of {CUDA})")),
+        }
+    }
+    State::Met
+}
+
+/// This user can open a channel, as gpu.imex judges it.
+fn channel(ctx: &Ctx<'_>) -> State {
+    let found = imex(ctx);
+    let of = |rule: Rule| found.iter().find(|judgement| judgement.rule == rule);
+    match (of(Rule::Broken), of(Rule::Unknown), of(Rule::Holds)) {
+        (Some(broken), ..) => State::Failed(sentence(&broken.message)),
+        (None, None, Some(_)) => State::Met,
+        _ => State::Unknown("whether this user can open an IMEX channel".to_owned()),
+    }
+}
+
+fn sentence(message: &str) -> String {
+    message.trim_end_matches('.').to_owned()
+}
+
+/// IMEX's daemon is ready. Where a DRA driver or a job's prolog runs it, the service of the host says nothing
+/// (NVIDIA/DCGM issue 308).
+fn daemon(ctx: &Ctx<'_>) -> State {
+    let fabric = &ctx.facts.fabric;
+    let running = fabric.units.get(Fabric::IMEX).map(|unit| &unit.running);
+    match (fabric.imex_state.present(), running) {
+        (Some(state), _) if state == "READY" => State::Met,
+        (Some(state), _) => State::Failed(format!("IMEX's daemon is not ready ({CONTROL}: {state})")),
+        (None, Some(Fact::Known(true))) => {
+            State::Unknown("nvidia-imex.service runs, and whether it is ready is not known".to_owned())
+        }
+        (None, _) => State::Unknown(
+            "whether IMEX's daemon is ready (no nvidia-imex.service is seen to run; a DRA driver or a job's prolog may run it)"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The nodes file has this machine. Without it the daemon does not start: "No matching network interface found for any
+/// IP addresses in the node configuration" (dra-driver-nvidia-gpu issue 289).
+fn nodes(ctx: &Ctx<'_>) -> State {
+    let fabric = &ctx.facts.fabric;
+    let is_ready = fabric.imex_state.present().is_some_and(|state| state == "READY");
+    // A daemon that runs may have read another file, or this one before it changed.
+    let runs = fabric.units.get(Fabric::IMEX).is_none_or(|unit| unit.running != Fact::Known(false));
+    match fabric.imex_nodes.present() {
+        Some(nodes)
+            if nodes.count > 0
+                && nodes.own == Fact::Known(false)
+                && !is_ready
+                && !runs
+                && !container::in_container(ctx) =>
+        {
+            State::Failed(format!(
+                "no address of this machine is in {}, so IMEX's daemon does not start",
+                nodes.path
+            ))
+        }
+        _ => State::Met,
+    }
+}
+
+/// The environment does not switch NVLink between machines off.
+fn nccl(ctx: &Ctx<'_>) -> State {
+    let Fact::Known(variables) = &ctx.facts.environment else {
+        return State::Unknown("the environment".to_owned());
+    };
+    let off = ["NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE"]
+        .into_iter()
+        .find(|name| variables.get(*name).is_some_and(|value| value.trim() == "0"));
+    match off {
+        Some(name) => State::Failed(format!("{name}=0 keeps NCCL from it")),
+        None => State::Met,
+    }
+}
+
+fn evidence(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+    let fabric = &ctx.facts.fabric;
+    let mut judgement = judgement.weighing(match ctx.expectations.names(PROFILE) {
+        true => Severity::Error,
+        false => Severity::Warn,
+    });
+    let cliques = ctx.facts.nvml().map(|nvml| {
+        words::list(nvml.gpus.iter().filter_map(|gpu| {
+            let own = gpu.fabric_registration.known()?;
+            Some(format!("{}: clique {}", words::device(ctx, gpu.bdf), own.clique))
+        }))
+    });
+    if let Some(cliques) = cliques.filter(|cliques| !cliques.is_empty()) {
+        judgement = judgement.evidence(FABRIC, cliques);
+    }
+    if let Some(state) = fabric.imex_state.present() {
+        judgement = judgement.evidence(CONTROL, state.as_str());
+    }
+    if let Some(unit) = fabric.units.get(Fabric::IMEX) {
+        judgement = judgement.evidence(Fabric::IMEX, unit.words());
+    }
+    match fabric.imex_nodes.present() {
+        Some(nodes) => {
+            let own = match nodes.own {
+                Fact::Known(true) => ", this machine among them",
+                Fact::Known(false) => ", this machine not among them",
+                Fact::Unknown(_) => "",
+            };
+            let repeated = match nodes.repeated {
+                0 => String::new(),
+                repeated => format!(", {repeated} of them repeated"),
+            };
+            judgement.evidence(nodes.path.as_str(), format!("{} nodes{own}{repeated}", nodes.count))
+        }
+        None => judgement,
+    }
+}

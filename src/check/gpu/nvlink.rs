@@ -1,0 +1,171 @@
+//! gpu.nvlink: each GPU has as many NVLinks up as the other GPUs of its model in this machine.
+//!
+//! Whether a link ought to be up is not in NVML: a bridge may be absent by choice, and some models have links that
+//! lead nowhere. Links to NVSwitches and those of an SXM board are wired in the board, so all GPUs of a model have
+//! equally many. Error counters have no documented limit: they run from the driver's load, and links replay by
+//! design. They are evidence.
+
+use std::collections::HashMap;
+
+use super::reading::{each, nvml_gpu};
+use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu};
+
+const STATE: &str = "nvmlDeviceGetNvLinkState";
+const ERRORS: &str = "nvmlDeviceGetFieldValues";
+
+pub fn nvlink(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let (models, alone) = (models(ctx), Model::default());
+    each(ctx, |device| {
+        let model = device.ids.known().and_then(|ids| models.get(ids)).unwrap_or(&alone);
+        let subject = words::device(ctx, device.bdf);
+        match nvml_gpu(ctx, device.bdf) {
+            Ok(gpu) => errors(gpu, links(subject, gpu, model)),
+            Err(gap) => gap.unknown(subject),
+        }
+    })
+}
+
+fn links(subject: String, gpu: &NvmlGpu, model: &Model) -> Judgement {
+    let active = match &gpu.active_links {
+        Fact::Known(links) => links.len(),
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Nvml, STATE),
+    };
+    let down = gpu.inactive_links.known().copied();
+    if active >= model.most && !(model.unknown && down != Some(0)) {
+        return match (active, down) {
+            (0, Some(0)) => Judgement::skip(subject, "It has no NVLink."),
+            (0, _) => Judgement::skip(
+                subject,
+                "No NVLink is up, here or on another GPU of its model: it has none, no bridge or switch connects them, or \
+                 the fabric is not set up (gpu.fabric).",
+            ),
+            (_, Some(0)) => Judgement::pass(subject, format!("All {active} NVLinks are up.")),
+            (_, down) => Judgement::pass(
+                subject,
+                format!("{active} NVLinks are up; no GPU of its model in this machine has more."),
+            )
+            .evidence(STATE, shown(active, down)),
+        };
+    }
+    if active >= model.most {
+        return Judgement::undetermined(
+            subject,
+            "cannot determine whether its inactive NVLinks are meant to be up: those of another GPU of its model are unknown",
+        )
+        .needs("an NVML that shows all GPUs: see gpu.present and gpu.driver")
+        .evidence(STATE, shown(active, down));
+    }
+    fewer(subject, gpu, active, model).evidence(STATE, shown(active, down))
+}
+
+/// Fewer links are up than those of another GPU of this model.
+fn fewer(subject: String, gpu: &NvmlGpu, active: usize, model: &Model) -> Judgement {
+    let most = model.most;
+    if gpu.mig == Fact::Known(true)
+        || gpu.virtualization.known().is_some_and(|mode| mode == "host_vgpu")
+    {
+        return Judgement::info(
+            subject,
+            format!(
+                "{active} of its NVLinks are up and {most} of another GPU of its model: MIG and vGPU partitions switch links off."
+            ),
+        );
+    }
+    match model.wired {
+        Some(true) => Judgement::broken(
+            subject,
+            format!(
+                "{active} of its NVLinks are up; another GPU of its model in this machine has {most}. Traffic between GPUs is slower, or the \
+                 fabric leaves this GPU out."
+            ),
+        )
+        .command("nvidia-smi nvlink -s")
+        .advice(
+            "Xid 74 and 144 to 150, and SXid lines, in the kernel log name the link; so does the log of the fabric manager. Reset \
+             the GPUs or reboot; if the same links stay down, the board or the GPU needs service.",
+        ),
+        Some(false) => Judgement::info(
+            subject,
+            format!(
+                "{active} of its NVLinks are up; another GPU of its model here has {most}. If both have the same bridges, one is not \
+                 seated well."
+            ),
+        ),
+        None => Judgement::undetermined(
+            subject,
+            format!("cannot determine whether NVLinks are down: {active} are up, and {most} of another GPU of its model"),
+        )
+        .needs("NVML's product name and the remote end of its NVLinks"),
+    }
+}
+
+/// The GPUs of one model in this machine.
+#[derive(Default)]
+struct Model {
+    /// The most links that one has up.
+    most: usize,
+    /// The links of one are unknown.
+    unknown: bool,
+    /// The board wires the links, so all of them are meant to be up; unknown if NVML says too little.
+    wired: Option<bool>,
+}
+
+fn models<'a>(ctx: &Ctx<'a>) -> HashMap<&'a Ids, Model> {
+    let mut models: HashMap<&Ids, Model> = HashMap::new();
+    for device in passthrough::own_gpus(ctx.facts) {
+        let Fact::Known(ids) = &device.ids else {
+            continue;
+        };
+        let model = models.entry(ids).or_default();
+        match nvml_gpu(ctx, device.bdf).map(|gpu| (gpu, &gpu.active_links)) {
+            Ok((gpu, Fact::Known(links))) if links.len() > model.most => {
+                (model.most, model.wired) = (links.len(), wired(gpu, links));
+            }
+            Ok((_, Fact::Known(_))) => {}
+            _ => model.unknown = true,
+        }
+    }
+    models
+}
+
+fn wired(gpu: &NvmlGpu, links: &[NvLink]) -> Option<bool> {
+    let leads_to = |kind: &str| {
+        links.iter().any(|link| link.remote.known().is_some_and(|remote| remote == kind))
+    };
+    match gpu.name.known() {
+        _ if leads_to("switch") => Some(true),
+        Some(name) if name.contains("SXM") => Some(true),
+        Some(_)
+            if links
+                .iter()
+                .all(|link| link.remote.known().is_some_and(|remote| remote == "gpu")) =>
+        {
+            Some(false)
+        }
+        _ => None,
+    }
+}
+
+fn shown(active: usize, down: Option<u32>) -> String {
+    match down {
+        Some(down) => format!("{active} active, {down} inactive"),
+        None => format!("{active} active"),
+    }
+}
+
+/// Adds the counters that are not zero.
+fn errors(gpu: &NvmlGpu, judgement: Judgement) -> Judgement {
+    let Fact::Known(counters) = &gpu.link_errors else {
+        return judgement;
+    };
+    let counted: Vec<String> = counters
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    match counted.is_empty() {
+        true => judgement,
+        false => judgement.evidence(ERRORS, counted.join(", ")),
+    }
+}
