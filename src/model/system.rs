@@ -370,6 +370,13 @@ impl Platform {
         }
     }
 
+    /// True if nothing shows the kind although the machine was read, so that its tree may be a hypervisor's.
+    pub fn may_be_guest(&self) -> bool {
+        let is_read = self.dmi_vendor.known().is_some() || self.hypervisor_type.known().is_some();
+        // Arm's processors have no flag, and some of its machines no DMI.
+        is_read && self.architecture.known().is_none() && self.kind().0.known().is_none()
+    }
+
     /// True if it is known to be a guest.
     pub fn is_guest(&self) -> bool {
         self.kind().0 == Fact::Known(PlatformKind::Guest)

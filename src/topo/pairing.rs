@@ -119,9 +119,17 @@ fn one(
             ..no_partner(topology, partners, row, theirs)
         };
     }
-    let is_guest = topology.facts.platform.is_guest();
+    let platform = &topology.facts.platform;
+    let is_guest = platform.is_guest();
     let (verdict, reason) = match !is_guest && is_unknown_model(topology, row, pick) {
         true => (Verdict::Unknown, unknown_model(pick)),
+        false if platform.may_be_guest() => (
+            Verdict::Unknown,
+            format!(
+                "{}; whether this is a guest, whose tree is the hypervisor's, is unknown",
+                pick.letters()
+            ),
+        ),
         false => rate(me, partner, pick.class, is_guest),
     };
     let forced = forced(topology, row, pick.row);
