@@ -140,7 +140,7 @@ pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
 pub fn unread_library(ctx: &Ctx<'_>, name: &str) -> Option<Judgement> {
     let why = ctx.facts.software.unread.get(name)?;
     let source = format!("directories that may have {name}");
-    Some(Judgement::unknown("machine", *why, Area::Files, &source))
+    Some(Judgement::unknown(name, *why, Area::Files, &source))
 }
 
 /// The judgement if the PCI functions or the RDMA devices are unknown.

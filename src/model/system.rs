@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Fact, IdList};
+use super::{Bdf, Fact, IdList, Why};
 
 /// Identification of the machine, for the header of a report. No check uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -370,11 +370,12 @@ impl Platform {
         }
     }
 
-    /// True if nothing shows the kind although the machine was read, so that its tree may be a hypervisor's.
+    /// True if the kind is unknown because the CPU's flags could not be read, so that the tree may be a hypervisor's. A source that has
+    /// neither them nor DMI describes hardware alone.
     pub fn may_be_guest(&self) -> bool {
-        let is_read = self.dmi_vendor.known().is_some() || self.hypervisor_type.known().is_some();
-        // Arm's processors have no flag, and some of its machines no DMI.
-        is_read && self.architecture.known().is_none() && self.kind().0.known().is_none()
+        let is_unread = !matches!(self.architecture.why(), None | Some(Why::NotCovered));
+        let has_dmi = self.dmi_vendor.present().is_some() && self.architecture.known().is_none();
+        (is_unread || has_dmi) && self.kind().0.known().is_none()
     }
 
     /// True if it is known to be a guest.

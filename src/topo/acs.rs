@@ -72,7 +72,7 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
     let position: Vec<PortPosition<'_>> =
-        ports.iter().map(|(device, _)| position(ends, device)).collect();
+        ports.iter().map(|(device, _)| position(forest, device)).collect();
     let judged = ports.iter().zip(&position).map(|((port, role), own)| {
         let redirect = judge(port, sibling(own, &position), translated);
         match (role, &redirect.bits) {
@@ -102,16 +102,9 @@ pub fn verb(bits: AcsBits) -> &'static str {
 
 type PortPosition<'a> = (&'a PciDevice, Option<Bdf>, Option<RootBus>);
 
-/// Where a port is, by the place of the path's end below it: its own may be unreadable.
-fn position<'a>(ends: [Option<&PciDevice>; 2], port: &'a PciDevice) -> PortPosition<'a> {
-    let mut places = ends.into_iter().flatten().filter_map(|end| end.place.known());
-    let found = places.find_map(|place| {
-        let at = place.bridges.iter().position(|bridge| *bridge == port.bdf)?;
-        let above = at.checked_sub(1).and_then(|above| place.bridges.get(above));
-        Some((above.copied(), place.root))
-    });
-    let (above, root) = found.unzip();
-    (port, above.flatten(), root)
+fn position<'a>(forest: &Forest<'_>, port: &'a PciDevice) -> PortPosition<'a> {
+    let parent = forest.parent(port).map(|parent| parent.bdf);
+    (port, parent, port.place.known().map(|place| place.root))
 }
 
 /// The other leg's port in the same switch or root complex, which egress control may block.

@@ -54,16 +54,16 @@ fn unlisted(ctx: &Ctx<'_>) -> Judgement {
     Judgement::info(CUDA, message).evidence(SOURCE, "not listed")
 }
 
-/// Nobody tried to load it: with a driver there may be one elsewhere.
+/// It is in no list, and no program loaded it: with a driver there may be one elsewhere.
 fn unasked(ctx: &Ctx<'_>) -> Judgement {
     match version::driver(ctx.facts) {
         Fact::Known(None) => Judgement::no_driver("machine"),
-        Fact::Known(Some(_)) | Fact::Unknown(_) => Judgement::unknown(
-            CUDA,
-            Why::NotCovered,
-            Area::Files,
-            "libcuda.so.1 (neither the loader's cache nor LD_LIBRARY_PATH lists it, and nobody tried to load it)",
-        ),
+        Fact::Known(Some(_)) | Fact::Unknown(_) => {
+            let message = "Neither the loader's cache nor the system's directories in LD_LIBRARY_PATH list libcuda.so.1, and whether it loads all the \
+                same is unknown.";
+            let judgement = Judgement::unknown(CUDA, Why::NotCovered, Area::Cuda, CUDA);
+            Judgement { message: message.to_owned(), ..judgement }
+        }
     }
 }
 
