@@ -373,9 +373,12 @@ impl Platform {
     /// True if the kind is unknown because the CPU's flags could not be read, so that the tree may be a hypervisor's. A source that has
     /// neither them nor DMI describes hardware alone.
     pub fn may_be_guest(&self) -> bool {
-        let is_unread = !matches!(self.architecture.why(), None | Some(Why::NotCovered));
-        let has_dmi = self.dmi_vendor.present().is_some() && self.architecture.known().is_none();
-        (is_unread || has_dmi) && self.kind().0.known().is_none()
+        let is_unread = |why: Option<Why>| !matches!(why, None | Some(Why::NotCovered));
+        let mut dmi = [&self.dmi_vendor, &self.dmi_product].into_iter();
+        let has_dmi = dmi.any(|text| text.present().is_some() || is_unread(text.why()));
+        let is_silent =
+            self.architecture.known().is_none() && (has_dmi || is_unread(self.architecture.why()));
+        is_silent && self.kind().0.known().is_none()
     }
 
     /// True if it is known to be a guest.
@@ -387,6 +390,23 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unread_flags_leave_the_kind_open() {
+        let text = || Fact::Known(Some("Example Corp.".to_owned()));
+        let mut platform = Platform { dmi_vendor: text(), ..Platform::default() };
+        assert!(platform.may_be_guest());
+        platform.dmi_vendor = Fact::Unknown(Why::Denied);
+        assert!(platform.may_be_guest());
+        (platform.dmi_vendor, platform.dmi_product) = (Fact::default(), text());
+        assert!(platform.may_be_guest());
+        platform.architecture = Fact::Known("aarch64".to_owned());
+        assert!(!platform.may_be_guest(), "Arm has no such flag");
+        let hardware = Platform { dmi_vendor: Fact::Known(None), ..Platform::default() };
+        assert!(!hardware.may_be_guest() && !Platform::default().may_be_guest());
+        let denied = Platform { architecture: Fact::Unknown(Why::Denied), ..hardware };
+        assert!(denied.may_be_guest());
+    }
 
     #[test]
     fn virtio_implies_guest_unless_cpu_flag_is_clear() {
