@@ -33,8 +33,7 @@ impl PathState {
 fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
     let state = |nic| {
         let provider = nics::driver(ctx.facts, nic);
-        let peer_memory = peer_memory(ctx, provider.known().map(String::as_str));
-        (peer_memory, dma_buf(ctx, &provider))
+        (peer_memory(ctx, &provider), dma_buf(ctx, &provider))
     };
     nics::rdma_nics(ctx.facts).map(state).collect()
 }
@@ -79,16 +78,27 @@ fn works_alone(paths: Vec<(PathState, PathState)>) -> Result<bool, Missing> {
     missing.map_or(Ok(true), Err)
 }
 
-/// The nvidia-peermem memory path, judged by its traces in the RDMA stack.
-pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
-    let closed = |why: &str| PathState::Closed(why.to_owned());
+/// The nvidia-peermem memory path of a NIC with this driver.
+pub fn peer_memory(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
     match provider {
-        Some("efa") => return efa_peer_memory(ctx),
-        Some(name) if !knows_peer_memory(name) => {
-            return closed("this NIC's driver does not know it");
+        Fact::Known(name) if name == "efa" => efa_peer_memory(ctx),
+        Fact::Known(name) if !knows_peer_memory(name) => {
+            PathState::Closed("this NIC's driver does not know it".to_owned())
         }
-        _ => {}
+        Fact::Known(_) => peer_memory_module(ctx),
+        Fact::Unknown(why) => match (peer_memory_module(ctx), efa_peer_memory(ctx)) {
+            // An EFA needs another module, and some drivers know neither.
+            (PathState::Open(_), _) | (_, PathState::Open(_)) => {
+                PathState::Unknown(*why, Area::Sys, "the NIC's driver".to_owned())
+            }
+            (state, _) => state,
+        },
     }
+}
+
+/// nvidia-peermem, judged by its traces in the RDMA stack.
+pub fn peer_memory_module(ctx: &Ctx<'_>) -> PathState {
+    let closed = |why: &str| PathState::Closed(why.to_owned());
     let peers = &ctx.facts.peer_memory;
     match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
         (Fact::Known(false), Fact::Known(false)) => return closed("not loaded"),

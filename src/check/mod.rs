@@ -136,6 +136,13 @@ pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
     }
 }
 
+/// The judgement if a library may also be where gdr could not look.
+pub fn unread_library(ctx: &Ctx<'_>, name: &str) -> Option<Judgement> {
+    let why = ctx.facts.software.unread.get(name)?;
+    let source = format!("directories that may have {name}");
+    Some(Judgement::unknown(name, *why, Area::Files, &source))
+}
+
 /// The judgement if the PCI functions or the RDMA devices are unknown.
 pub fn unknown_devices(ctx: &Ctx<'_>) -> Option<Judgement> {
     unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")

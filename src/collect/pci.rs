@@ -53,7 +53,30 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
         });
     }
     devices.order_by_key(|device| device.bdf);
+    place_by_children(&mut devices);
     Fact::Known(devices)
+}
+
+/// A bridge whose own link cannot be read is where the links of the functions below it say.
+fn place_by_children(devices: &mut [PciDevice]) {
+    let unplaced = devices.iter().filter(|device| device.place.known().is_none());
+    let unplaced: BTreeSet<Bdf> = unplaced.map(|device| device.bdf).collect();
+    if unplaced.is_empty() {
+        return;
+    }
+    let mut found = BTreeMap::new();
+    for place in devices.iter().filter_map(|device| device.place.known()) {
+        let bridges = place.bridges.iter().enumerate();
+        for (at, bridge) in bridges.filter(|(_, bridge)| unplaced.contains(bridge)) {
+            let above = place.bridges.iter().take(at).copied().collect();
+            found.entry(*bridge).or_insert_with(|| Place { bridges: above, ..place.clone() });
+        }
+    }
+    for device in devices {
+        if let Some(place) = found.remove(&device.bdf) {
+            device.place = Fact::Known(place);
+        }
+    }
 }
 
 /// Number of reader threads; a read waits for the device or the kernel. A few hundred functions are not

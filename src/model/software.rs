@@ -1,9 +1,11 @@
 //! Programs and libraries related to GPUDirect, as the loader finds them.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
+use super::{Fact, Why};
 
 /// Installed software, determined from files: no program is run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -11,6 +13,9 @@ use super::Fact;
 pub struct Software {
     /// Libraries; for each name, the loader's choice comes first.
     pub libraries: Fact<Vec<Library>>,
+    /// Libraries that may also be where gdr could not look, and why it could not.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<String, Why>,
     /// `ib_write_bw` of perftest; none if not installed.
     pub perftest: Fact<Option<Program>>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Fact, IdList};
+use super::{Bdf, Fact, IdList, Why};
 
 /// Identification of the machine, for the header of a report. No check uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -370,6 +370,17 @@ impl Platform {
         }
     }
 
+    /// True if the kind is unknown because the CPU's flags could not be read, so that the tree may be a hypervisor's. A source that has
+    /// neither them nor DMI describes hardware alone.
+    pub fn may_be_guest(&self) -> bool {
+        let is_unread = |why: Option<Why>| !matches!(why, None | Some(Why::NotCovered));
+        let mut dmi = [&self.dmi_vendor, &self.dmi_product].into_iter();
+        let has_dmi = dmi.any(|text| text.present().is_some() || is_unread(text.why()));
+        let is_silent =
+            self.architecture.known().is_none() && (has_dmi || is_unread(self.architecture.why()));
+        is_silent && self.kind().0.known().is_none()
+    }
+
     /// True if it is known to be a guest.
     pub fn is_guest(&self) -> bool {
         self.kind().0 == Fact::Known(PlatformKind::Guest)
@@ -379,6 +390,23 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unread_flags_leave_the_kind_open() {
+        let text = || Fact::Known(Some("Example Corp.".to_owned()));
+        let mut platform = Platform { dmi_vendor: text(), ..Platform::default() };
+        assert!(platform.may_be_guest());
+        platform.dmi_vendor = Fact::Unknown(Why::Denied);
+        assert!(platform.may_be_guest());
+        (platform.dmi_vendor, platform.dmi_product) = (Fact::default(), text());
+        assert!(platform.may_be_guest());
+        platform.architecture = Fact::Known("aarch64".to_owned());
+        assert!(!platform.may_be_guest(), "Arm has no such flag");
+        let hardware = Platform { dmi_vendor: Fact::Known(None), ..Platform::default() };
+        assert!(!hardware.may_be_guest() && !Platform::default().may_be_guest());
+        let denied = Platform { architecture: Fact::Unknown(Why::Denied), ..hardware };
+        assert!(denied.may_be_guest());
+    }
 
     #[test]
     fn virtio_implies_guest_unless_cpu_flag_is_clear() {

@@ -119,11 +119,7 @@ fn one(
             ..no_partner(topology, partners, row, theirs)
         };
     }
-    let is_guest = topology.facts.platform.is_guest();
-    let (verdict, reason) = match !is_guest && is_unknown_model(topology, row, pick) {
-        true => (Verdict::Unknown, unknown_model(pick)),
-        false => rate(me, partner, pick.class, is_guest),
-    };
+    let (verdict, reason) = rated(topology, row, pick);
     let forced = forced(topology, row, pick.row);
     let (verdict, reason) = match &forced {
         Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.letters())),
@@ -149,6 +145,20 @@ fn one(
             None => (forced.is_some() && verdict == Verdict::Bad)
                 .then(|| forced_pcie_remedy(topology.facts).to_owned()),
         },
+    }
+}
+
+fn rated(topology: &Topology<'_>, row: usize, pick: &Candidate) -> (Verdict, String) {
+    let platform = &topology.facts.platform;
+    let is_guest = platform.is_guest();
+    if !is_guest && is_unknown_model(topology, row, pick) {
+        return (Verdict::Unknown, unknown_model(pick));
+    }
+    match rate(&topology.rows[row], &topology.rows[pick.row], pick.class, is_guest) {
+        (Verdict::Good | Verdict::LikelyGood, _) if platform.may_be_guest() => {
+            (Verdict::Unknown, unknown_platform(pick))
+        }
+        rated => rated,
     }
 }
 
@@ -315,6 +325,13 @@ fn is_unknown_model(topology: &Topology<'_>, row: usize, pick: &Candidate) -> bo
     let mut devices = [row, pick.row].into_iter().filter_map(|row| topology.device(row));
     !matches!(pick.class, Some(PciClass::Pix | PciClass::Pxb))
         && devices.any(|device| device.ids.known().is_some_and(Ids::is_unknown_gpu))
+}
+
+fn unknown_platform(pick: &Candidate) -> String {
+    format!(
+        "{}; whether this is a guest, whose tree is the hypervisor's, is unknown: --platform says it",
+        pick.letters()
+    )
 }
 
 fn unknown_model(pick: &Candidate) -> String {

@@ -1,7 +1,7 @@
 //! gin.doca: programs of the DOCA SDK find DOCA GPUNetIO.
 
 use super::LIBRARIES;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Library};
 
 const NAME: &str = "libdoca_gpunetio.so.2";
@@ -14,7 +14,7 @@ pub fn doca(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let picked = software.picked(NAME);
     let judgement = match picked {
         Some(library) => Some(installed(library)),
-        None => software.all(NAME).next().map(hidden),
+        None => software.all(NAME).next().map(hidden).or_else(|| unread_library(ctx, NAME)),
     };
     let message = "No DOCA GPUNetIO is found. NCCL has its own copy.";
     or_skip(judgement.into_iter().collect(), message)

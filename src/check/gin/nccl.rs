@@ -1,7 +1,7 @@
 //! gin.nccl: the installed NCCL has GPU-initiated networking.
 
 use super::{LIBRARIES, version};
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Library, Severity};
 
 /// The first with GIN in its device API (NCCL user guide, Device-Initiated Communication).
@@ -15,6 +15,7 @@ pub fn nccl(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let judgements = software.usable("libnccl.so.2").map(judge);
+    let judgements = judgements.chain(unread_library(ctx, "libnccl.so.2"));
     or_skip(judgements.collect(), "No NCCL is found.")
 }
 

@@ -2,7 +2,7 @@
 
 use super::{LIBRARIES, version};
 use crate::check::param::doorbells_mapped;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Fact, Library};
 
 const NAME: &str = "libnvshmem_host.so.3";
@@ -15,6 +15,7 @@ pub fn nvshmem(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let judgements = software.usable(NAME).map(|library| judge(ctx, library));
+    let judgements = judgements.chain(unread_library(ctx, NAME));
     or_skip(judgements.collect(), "No NVSHMEM is found.")
 }
 

@@ -1,7 +1,7 @@
 //! gin.ucx: the installed UCX sends from kernels.
 
 use super::LIBRARIES;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Library};
 
 /// The plugin of the transport rc_gda (ucx.spec, package ucx-ib-mlx5-gda).
@@ -13,6 +13,7 @@ pub fn ucx(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let judgements = software.usable("libucp.so.0").map(judge);
+    let judgements = judgements.chain(unread_library(ctx, "libucp.so.0"));
     or_skip(judgements.collect(), "No UCX is found.")
 }
 

@@ -121,7 +121,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
 
 /// True if nvidia-peermem or nv_peer_mem is a client of the RDMA stack.
 pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
-    matches!(memory_path::peer_memory(ctx, None), PathState::Open(_))
+    matches!(memory_path::peer_memory_module(ctx), PathState::Open(_))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// The evidence that the RDMA stack uses the loaded module.
 fn loaded(ctx: &Ctx<'_>) -> Option<String> {
-    match memory_path::peer_memory(ctx, None) {
+    match memory_path::peer_memory_module(ctx) {
         PathState::Open(state) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => {
             Some(state)
         }

@@ -108,7 +108,11 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
                 None => pass,
             })
         }
-        None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is unknown."),
+        // Every release has a version: which faults this one has is unknown.
+        None => {
+            let why = ctx.facts.gdrdrv.version.why().unwrap_or(Why::NotCovered);
+            Judgement::unknown(NODE, why, Area::Sys, MODULE)
+        }
     }
 }
 

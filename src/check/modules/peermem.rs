@@ -7,7 +7,7 @@ use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory
 use crate::check::version::{self, Generation};
 use crate::check::{Ctx, Judgement, Rule, nics, passthrough};
 use crate::model::{Area, Fact, Ids, RdmaDevice};
-use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
+use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy, is_efa};
 
 /// One judgement for each NIC.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -26,13 +26,20 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let provider = nics::driver(ctx.facts, nic);
-    let peermem = peer_memory(ctx, provider.known().map(String::as_str));
+    let peermem = peer_memory(ctx, &provider);
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();
-    let judgement = match (&peermem, &dma_buf) {
+    let is_dma_buf_alone = matches!(
+        (&peermem, &dma_buf),
         (PathState::Closed(_) | PathState::Unknown(..), PathState::Open(_))
-            if is_denied_to_plugin(ctx, nic) =>
-        {
+    );
+    let is_denied = match is_dma_buf_alone {
+        true => is_denied_to_plugin(ctx, nic),
+        false => Ok(false),
+    };
+    let judgement = match (&peermem, &dma_buf) {
+        _ if let Err(missing) = is_denied => Judgement::missing(subject, missing),
+        _ if is_denied == Ok(true) => {
             let message = "GPU memory is reachable through the default mapping of a dma-buf alone: the driver denies the forced PCIe \
                  mapping that NCCL's plugin for EFA (aws-ofi-nccl) asks for (param.grdma-topo).";
             Judgement::broken(subject, message).advice(forced_pcie_remedy(ctx.facts))
@@ -75,17 +82,23 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
 }
 
 /// True if the driver denies an EFA the mapping that its plugin for NCCL asks for, for every coherent GPU, and there is no other GPU.
-fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
+fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Result<bool, Missing> {
     let function = nic.place.present().and_then(|bdf| ctx.facts.device(*bdf));
     let Some(function) = function.filter(|function| is_efa(function)) else {
-        return false;
+        return Ok(false);
     };
-    let mut gpus = passthrough::own_gpus(ctx.facts).peekable();
-    gpus.peek().is_some()
-        && gpus.all(|gpu| {
-            gpu.ids.known().is_some_and(Ids::is_coherent_gpu)
-                && forced_pcie(ctx.facts, gpu.bdf, function.bdf) == Ok(Some(ForcedPcie::Denied))
-        })
+    let (mut denied, mut missing) = (false, None);
+    for gpu in passthrough::own_gpus(ctx.facts) {
+        if !gpu.ids.known().is_some_and(Ids::is_coherent_gpu) {
+            return Ok(false);
+        }
+        match forced_pcie(ctx.facts, gpu.bdf, function.bdf) {
+            Ok(Some(ForcedPcie::Denied)) => denied = true,
+            Ok(_) => return Ok(false),
+            Err(unknown) => missing = Some(unknown),
+        }
+    }
+    missing.map_or(Ok(denied), Err)
 }
 
 /// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.

@@ -85,6 +85,10 @@ fn rises(
         .into_iter()
         .partition(|(_, name, _)| counter(name).is_some_and(|counter| counter.kind.is_fault()));
     let (subject, seconds) = (subject(nic, port), growth.seconds);
+    if let (true, Some(interface)) = (faults.is_empty(), without_port(ctx, growth)) {
+        let source = format!("the port of the network interface {interface}, whose counters rose");
+        return Some(Judgement::unknown(subject, Why::NotCovered, Area::Sys, &source));
+    }
     let listed = |rises: &[(&String, &String, u64)]| {
         words::list(rises.iter().map(|(_, name, rise)| format!("{name} +{rise}")))
     };
@@ -118,6 +122,15 @@ fn rises(
         judgement = judgement.evidence(name, "no rise");
     }
     Some(judgement)
+}
+
+/// An interface with counters that rose and an unknown port. Names of interfaces have no colon, those of ports have one.
+fn without_port<'a>(ctx: &Ctx<'_>, growth: &'a CounterGrowth) -> Option<&'a String> {
+    let interfaces = ctx.facts.network.known().map(|network| &network.interfaces)?;
+    let has_port =
+        |name: &str| interfaces.get(name).is_some_and(|interface| !interface.port.is_empty());
+    let rises = growth.rises.iter().filter(|(_, rises)| !rises.is_empty());
+    rises.map(|(of, _)| of).find(|of| !of.contains(':') && !has_port(of))
 }
 
 /// The causes of these counters, each once.

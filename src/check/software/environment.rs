@@ -27,14 +27,6 @@ const VARIABLES: &[(&str, Effect)] = &[
         (gpus(ctx) > 1 && level(value) == Some(Level::Loc))
             .then(|| "keeps NCCL from peer to peer between this machine's GPUs".to_owned())
     }),
-    ("NCCL_IB_DISABLE", |ctx, value| {
-        (number(value) == Some(1) && has_nic(ctx))
-            .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
-    }),
-    ("NCCL_NET", |ctx, value| {
-        (value.eq_ignore_ascii_case("Socket") && has_nic(ctx))
-            .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
-    }),
     ("NCCL_NET_GDR_LEVEL", gdr_level),
     ("NCCL_NET_GDR_C2C", |ctx, value| {
         let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
@@ -55,7 +47,7 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
     ("UCX_TLS", |ctx, value| transports::ucx_tls(value, gpus(ctx))),
     ("OMPI_MCA_btl", |ctx, value| transports::btl(value, gpus(ctx))),
-    ("OMPI_MCA_pml", |ctx, value| transports::pml(value, has_nic(ctx))),
+    ("OMPI_MCA_pml", |ctx, value| transports::pml(value, has_nic(ctx) == Ok(true))),
     ("OMPI_MCA_opal_cuda_support", gpu_off),
     ("MPIR_CVAR_ENABLE_GPU", gpu_off),
     ("MPICH_GPU_SUPPORT_ENABLED", gpu_off),
@@ -66,25 +58,6 @@ const VARIABLES: &[(&str, Effect)] = &[
     ("MV2_CUDA_IPC", |ctx, value| {
         let harm = "keeps MVAPICH2 from CUDA IPC: GPU memory on one host goes through host memory";
         (gpus(ctx) > 1).then(|| transports::path_off(value, gpus(ctx), harm))?
-    }),
-    ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| match value.to_ascii_lowercase().as_str() {
-        "n" | "no" | "0" | "off" if has_nic(ctx) => {
-            Some("keeps UCX from GPUDirect RDMA".to_owned())
-        }
-        _ => None,
-    }),
-    ("NCCL_GIN_ENABLE", |ctx, value| {
-        (number(value) == Some(0) && has_nic(ctx))
-            .then(|| "switches off NCCL's GPU-initiated networking".to_owned())
-    }),
-    ("NCCL_GIN_TYPE", |ctx, value| {
-        (number(value) == Some(2) && has_mlx5(ctx)).then(|| {
-            "makes a thread of the CPU post what NCCL's kernels send, with a NIC whose doorbells the GPU could ring".to_owned()
-        })
-    }),
-    ("EP_DISABLE_GIN", |ctx, value| {
-        (number(value) == Some(1) && has_nic(ctx))
-            .then(|| "keeps DeepEP from GPU-initiated networking".to_owned())
     }),
     (VISIBLE, |ctx, value| visible(gpus(ctx), value)),
     ("CUDA_NIC_INTEROP", |_, _| Some("has not been needed since CUDA 4.1".to_owned())),
@@ -113,6 +86,42 @@ const PYTORCH: Conditional = Conditional {
 };
 
 const CONDITIONAL: &[Conditional] = &[
+    Conditional {
+        name: "NCCL_IB_DISABLE",
+        asks: |value| number(value) == Some(1),
+        harms: has_nic,
+        effect: "keeps NCCL from this machine's NICs: it uses sockets",
+    },
+    Conditional {
+        name: "NCCL_NET",
+        asks: |value| value.eq_ignore_ascii_case("Socket"),
+        harms: has_nic,
+        effect: "keeps NCCL from this machine's NICs: it uses sockets",
+    },
+    Conditional {
+        name: "UCX_IB_GPU_DIRECT_RDMA",
+        asks: |value| ["n", "no", "0", "off"].contains(&value.to_ascii_lowercase().as_str()),
+        harms: has_nic,
+        effect: "keeps UCX from GPUDirect RDMA",
+    },
+    Conditional {
+        name: "NCCL_GIN_ENABLE",
+        asks: |value| number(value) == Some(0),
+        harms: has_nic,
+        effect: "switches off NCCL's GPU-initiated networking",
+    },
+    Conditional {
+        name: "NCCL_GIN_TYPE",
+        asks: |value| number(value) == Some(2),
+        harms: has_mlx5,
+        effect: "makes a thread of the CPU post what NCCL's kernels send, with a NIC whose doorbells the GPU could ring",
+    },
+    Conditional {
+        name: "EP_DISABLE_GIN",
+        asks: |value| number(value) == Some(1),
+        harms: has_nic,
+        effect: "keeps DeepEP from GPU-initiated networking",
+    },
     Conditional {
         name: "NCCL_DMABUF_ENABLE",
         asks: |value| number(value) == Some(0),
@@ -253,9 +262,17 @@ fn visible(gpus: usize, value: &str) -> Option<String> {
     })
 }
 
-fn has_mlx5(ctx: &Ctx<'_>) -> bool {
-    let mut mlx5 = nics::rdma_nics(ctx.facts);
-    mlx5.any(|nic| nics::driver(ctx.facts, nic).known().is_some_and(|name| name == "mlx5_core"))
+fn has_mlx5(ctx: &Ctx<'_>) -> Result<bool, Missing> {
+    if !has_nic(ctx)? {
+        return Ok(false);
+    }
+    let drivers: Vec<Fact<String>> =
+        nics::rdma_nics(ctx.facts).map(|nic| nics::driver(ctx.facts, nic)).collect();
+    match drivers.iter().find_map(Fact::why) {
+        _ if drivers.contains(&Fact::Known("mlx5_core".to_owned())) => Ok(true),
+        Some(why) => Err(unread(why, Area::Sys, "the NIC's driver")),
+        None => Ok(false),
+    }
 }
 
 /// NVLink connects a GPU of this machine with other machines.
@@ -264,8 +281,11 @@ fn joins_domain(ctx: &Ctx<'_>) -> bool {
     gpus.any(|device| gpu::is_of_domain(ctx, device.bdf) == Some(true))
 }
 
-fn has_nic(ctx: &Ctx<'_>) -> bool {
-    nics::rdma_nics(ctx.facts).next().is_some()
+fn has_nic(ctx: &Ctx<'_>) -> Result<bool, Missing> {
+    match ctx.facts.rdma.why() {
+        Some(why) => Err(unread(why, Area::Sys, "/sys/class/infiniband")),
+        None => Ok(nics::rdma_nics(ctx.facts).next().is_some()),
+    }
 }
 
 /// Parses a number in base 0, like NCCL.
@@ -347,7 +367,7 @@ fn has_expandable_segments(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::check::testing::{
-        Edit, assert_says, findings, gpu, machine, only, root_port, with_libraries,
+        Edit, NIC, assert_says, findings, gpu, machine, only, root_port, with_libraries,
     };
     use crate::model::{Fact, Facts, Outcome, Why};
 
@@ -447,6 +467,18 @@ mod tests {
         assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
         set(&mut facts, "NCCL_GDRCOPY_ENABLE", "1");
         facts.software.libraries = Fact::Unknown(Why::Denied);
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn variable_of_an_unknown_nic_is_unknown() {
+        let mut facts = machine();
+        set(&mut facts, "NCCL_GIN_TYPE", "2");
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Info);
+        facts.device_mut(NIC).attributes = None;
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+        set(&mut facts, "NCCL_IB_DISABLE", "1");
+        facts.rdma = Fact::Unknown(Why::Denied);
         assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
     }
 

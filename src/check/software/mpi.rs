@@ -1,6 +1,6 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
@@ -23,6 +23,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
     }
+    judgements.extend(unread_library(ctx, "libucp.so.0"));
     or_skip(judgements, "The loader finds neither an MPI nor UCX.")
 }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Fact, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
@@ -36,6 +36,7 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let (Some(plugin), false) = (plugin, judgements.is_empty()) {
         judgements.extend(fabric(plugin, software.picked("libfabric.so.1")));
     }
+    judgements.extend(unread_library(ctx, "libnccl.so.2"));
     or_skip(judgements, "No NCCL is found.")
 }
 

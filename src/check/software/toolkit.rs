@@ -35,9 +35,10 @@ fn unlisted(ctx: &Ctx<'_>) -> Judgement {
     let path = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(cuda)) => cuda.library.as_deref(),
         Fact::Known(CudaOutcome::Failed { library, .. }) => library.as_deref(),
-        Fact::Known(CudaOutcome::Absent { .. }) | Fact::Unknown(Why::NotCovered) => {
+        Fact::Known(CudaOutcome::Absent { .. }) => {
             return Judgement::skip("machine", "The loader finds no libcuda.so.1.");
         }
+        Fact::Unknown(Why::NotCovered) => return unasked(ctx),
         Fact::Unknown(_) => None,
     };
     let Some(path) = path else {
@@ -51,6 +52,19 @@ fn unlisted(ctx: &Ctx<'_>) -> Judgement {
          compared."
     );
     Judgement::info(CUDA, message).evidence(SOURCE, "not listed")
+}
+
+/// It is in no list, and no program loaded it: with a driver there may be one elsewhere.
+fn unasked(ctx: &Ctx<'_>) -> Judgement {
+    match version::driver(ctx.facts) {
+        Fact::Known(None) => Judgement::no_driver("machine"),
+        Fact::Known(Some(_)) | Fact::Unknown(_) => {
+            let message = "Neither the loader's cache nor the system's directories in LD_LIBRARY_PATH list libcuda.so.1, and whether it loads all the \
+                same is unknown.";
+            let judgement = Judgement::unknown(CUDA, Why::NotCovered, Area::Cuda, CUDA);
+            Judgement { message: message.to_owned(), ..judgement }
+        }
+    }
 }
 
 fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
@@ -161,6 +175,8 @@ mod tests {
             reason: "libcuda.so.1: cannot open shared object file".to_owned(),
         });
         assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Skip);
+        facts.cuda = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Unknown, "nobody tried to load it");
         let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.driver.module_version = Fact::Unknown(Why::Denied);
         facts.driver.version_line = Fact::Unknown(Why::Denied);

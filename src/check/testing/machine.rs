@@ -294,6 +294,7 @@ pub fn machine() -> Facts {
             words: Fact::Known(Vec::new()),
         }]),
         perftest: Fact::Known(None),
+        unread: BTreeMap::new(),
     };
     facts.modprobe = Modprobe {
         directories: vec!["/etc/modprobe.d".to_owned()],

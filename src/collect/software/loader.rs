@@ -1,10 +1,11 @@
 //! Finds libraries like the dynamic loader (LD_LIBRARY_PATH, cache, default directories), and those that
 //! Python packages load by path.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::read;
-use crate::model::{Fact, Found, Note};
+use crate::model::{Fact, Found, Note, Why};
 use crate::world::{Files, MOST};
 
 const CACHE: &str = "/etc/ld.so.cache";
@@ -43,11 +44,13 @@ pub struct Place {
     pub found: Found,
 }
 
-/// The paths of these libraries, in the loader's order.
+/// The paths of these libraries, in the loader's order. `unread` gets those that may also be in a directory of a package that
+/// cannot be read.
 pub fn find(
     files: &dyn Files,
     library_path: &str,
     names: &[&str],
+    unread: &mut BTreeMap<String, Why>,
     notes: &mut Vec<Note>,
 ) -> Fact<Vec<Place>> {
     let mut places = Vec::new();
@@ -90,11 +93,9 @@ pub fn find(
     }
     let (name, directories) = DOCA;
     for path in directories.map(|directory| Path::new(directory).join(name)) {
-        if files.exists(&path).unwrap_or(false) {
-            places.push(Place { name: name.to_owned(), path, found: Found::Unlisted });
-        }
+        add_if_there(files, name, path, Found::Unlisted, &mut places, unread);
     }
-    places.extend(in_packages(files));
+    in_packages(files, &mut places, unread);
     let mut seen = std::collections::BTreeSet::new();
     places.retain(|place| seen.insert(place.path.clone()));
     Fact::Known(places)
@@ -181,28 +182,44 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     Some(lines)
 }
 
-fn in_packages(files: &dyn Files) -> Vec<Place> {
+fn in_packages(files: &dyn Files, places: &mut Vec<Place>, unread: &mut BTreeMap<String, Why>) {
     let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
-    let mut places = Vec::new();
     for home in PYTHON {
-        let versions = files.list_kept(Path::new(home), &is_python).unwrap_or_default();
+        let versions = match files.list_kept(Path::new(home), &is_python) {
+            Ok(versions) => versions,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => {
+                unread.extend(BROUGHT.map(|(name, ..)| (name.to_owned(), error.why())));
+                continue;
+            }
+        };
         for version in versions.iter().take(8) {
             for packages in ["site-packages", "dist-packages"] {
                 let packages = Path::new(home).join(version).join(packages);
                 for (name, directory, _) in BROUGHT {
                     let path = packages.join(directory).join(name);
-                    if files.exists(&path).unwrap_or(false) {
-                        places.push(Place {
-                            name: name.to_owned(),
-                            path,
-                            found: Found::PythonPackage,
-                        });
-                    }
+                    add_if_there(files, name, path, Found::PythonPackage, places, unread);
                 }
             }
         }
     }
-    places
+}
+
+fn add_if_there(
+    files: &dyn Files,
+    name: &str,
+    path: PathBuf,
+    found: Found,
+    places: &mut Vec<Place>,
+    unread: &mut BTreeMap<String, Why>,
+) {
+    match files.exists(&path) {
+        Ok(true) => places.push(Place { name: name.to_owned(), path, found }),
+        Ok(false) => {}
+        Err(error) => {
+            unread.insert(name.to_owned(), error.why());
+        }
+    }
 }
 
 /// The version of the library's package, from `nvidia_nccl_cu12-2.21.5.dist-info` beside it.

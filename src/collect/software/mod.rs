@@ -61,8 +61,11 @@ pub fn software(
 ) -> Software {
     let files = world.files.as_ref();
     let library_path = environment.known().and_then(|variables| variables.get("LD_LIBRARY_PATH"));
-    let places = loader::find(files, library_path.map_or("", String::as_str), &LIBRARIES, notes);
+    let library_path = library_path.map_or("", String::as_str);
+    let mut unread = BTreeMap::new();
+    let places = loader::find(files, library_path, &LIBRARIES, &mut unread, notes);
     Software {
+        unread,
         libraries: places
             .map(|places| places.into_iter().map(|place| library(files, place)).collect()),
         perftest: world.tools.locate(files, "ib_write_bw").map(|path| {
