@@ -25,6 +25,22 @@ pub struct Check {
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
 }
 
+impl Check {
+    /// What most checks have in common.
+    pub const DEFAULT: Self = Self {
+        id: "",
+        rule: "",
+        sources: "",
+        severity: Severity::Error,
+        why: "",
+        remedy: "",
+        references: &[],
+        explained_by: &[],
+        reads: &[],
+        judge: |_| Vec::new(),
+    };
+}
+
 /// An expensive source, read only for the checks that use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {

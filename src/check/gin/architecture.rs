@@ -1,14 +1,32 @@
 //! gin.architecture: kernels that drive NICs run on the GPU.
 
 use crate::check::gpu::reading::{cuda_gpu, each};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, ComputeCapability, Fact};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, ComputeCapability, Fact, Severity};
 
 const SOURCE: &str = "libcuda.so.1: COMPUTE_CAPABILITY (75, 76)";
 const VOLTA: ComputeCapability = ComputeCapability { major: 7, minor: 0 };
 const HOPPER: ComputeCapability = ComputeCapability { major: 9, minor: 0 };
 
-pub fn architecture(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gin.architecture",
+    rule: "Each GPU is a Volta or later. DeepEP's kernels between nodes need a Hopper or later (compute capability 9.0).",
+    sources: "libcuda.so.1 (attributes 75, 76)",
+    severity: Severity::Info,
+    why: "Kernels that poll and ring need independent threads of a warp, and memory operations for the whole system: NVSHMEM, NCCL's GIN \
+        and DOCA GPUNetIO are built for Volta and later, DeepEP for the instructions of Hopper.",
+    remedy: "Use a GPU of a later generation; or the paths of these libraries that the CPU drives.",
+    references: &[
+        "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/abstract.html",
+        "https://github.com/NVIDIA/nccl/pull/1845",
+        "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md",
+    ],
+    reads: &[Source::Cuda],
+    judge: architecture,
+    ..Check::DEFAULT
+};
+
+fn architecture(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
         let gpu = match cuda_gpu(ctx, device.bdf) {

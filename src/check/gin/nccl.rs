@@ -1,7 +1,7 @@
 //! gin.nccl: the installed NCCL has GPU-initiated networking.
 
 use super::{LIBRARIES, version};
-use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Library, Severity};
 
 /// The first with GIN in its device API (NCCL user guide, Device-Initiated Communication).
@@ -9,7 +9,23 @@ const GIN: [u32; 3] = [2, 28, 7];
 /// What the second version of DeepEP needs (its README).
 const DEEP_EP: [u32; 3] = [2, 30, 4];
 
-pub fn nccl(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gin.nccl",
+    rule: "Each NCCL has GIN (2.28.7), and what the second version of DeepEP needs of it (2.30.4).",
+    sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages",
+    severity: Severity::Info,
+    why: "NCCL's device API has network operations since 2.28.7. The second version of DeepEP is built on it, and needs 2.30.4.",
+    remedy: "Update NCCL: pip install 'nvidia-nccl-cu13>=2.30.4' --no-deps, or the package of the distribution.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html",
+        "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md",
+    ],
+    reads: &[Source::Software],
+    judge: nccl,
+    ..Check::DEFAULT
+};
+
+fn nccl(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, LIBRARIES) {
         return vec![unknown];

@@ -2,14 +2,35 @@
 
 use super::{LIBRARIES, version};
 use crate::check::param::doorbells_mapped;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Library};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::model::{Area, Fact, Library, Severity};
 
 const NAME: &str = "libnvshmem_host.so.3";
 /// The first with doorbells by the CPU that need neither gdrcopy nor a driver parameter (release notes of 3.4.5).
 const WITHOUT_MAPPING: [u32; 3] = [3, 4, 5];
 
-pub fn nvshmem(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gin.nvshmem",
+    rule: "Each NVSHMEM starts IBGDA with the rights that processes have here: from 3.4.5 on without the GPU's access to the doorbell.",
+    sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages; /proc/driver/nvidia/params, /proc/self/status",
+    severity: Severity::Info,
+    why: "NVSHMEM's IBGDA maps the NIC's doorbell for the GPU ('cudaHostRegister with IoMemory failed with error=800' where the driver \
+        refuses). Before 3.4.5 the only other way is gdrcopy, with NVSHMEM_IBGDA_NIC_HANDLER=cpu; without both, IBGDA does not \
+        start ('init failed for transport: IBGDA'), and NVSHMEM continues with its other transports. From 3.4.5 on it falls back to doorbells that a CPU thread rings, with words in host memory \
+        (cpu_host_memory), which is slower and needs neither.",
+    remedy: "gdr fix peer-mapping, for doorbells by the GPU; or NVSHMEM 3.4.5 or later.",
+    references: &[
+        "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html",
+        "https://github.com/NVIDIA/nvshmem/blob/v3.4.5-0/src/host/transport/transport.cpp",
+        "https://github.com/NVIDIA/nvshmem/issues/23",
+        "https://github.com/deepseek-ai/DeepEP/issues/163",
+    ],
+    reads: &[Source::Software, Source::Modules],
+    judge: nvshmem,
+    ..Check::DEFAULT
+};
+
+fn nvshmem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, LIBRARIES) {
         return vec![unknown];

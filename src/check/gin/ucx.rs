@@ -1,13 +1,32 @@
 //! gin.ucx: the installed UCX sends from kernels.
 
 use super::LIBRARIES;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Library};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::model::{Area, Library, Severity};
 
 /// The plugin of the transport rc_gda (ucx.spec, package ucx-ib-mlx5-gda).
 const PLUGIN: &str = "libuct_ib_mlx5_gda.so";
 
-pub fn ucx(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gin.ucx",
+    rule: "Each UCX has the transport of its device API, rc_gda.",
+    sources: "plugins beside libucp",
+    severity: Severity::Info,
+    why: "UCX's device API sends from kernels by the transport rc_gda, which is a plugin of its own (libuct_ib_mlx5_gda.so, package \
+        ucx-ib-mlx5-gda). NIXL's kernels need it.",
+    remedy: "Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed.",
+    references: &[
+        "https://github.com/openucx/ucx/tree/v1.22.0/src/uct/ib/mlx5/gdaki",
+        "https://github.com/openucx/ucx/blob/v1.22.0/ucx.spec.in",
+        "https://github.com/openucx/ucx/blob/v1.20.1/debian/control.in",
+        "https://github.com/ai-dynamo/nixl/pull/2250",
+    ],
+    reads: &[Source::Software],
+    judge: ucx,
+    ..Check::DEFAULT
+};
+
+fn ucx(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, LIBRARIES) {
         return vec![unknown];

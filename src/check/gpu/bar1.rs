@@ -1,16 +1,33 @@
 //! gpu.bar1: how much GPU memory other devices can access at a time.
 
 use super::reading::cuda_gpu;
-use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Area, Bar1, Fact, NvmlGpu, PciDevice, Why};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::model::{Area, Bar1, Fact, NvmlGpu, PciDevice, Severity, Why};
 
 /// The size of BAR1 on boards that do not resize it.
 const SMALL: u64 = 256 << 20;
 /// Resource flag of memory.
 const MEMORY: u64 = 0x200;
 
+pub const CHECK: Check = Check {
+    id: "gpu.bar1",
+    rule: "BAR1 is as large as the GPU's memory and not full.",
+    sources: "/sys/bus/pci/devices/*/resource, NVML",
+    severity: Severity::Warn,
+    why: "A NIC and the CPU reach GPU memory through BAR1. If it is small (256 MiB), larger registrations fail \
+        with out of memory or resource errors; if it is full, every further registration fails.",
+    remedy: "Enable Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
+    references: &[
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
+    ],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: bar1,
+    ..Check::DEFAULT
+};
+
 /// Compares BAR1 with the memory of each GPU.
-pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }

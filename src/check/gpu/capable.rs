@@ -1,14 +1,33 @@
 //! gpu.rdma-capable: CUDA reports that other devices may access GPU memory.
 
 use super::reading::{CUDA, cuda, cuda_gpu, each, shown};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Why};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Severity, Why};
 
 /// Kepler, the first generation with GPUDirect RDMA.
 const KEPLER: ComputeCapability = ComputeCapability { major: 3, minor: 0 };
 
+pub const CHECK: Check = Check {
+    id: "gpu.rdma-capable",
+    rule: "CUDA supports access to GPU memory by other devices, through nv-p2p or dma-buf.",
+    sources: "CUDA attributes 116 and 124; before CUDA 11.3 the product",
+    severity: Severity::Error,
+    why: "Without it registering GPU memory with a NIC fails with EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
+        has neither; a GPU that shares the CPU's memory needs neither.",
+    remedy: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
+    references: &[
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+        "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: capable,
+    ..Check::DEFAULT
+};
+
 /// nv-p2p or dma-buf is enough.
-pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
         match cuda_gpu(ctx, device.bdf) {

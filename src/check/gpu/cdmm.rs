@@ -3,14 +3,32 @@
 use std::collections::BTreeMap;
 
 use super::reading::each;
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, Fact, PciDevice};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, Fact, PciDevice, Severity};
 
 const OPTION: &str = "CoherentGPUMemoryMode";
 const OLDER: &str = "EnableUserNUMAManagement";
 const PARAMS: &str = "/proc/driver/nvidia/params";
 
-pub fn cdmm(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.cdmm",
+    rule: "A coherent GPU's memory is managed by the kernel as a NUMA node, or by the driver.",
+    sources: "/proc/driver/nvidia/params, NVML",
+    severity: Severity::Info,
+    why: "If the driver manages it (CDMM) it is not a NUMA node: malloc and numactl cannot use it, and the CPU \
+        accesses it only through mappings.",
+    remedy: "No fix is needed. CoherentGPUMemoryMode selects the mode.",
+    references: &[
+        "https://docs.nvidia.com/datacenter/tesla/tesla-release-notes-580-65-06/index.html",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml],
+    judge: cdmm,
+    ..Check::DEFAULT
+};
+
+fn cdmm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| judge(ctx, device))
 }
 

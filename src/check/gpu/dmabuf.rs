@@ -3,10 +3,29 @@
 use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Why};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Severity, Why};
 
-pub fn dmabuf(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.dmabuf",
+    rule: "The driver exports the GPU's memory as dma-buf.",
+    sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
+    severity: Severity::Warn,
+    why: "dma-buf is the memory path that needs only the modules of the driver and the RDMA stack. Without it \
+        nvidia-peermem is the only memory path for RDMA.",
+    remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
+    references: &[
+        "https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/kernel_open.html",
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Cuda, Source::Mapping],
+    judge: dmabuf,
+    ..Check::DEFAULT
+};
+
+fn dmabuf(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| judge(ctx, device))
 }
 

@@ -7,7 +7,9 @@
 
 use super::imex::{imex, is_of_domain};
 use super::reading::{CUDA, cuda_gpu, nvml_gpu};
-use crate::check::{Ctx, Judgement, Rule, container, passthrough, unknown_if, words};
+use crate::check::{
+    Check, Ctx, Judgement, Rule, Source, container, passthrough, unknown_if, words,
+};
 use crate::model::{Area, Bdf, Fabric, Fact, Severity};
 
 const FABRIC: &str = "nvmlDeviceGetGpuFabricInfoV";
@@ -21,7 +23,32 @@ enum State {
     Unknown(String),
 }
 
-pub fn domain(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.nvlink-domain",
+    rule: "A job over several machines of this NVLink domain has all it needs: one clique of the completed fabric, fabric \
+        handles, an IMEX channel that opens, an IMEX daemon that is ready, and no variable that switches it off.",
+    sources: "NVML, CUDA attribute 128, /dev/nvidia-caps-imex-channels, /etc/nvidia-imex, nvidia-imex.service, \
+        nvidia-imex-ctl -q, /proc/self/environ",
+    severity: Severity::Warn,
+    why: "On GB200 and GB300 NVL72 NCCL uses NVLink between machines only if every GPU of the job has it; else it stops, or \
+        falls back to the network without a word. What one machine cannot show is the other machines: their nodes files \
+        and driver versions must be the same, and the fabric manager runs on the switch trays.",
+    remedy: "Repair what the finding names; compare the machines with gdr fleet; nvidia-imex-ctl -N shows the whole domain.",
+    references: &[
+        "https://github.com/NVIDIA/nccl/blob/192610c9321b23deb0fad81cf51b99bc06849e85/src/mnnvl.cc",
+        "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/deployment.html",
+        "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/cmdservice.html",
+        "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/289",
+        "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/v0.4.1/cmd/compute-domain-daemon/main.go",
+        "https://github.com/NVIDIA/DCGM/issues/308",
+    ],
+    explained_by: &["gpu.driver", "gpu.fabric", "gpu.imex", "platform.container"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: domain,
+    ..Check::DEFAULT
+};
+
+fn domain(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

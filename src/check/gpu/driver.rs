@@ -1,8 +1,8 @@
 //! gpu.driver: the kernel module is loaded and the libraries work with it.
 
 use super::{libcuda, node};
-use crate::check::{Ctx, Judgement, version};
-use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Why};
+use crate::check::{Check, Ctx, Judgement, Source, version};
+use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Severity, Why};
 
 /// NVML return codes about the driver as a whole (nvml.h).
 const NO_PERMISSION: u32 = 4;
@@ -11,9 +11,29 @@ const MISMATCH: u32 = 18;
 
 const FILES: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
 
+pub const CHECK: Check = Check {
+    id: "gpu.driver",
+    rule: "The kernel module is loaded, NVML reaches it and CUDA starts.",
+    sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, NVML, cuInit",
+    severity: Severity::Error,
+    why: "Without the kernel module no CUDA program starts. Libraries whose version differs from the \
+        module fail: NVML returns 18, cuInit 803 or 804. A newer libcuda of cuda-compat is valid if cuInit \
+        accepts it.",
+    remedy: "Install the driver, load its module, or reboot after an update so that module and libraries have the same \
+        version.",
+    references: &[
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+        "https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ],
+    explained_by: &["gpu.nouveau", "platform.container"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: driver,
+    ..Check::DEFAULT
+};
+
 /// A libcuda newer than the module is valid (cuda-compat), so versions are not compared: the return
 /// codes of NVML and CUDA decide.
-pub fn driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
 

@@ -4,7 +4,7 @@
 //! `cuInit` shows whether they are set up: it returns 802 until then.
 
 use super::reading::{cuda, each, is_complete, nvml_gpu};
-use crate::check::{Ctx, Judgement, container, version, words};
+use crate::check::{Check, Ctx, Judgement, Source, container, version, words};
 use crate::model::{
     Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
 };
@@ -22,8 +22,28 @@ enum Start {
     Unknown,
 }
 
+pub const CHECK: Check = Check {
+    id: "gpu.fabric",
+    rule: "The GPU has joined the NVLink fabric of its switches.",
+    sources: "NVML, PCI class 0680, cuInit, nvidia-fabricmanager.service",
+    severity: Severity::Error,
+    why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric \
+        manager has set the switches up; with confidential computing, until the GPUs are declared ready. NVLink connects the \
+        GPUs of one clique only.",
+    remedy: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
+    references: &[
+        "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+        "docs: NVML, nvmlGpuFabricInfo_t: cliqueId",
+        "docs: NVML, nvmlSystemSetConfComputeGpusReadyState (nvidia-smi conf-compute -srs)",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: fabric,
+    ..Check::DEFAULT
+};
+
 /// One judgement if CUDA waits for the fabric, else one for each GPU.
-pub fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let start = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(_)) => Start::Starts,
         Fact::Known(CudaOutcome::Failed { code: Some(NOT_READY), .. }) => Start::NotReady,

@@ -2,13 +2,33 @@
 
 use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::check::{Check, Ctx, Judgement, passthrough, words};
 use crate::model::{Area, Fact, Ids, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
 
+pub const CHECK: Check = Check {
+    id: "gpu.driver-flavour",
+    rule: "The kernel module flavour supports this GPU generation and exports dma-buf if the generation can.",
+    sources: "/proc/driver/nvidia/version, PCI device ids",
+    severity: Severity::Warn,
+    why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones \
+        cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all, and the \
+        last proprietary ones for these are of branch 580.",
+    remedy: "Install the flavour that supports the GPU generation.",
+    references: &[
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/README.md",
+        "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html",
+        "docs: NVIDIA, UNIX graphics feature deprecation schedule (forums.developer.nvidia.com), release 580",
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+    ],
+    explained_by: &["gpu.driver"],
+    judge: flavour,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each generation of GPUs in the machine.
-pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let flavour = match version::flavour(ctx.facts) {
         Fact::Known(Some(flavour)) => flavour,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],

@@ -1,12 +1,33 @@
 //! gpu.imex: if GPUs share memory between machines over NVLink, this user has a channel.
 
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::Order as _;
-use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Why};
+use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Severity, Why};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 const DEVICE: &str = "nvidia-caps-imex-channels";
+
+pub const CHECK: Check = Check {
+    id: "gpu.imex",
+    rule: "If NVLink connects machines, this user has a channel to share memory between them.",
+    sources: "CUDA attribute 128, NVML, /proc/devices, /dev/nvidia-caps-imex-channels, nvidia-imex.service",
+    severity: Severity::Warn,
+    why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation \
+        fails (800, not permitted). Within one machine file descriptors do the same, and no channel is \
+        needed.",
+    remedy: "Create the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
+        the domain.",
+    references: &[
+        "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html",
+        "https://github.com/NVIDIA/nccl/issues/1632",
+        "https://github.com/NVIDIA/nvidia-modprobe/issues/9",
+    ],
+    explained_by: &["gpu.driver", "platform.container"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: imex,
+    ..Check::DEFAULT
+};
 
 /// One judgement for all GPUs with fabric handles: channels belong to the machine.
 pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {

@@ -1,9 +1,9 @@
 //! gpu.min-driver: the driver is new enough for the active profiles.
 
 use crate::check::version::{self, Flavour};
-use crate::check::{Ctx, Judgement};
-use crate::model::Area;
+use crate::check::{Check, Ctx, Judgement, Source};
 use crate::model::Fact;
+use crate::model::{Area, Severity};
 
 const SOURCE: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
 
@@ -24,8 +24,28 @@ mod oldest {
     pub const SECOND_FORM: i64 = 11_070;
 }
 
+pub const CHECK: Check = Check {
+    id: "gpu.min-driver",
+    rule: "The driver is new enough for the active profiles.",
+    sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, CUDA, NVML",
+    severity: Severity::Error,
+    why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs \
+        361 and CUDA 8.0, gdrcopy 331.14. With older drivers a module is missing or a call is not supported.",
+    remedy: "Install a newer driver.",
+    references: &[
+        "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md",
+        "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/515.43.04/kernel-open/nvidia/nv-dmabuf.c",
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: min_driver,
+    ..Check::DEFAULT
+};
+
 /// One judgement for all profiles.
-pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],

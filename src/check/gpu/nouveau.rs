@@ -3,11 +3,23 @@
 //! Lines that block nouveau (`blacklist nouveau`, `install nouveau /bin/false`) are never a finding.
 
 use super::present::bound;
-use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::{Area, Fact, PciDevice};
+use crate::check::{Check, Ctx, Judgement, unknown_if, words};
+use crate::model::{Area, Fact, PciDevice, Severity};
+
+pub const CHECK: Check = Check {
+    id: "gpu.nouveau",
+    rule: "No GPU is bound to nouveau, the kernel's own driver.",
+    sources: "driver links of /sys/bus/pci/devices, /proc/modules",
+    severity: Severity::Error,
+    why: "The NVIDIA driver cannot bind a GPU that nouveau drives: nvidia-smi and CUDA do not see it.",
+    remedy: "Block nouveau with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
+    references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+    judge: nouveau,
+    ..Check::DEFAULT
+};
 
 /// One judgement for each GPU bound to nouveau, or one for the machine.
-pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

@@ -8,13 +8,36 @@
 use std::collections::HashMap;
 
 use super::reading::{each, nvml_gpu};
-use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu, Severity};
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
 const ERRORS: &str = "nvmlDeviceGetFieldValues";
 
-pub fn nvlink(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.nvlink",
+    rule: "No GPU has fewer NVLinks up than the other GPUs of its model in this machine.",
+    sources: "NVML",
+    severity: Severity::Warn,
+    why: "A link that fails in training, or that an error (Xid 74, 144 to 150) has taken down, lowers the bandwidth to \
+        all peers; a fabric manager may leave the GPU out. Links to switches and those of an SXM board are wired; \
+        bridges may be absent by choice. Error counters run from the driver's load and have no documented limit, so they \
+        are evidence only.",
+    remedy: "Read the kernel log and the fabric manager's, reset the GPUs or reboot; if the links stay down, have the board \
+        serviced.",
+    references: &[
+        "https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
+        "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+        "https://github.com/Azure/azhpc-diagnostics/issues/73",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+    ],
+    explained_by: &["gpu.driver", "gpu.fabric"],
+    reads: &[Source::Nvml, Source::NvLinks],
+    judge: nvlink,
+    ..Check::DEFAULT
+};
+
+fn nvlink(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (models, alone) = (models(ctx), Model::default());
     each(ctx, |device| {
         let model = device.ids.known().and_then(|ids| models.get(ids)).unwrap_or(&alone);

@@ -1,8 +1,8 @@
 //! gpu.writes-ordering: the GPU sees NIC writes in order, or can flush them.
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, CudaGpu, Fact, Why};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, CudaGpu, Fact, Severity, Why};
 
 /// Ordered for the GPU that owns the memory; 200 is for all GPUs (`CUGPUDirectRDMAWritesOrdering`).
 const OWNER: u32 = 100;
@@ -11,7 +11,25 @@ const ALL_DEVICES: u32 = 200;
 const HOST: u32 = 1;
 const MEMOPS: u32 = 2;
 
-pub fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.writes-ordering",
+    rule: "The GPU sees NIC writes in order, or can flush them.",
+    sources: "CUDA attributes 118, 117 and 98",
+    severity: Severity::Warn,
+    why: "A kernel that polls a flag may see it before the data that a NIC wrote earlier. If the GPU does not \
+        keep the order, programs must flush, which needs a supported flush operation.",
+    remedy: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
+    references: &[
+        "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/index.html",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Cuda],
+    judge: ordering,
+    ..Check::DEFAULT
+};
+
+fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
         let number = |fact: &Fact<u32>| match fact {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::reading::{cuda, nvml};
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
     Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu, NvmlPair,
-    P2pCapability, P2pStatus, Why,
+    P2pCapability, P2pStatus, Severity, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -31,8 +31,27 @@ struct PeerDenial {
     access: String,
 }
 
+pub const CHECK: Check = Check {
+    id: "gpu.p2p-grant",
+    rule: "The driver allows peer access between every two GPUs.",
+    sources: "NVML peer-to-peer status, cuDeviceCanAccessPeer",
+    severity: Severity::Warn,
+    why: "Without it cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML \
+        reports why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
+    remedy: "Put the GPUs below one switch or socket, or connect them by NVLink; in a guest, configure on the host which GPUs are \
+        peers.",
+    references: &[
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+        "https://docs.nvidia.com/cuda/cuda-features-archive/",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml, Source::NvmlPeers, Source::Cuda],
+    judge: peer_access,
+    ..Check::DEFAULT
+};
+
 /// One judgement for all pairs with peer access, and one for each reason for denial.
-pub fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

@@ -2,15 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Ctx, Judgement, container, unidentified, unknown_if, words};
-use crate::model::{Area, Bdf, Fact, PciDevice, Why, is_passthrough_driver};
+use crate::check::{Check, Ctx, Judgement, Source, container, unidentified, unknown_if, words};
+use crate::model::{Area, Bdf, Fact, PciDevice, Severity, Why, is_passthrough_driver};
 use crate::output::shell_word;
 
 use super::node;
 
 const SOURCE: &str = "/sys/bus/pci/devices";
 
-pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "gpu.present",
+    rule: "At least one NVIDIA GPU is on the PCI bus, and the NVIDIA driver drives it; \
+        PCI bus, driver and NVML list the same GPUs.",
+    sources: "/sys/bus/pci/devices, /proc/driver/nvidia/gpus, NVML",
+    severity: Severity::Error,
+    why: "GPUDirect begins with a GPU that the NVIDIA driver drives. A GPU bound to vfio-pci belongs to a \
+        virtual machine; one bound to nouveau or nova cannot run CUDA. A GPU that one \
+        list lacks has fallen off the bus or did not start.",
+    remedy: "Reseat the GPU, pass it to this machine or container, or bind it to the NVIDIA driver.",
+    references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+    explained_by: &["gpu.nouveau", "gpu.driver", "platform.container"],
+    reads: &[Source::Nvml],
+    judge: present,
+    ..Check::DEFAULT
+};
+
+fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, SOURCE) {
         return vec![unknown];
     }

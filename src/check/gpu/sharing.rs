@@ -1,11 +1,28 @@
 //! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: GPU modes that limit GPUDirect.
 
 use super::reading::{each, is_complete, nvml, nvml_gpu};
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Area, Fabric, Fact, Why};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
+use crate::model::{Area, Fabric, Fact, Severity, Why};
+
+pub const MIG: Check = Check {
+    id: "gpu.mig",
+    rule: "MIG is off when peer access or CPU mappings are needed.",
+    sources: "NVML",
+    severity: Severity::Warn,
+    why: "Instances and GPUs in MIG mode have no peer-to-peer access, and gdr's rm backend \
+        does not map their memory. RDMA to an instance works.",
+    remedy: "Disable MIG (nvidia-smi -mig 0), or do without peer-to-peer.",
+    references: &[
+        "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml],
+    judge: mig,
+    ..Check::DEFAULT
+};
 
 /// With MIG, RDMA works; peer-to-peer and CPU mappings without gdrdrv do not.
-pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlDeviceGetMigMode";
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
@@ -37,8 +54,25 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
     })
 }
 
+pub const VGPU: Check = Check {
+    id: "gpu.vgpu",
+    rule: "The GPU is a whole GPU, not a virtual GPU.",
+    sources: "NVML",
+    severity: Severity::Warn,
+    why: "GPUDirect RDMA and peer-to-peer work only on some types of virtual GPUs; on the others registration \
+        fails.",
+    remedy: "Pass the whole GPU through, or choose a type that NVIDIA lists for GPUDirect.",
+    references: &[
+        "https://docs.nvidia.com/ai-enterprise/release-7/latest/infra-software/vgpu/features/gpudirect.html",
+        "https://docs.nvidia.com/ai-enterprise/release-8/8.1/infra-software/vgpu/features/p2p.html",
+    ],
+    reads: &[Source::Nvml],
+    judge: vgpu,
+    ..Check::DEFAULT
+};
+
 /// A virtual GPU has GPUDirect RDMA on some types only.
-pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlDeviceGetVirtualizationMode";
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
@@ -70,8 +104,26 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     })
 }
 
+pub const CONFIDENTIAL: Check = Check {
+    id: "gpu.confidential",
+    rule: "Confidential computing does not block access to GPU memory.",
+    sources: "NVML",
+    severity: Severity::Warn,
+    why: "With confidential computing, data that leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
+        neither a NIC nor the CPU can access it.",
+    remedy: "Disable confidential computing if GPUDirect matters more.",
+    references: &[
+        "https://docs.nvidia.com/confidential-computing/",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/src/kernel/rmapi/mapping_cpu.c",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml],
+    judge: confidential,
+    ..Check::DEFAULT
+};
+
 /// Confidential computing encrypts what leaves the GPU: nothing is mapped through BAR1.
-pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlSystemGetConfComputeState";
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
@@ -115,8 +167,23 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judgement]
 }
 
+pub const PERSISTENCE: Check = Check {
+    id: "gpu.persistence",
+    rule: "Persistence mode is on.",
+    sources: "NVML, nvidia-persistenced.service",
+    severity: Severity::Info,
+    why: "Without it the driver releases a GPU when its last user exits: the next program waits a second or two, and \
+        clocks and link start from a low-power state.",
+    remedy: "systemctl enable --now nvidia-persistenced.",
+    references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml],
+    judge: persistence,
+    ..Check::DEFAULT
+};
+
 /// Without persistence mode the driver drops a GPU's state when its last user exits.
-pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlDeviceGetPersistenceMode";
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);

@@ -1,13 +1,26 @@
 //! limits.map-count: the maximum number of mappings of a process.
 
-use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Area, Fact};
+use crate::check::{Check, Ctx, Judgement, unknown_if};
+use crate::model::{Area, Fact, Severity};
 
 const SOURCE: &str = "/proc/sys/vm/max_map_count";
 /// The kernel's default.
 const DEFAULT: u64 = 65530;
 
-pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "limits.map-count",
+    rule: "A process may have as many mappings as the kernel's own default.",
+    sources: "/proc/sys/vm/max_map_count",
+    severity: Severity::Info,
+    why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap \
+        fails with ENOMEM (Cannot allocate memory), however much memory is free.",
+    remedy: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
+    references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
+    judge: map_count,
+    ..Check::DEFAULT
+};
+
+fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let count = &ctx.facts.limits.max_map_count;
     if let Some(unknown) = unknown_if(count, "machine", Area::Proc, SOURCE) {
         return vec![unknown];

@@ -1,12 +1,31 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
-use crate::check::{Ctx, Judgement, nics, words};
+use crate::check::{Check, Ctx, Judgement, nics, words};
 use crate::model::{Area, Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
 
+pub const CHECK: Check = Check {
+    id: "limits.memlock",
+    rule: "This process may lock as much memory as RDMA needs.",
+    sources: "/proc/self/limits, /proc/self/status, /proc/self/uid_map; limits.d, system.conf, units of slurmd, \
+        containerd, docker, crio, kubelet",
+    severity: Severity::Warn,
+    why: "Registered memory is pinned and counts against this limit unless the process has CAP_IPC_LOCK. \
+        Beyond the limit registration fails with ENOMEM (Cannot allocate memory), or with EPERM if the limit is 0.",
+    remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
+        memlock=-1 of the container.",
+    references: &[
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        "https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c",
+        "https://github.com/systemd/systemd/commit/852b62507b22c0a986032a2c9fa9cc464a5b7bd2",
+    ],
+    judge: memlock,
+    ..Check::DEFAULT
+};
+
 /// The limit of this process and of programs that services start.
-pub fn memlock(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn memlock(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut judgements = own(ctx);
     judgements.extend(services(ctx));
     judgements

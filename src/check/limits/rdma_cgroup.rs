@@ -1,13 +1,27 @@
 //! limits.rdma-cgroup: what the RDMA controller allows this process's control group.
 
-use crate::check::{Ctx, Judgement, unknown_if};
+use crate::check::{Check, Ctx, Judgement, unknown_if};
 use crate::model::{Area, Fact, RdmaGrant, Severity};
 use crate::output::shell_word;
 
 const SOURCE: &str = "rdma.max of this process's control groups";
 
+pub const CHECK: Check = Check {
+    id: "limits.rdma-cgroup",
+    rule: "The RDMA controller of this process's control group has handles and objects left.",
+    sources: "/proc/self/cgroup, rdma.max and rdma.current of it and of those above",
+    severity: Severity::Info,
+    why: "The RDMA controller limits how many devices a group may open and how many objects, such as queues and memory regions, \
+        it may create. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
+        is.",
+    remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use the resources.",
+    references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
+    judge: rdma_cgroup,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each exhausted limit, one for the others.
-pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let grants = &ctx.facts.limits.rdma_cgroup;
     if let Some(unknown) = unknown_if(grants, subject, Area::Proc, "/proc/self/cgroup, rdma.max") {

@@ -1,14 +1,32 @@
 //! limits.shm: how much /dev/shm holds.
 
-use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
-use crate::model::{Area, Mount, Why};
+use crate::check::{Check, Ctx, Judgement, container, passthrough, unknown_if, words};
+use crate::model::{Area, Mount, Severity, Why};
 
 const SOURCE: &str = "/proc/self/mountinfo";
 const SHM: &str = "/dev/shm";
 /// What NCCL's documentation gives a container (Troubleshooting, Shared Memory).
 const ENOUGH: u64 = 1 << 30;
 
-pub fn shm(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "limits.shm",
+    rule: "/dev/shm holds at least 1 GiB.",
+    sources: "/proc/self/mountinfo",
+    severity: Severity::Warn,
+    why: "NCCL, MPI and the data loaders of PyTorch exchange data of processes on one machine in /dev/shm. Where it is full, NCCL \
+        ends with No space left on device, and a data loader with Bus error. Docker and Kubernetes give a container 64 MiB.",
+    remedy: "docker run --shm-size=1g or more, or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm; on a host \
+        mount -o remount,size=50% /dev/shm.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        "https://docs.docker.com/reference/cli/docker/container/run/",
+        "https://docs.kernel.org/filesystems/tmpfs.html",
+    ],
+    judge: shm,
+    ..Check::DEFAULT
+};
+
+fn shm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.pci.known().is_some() && passthrough::own_gpus(ctx.facts).next().is_none() {
         return vec![Judgement::skip("machine", "There is no GPU.")];
     }

@@ -1,14 +1,30 @@
 //! peermem.boot: the loaded peer memory module is loaded again after a reboot, and after a restart of openibd.
 
 use crate::check::memory_path;
-use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::check::{Check, Ctx, Judgement, Source, unknown_if, words};
 use crate::model::{Area, Fact, Severity};
 
 const PLACES: &str =
     "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
 
+pub const CHECK: Check = Check {
+    id: "peermem.boot",
+    rule: "The peer memory module that is loaded now is loaded again after a reboot.",
+    sources: "modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants",
+    severity: Severity::Warn,
+    why: "Nothing loads nvidia-peermem automatically, because no device needs it. After a \
+        reboot or a restart of the RDMA stack, registration of GPU memory fails with Bad \
+        address.",
+    remedy: "Name nvidia-peermem in a file of /etc/modules-load.d.",
+    references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+    explained_by: &["peermem.loaded"],
+    reads: &[Source::Modules],
+    judge: boot,
+    ..Check::DEFAULT
+};
+
 /// Judges whether a known mechanism loads the module at boot.
-pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown =
         unknown_if(&peers.nvidia_peermem, "machine", Area::Sys, "/sys/module/nvidia_peermem");

@@ -4,7 +4,7 @@
 //! them its initialization fails with EINVAL and logs nothing.
 
 use crate::check::memory_path::{self, PathState};
-use crate::check::{Ctx, Judgement, nics, unknown_if, version};
+use crate::check::{Check, Ctx, Judgement, Source, nics, unknown_if, version};
 use crate::model::{Area, Fact, ModuleFile, Severity, Why};
 
 const DEP: &str = "modules.dep of this kernel";
@@ -12,6 +12,27 @@ const SYMBOLS: &str = "modules.symbols of this kernel";
 const SYMBOL: &str = "ib_register_peer_memory_client";
 /// The first driver branch with nvidia-peermem.
 const FIRST: u32 = 470;
+
+pub const CHECK: Check = Check {
+    id: "peermem.buildable",
+    rule: "nvidia-peermem is installed for this kernel, built against an RDMA stack that is \
+        installed.",
+    sources: "modules.dep and modules.symbols of the running kernel, /sys/kernel/mm/memory_peers",
+    severity: Severity::Error,
+    why: "If nvidia-peermem was built without an RDMA stack that supports peer memory, it does \
+        not load: modprobe prints Invalid argument, and the kernel log has no message. If \
+        the file is missing, modprobe cannot help.",
+    remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again \
+        after a kernel update; or use dma-buf with the open kernel modules.",
+    references: &[
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia-peermem/nvidia-peermem.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",
+    ],
+    explained_by: &["rdma.mixed-stack"],
+    reads: &[Source::Modules],
+    judge: buildable,
+    ..Check::DEFAULT
+};
 
 /// Judges whether modprobe can load the module.
 pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {

@@ -2,8 +2,8 @@
 
 use crate::check::gpu::reading;
 use crate::check::version::{self, Flavour};
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, Fact, NodeState, Why};
+use crate::check::{Check, Ctx, Judgement, Source};
+use crate::model::{Area, Fact, NodeState, Severity, Why};
 use crate::profile::version_numbers;
 
 const NODE: &str = "/dev/gdrdrv";
@@ -11,8 +11,28 @@ const MODULE: &str = "/sys/module/gdrdrv/version";
 /// Exists since gdrdrv 2.5.
 const PARAMS: &str = "/proc/driver/gdrdrv/params";
 
+pub const CHECK: Check = Check {
+    id: "gdrdrv.node",
+    rule: "The device node of gdrcopy's kernel module exists, has the right device number and \
+        can be opened; the module matches the driver. gdrcopy 2.6 works without it where CUDA is 13.3 or later.",
+    sources: "/dev/gdrdrv, /proc/devices, /proc/driver/gdrdrv/params, /sys/module/gdrdrv/version",
+    severity: Severity::Info,
+    why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. If the node is missing, \
+        stale or closed, gdr_open fails; NCCL and UCX then work without it. gdr's own \
+        library needs no node.",
+    remedy: "Load gdrdrv and create its node, or use gdr's libgdrapi.so.2.",
+    references: &[
+        "https://github.com/NVIDIA/gdrcopy/blob/v2.6/CHANGELOG.md",
+        "https://github.com/NVIDIA/gdrcopy/blob/v2.6/src/gdrdrv/gdrdrv.c",
+    ],
+    explained_by: &["gpu.driver", "platform.container"],
+    reads: &[Source::Software, Source::Cuda],
+    judge: gdrdrv,
+    ..Check::DEFAULT
+};
+
 /// The node exists, has the module's major number, and can be opened. gdrcopy's library needs it.
-pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let node = ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state);
     let state = match node {
         Some(Fact::Known(Some(state))) => state,

@@ -3,7 +3,7 @@
 //! nv_peer_mem 1.2 and later need fix 2696789 of MLNX_OFED (release notes of 5.4-3.0.3.0 and 5.5-1.0.3.2); 1.1 is the last
 //! for 4.9 LTS. With another stack a killed program may deadlock the node.
 
-use crate::check::{Ctx, Judgement, unknown_if, version};
+use crate::check::{Check, Ctx, Judgement, Source, unknown_if, version};
 use crate::model::{Area, Fact, Severity};
 
 const MODULE: &str = "/sys/module/nv_peer_mem";
@@ -13,8 +13,28 @@ const INBOX: &str = "5.0-0";
 /// The first driver branch with nvidia-peermem.
 const SUCCESSOR: u32 = 470;
 
+pub const CHECK: Check = Check {
+    id: "peermem.legacy",
+    rule: "Only one of nv_peer_mem and nvidia-peermem is loaded, and it matches the RDMA stack.",
+    sources: "/sys/module/nv_peer_mem, /sys/module/nvidia_peermem, /sys/module/mlx5_core/version",
+    severity: Severity::Warn,
+    why: "Both modules register under the same name in the RDMA stack. nv_peer_mem with an \
+        RDMA stack that it was not made for may deadlock the node when a program ends.",
+    remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older \
+        driver use nv_peer_mem 1.3 on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
+    references: &[
+        "https://docs.nvidia.com/networking/display/MLNXOFEDv543030/Bug+Fixes+in+This+Version",
+        "https://docs.nvidia.com/networking/display/mlnxofedv551032/bug+fixes+in+this+version",
+        "https://github.com/Mellanox/nv_peer_memory/blob/1.3-0/README.md",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia-peermem/nvidia-peermem.c",
+    ],
+    reads: &[Source::Modules],
+    judge: legacy,
+    ..Check::DEFAULT
+};
+
 /// Judges the loaded module, or both.
-pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", Area::Sys, MODULE);
     if let Some(unknown) = unknown.or_else(|| {

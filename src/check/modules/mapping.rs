@@ -1,14 +1,32 @@
 //! mapping.backend: at least one backend maps each GPU's memory for the CPU, tried with --live.
 
-use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::model::{
+    Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial, Severity,
+};
 
 /// Shown if no backend works.
 const ADVICE: &str = "See why each backend was refused; gdr probe copy shows more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
                       nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off.";
 
+pub const CHECK: Check = Check {
+    id: "mapping.backend",
+    rule: "With --live: the CPU maps memory of each GPU, and every byte arrives correctly.",
+    sources: "CUDA; gdrdrv, dma-buf and RM, tried on memory that gdr allocates",
+    severity: Severity::Info,
+    why: "Small copies between CPU and GPU are fastest through a mapping. Driver, modules and \
+        permissions decide which backend works; only a trial shows it.",
+    remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial shows \
+        why each backend failed.",
+    references: &["docs: gdrcopy.md", "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Mapping],
+    judge: mapping,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each GPU: its memory was mapped, and written data read back.
-pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(outcome) = &ctx.facts.mapping else {
         return vec![Judgement::skip("machine", "GPU memory is mapped only with --live.")];
     };

@@ -5,12 +5,39 @@
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Ctx, Judgement, Rule, nics, passthrough};
-use crate::model::{Area, Fact, Ids, RdmaDevice};
+use crate::check::{Check, Ctx, Judgement, Rule, Source, nics, passthrough};
+use crate::model::{Area, Fact, Ids, RdmaDevice, Severity};
 use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy, is_efa};
 
+pub const CHECK: Check = Check {
+    id: "peermem.loaded",
+    rule: "nvidia-peermem or dma-buf gives each NIC access to GPU memory.",
+    sources: "/sys/module/nvidia_peermem, /sys/kernel/mm/memory_peers, /proc/modules, the NIC's driver, osrelease",
+    severity: Severity::Warn,
+    why: "A NIC needs the bus addresses of GPU memory: from nvidia-peermem, or from the kernel \
+        through dma-buf. With neither, ibv_reg_mr of GPU memory returns EFAULT (Bad \
+        address), and programs stage data through host memory or stop.",
+    remedy: "modprobe nvidia-peermem, or use a kernel, driver and provider that register \
+        dma-bufs.",
+    references: &[
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        "https://docs.kernel.org/driver-api/dma-buf.html",
+    ],
+    explained_by: &[
+        "gpu.driver",
+        "param.grdma-topo",
+        "peermem.buildable",
+        "peermem.legacy",
+        "rdma.mixed-stack",
+        "rdma.modules",
+    ],
+    reads: &[Source::Modules],
+    judge: peermem,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each NIC.
-pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/class/infiniband")];
     }

@@ -3,9 +3,9 @@
 mod options;
 
 use super::next::{self, place};
-use crate::check::{Ctx, Judgement, nics, passthrough, words};
+use crate::check::{Check, Ctx, Judgement, Source, nics, passthrough, words};
 use crate::kmod::{Config, Load, NotLoaded, nvidia};
-use crate::model::{Command, Directive, Fact};
+use crate::model::{Command, Directive, Fact, Severity};
 
 pub use options::{Misspelt, misspelt, unreached};
 
@@ -16,7 +16,29 @@ const LOADS: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "gdrdrv"];
 const NEEDED: [&str; 2] = ["nvidia", "nvidia_uvm"];
 const NICS: [&str; 4] = ["mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs"];
 
-pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "param.conflict",
+    rule: "No line of modprobe.d and no word of the kernel's command line keeps the modules from loading or their \
+        options from reaching them.",
+    sources: "modprobe.d, /proc/cmdline, /proc/driver/nvidia/params, /proc/modules",
+    severity: Severity::Warn,
+    why: "modprobe and the kernel do not report options that never reach the driver: of two NVreg_RegistryDwords \
+        the last one counts, a misspelt parameter is ignored, options for a name that is not loaded have no effect, \
+        and an install line may run any command.",
+    remedy: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
+        for the name that is loaded (for both where Debian loads nvidia-current), and remove conflicting \
+        lines; then rebuild the initramfs.",
+    references: &[
+        "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
+        "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
+    ],
+    reads: &[Source::Modules],
+    judge: conflict,
+    ..Check::DEFAULT
+};
+
+fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let config = match next::config(ctx, DRIVER) {
         Ok(config) => config,
         Err(unknown) => return vec![*unknown],

@@ -4,15 +4,35 @@ use std::collections::BTreeMap;
 
 use super::PARAMS;
 use super::next::{self, Value, place, same};
-use crate::check::{Ctx, Judgement};
+use crate::check::{Check, Ctx, Judgement, Source};
 use crate::kmod::{Load, nvidia};
-use crate::model::{Area, Fact, Initramfs};
+use crate::model::{Area, Fact, Initramfs, Severity};
 
 const DRIVER: &str = "driver";
 const IMAGE: &str = "initramfs";
 
+pub const CHECK: Check = Check {
+    id: "param.drift",
+    rule: "The loaded driver, modprobe.d with the kernel's command line, and the initramfs have the same options.",
+    sources: "/proc/driver/nvidia/params, modprobe.d, /proc/cmdline, the initramfs of the running kernel",
+    severity: Severity::Warn,
+    why: "A parameter takes effect when the driver is loaded. Later changes to files are not in effect, values set by \
+        hand are lost after a reboot, and an initramfs that contains the driver loads it with the options from the day \
+        it was built.",
+    remedy: "Write the options into one file of /etc/modprobe.d, rebuild the initramfs (update-initramfs -u, \
+        dracut -f, mkinitcpio -P), and reboot or reload the driver.",
+    references: &[
+        "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
+        "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
+        "https://github.com/kmod-project/kmod",
+    ],
+    reads: &[Source::Modules],
+    judge: drift,
+    ..Check::DEFAULT
+};
+
 /// Compares the loaded driver and the initramfs with modprobe.d.
-pub fn drift(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn drift(ctx: &Ctx<'_>) -> Vec<Judgement> {
     // If an option may be set, the initramfs may have another.
     let config = match next::config(ctx, "driver, initramfs") {
         Ok(config) => config,

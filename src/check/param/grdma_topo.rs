@@ -3,8 +3,8 @@
 mod coherent;
 
 use super::PARAMS;
-use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, version, words};
-use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice};
+use crate::check::{Check, Ctx, Judgement, nics, passthrough, unknown_if, version, words};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -13,9 +13,41 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// concerns only coherent GPUs that also map their memory to BAR 1.
 const SINCE: [u32; 3] = [580, 65, 6];
 
+pub const CHECK: Check = Check {
+    id: "param.grdma-topo",
+    rule: "The driver allows NIC access to GPU memory for this topology.",
+    sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices, iommu_group",
+    severity: Severity::Warn,
+    why: "Since 580.65.06 the driver rejects GPUDirect RDMA, by peermem and by dma-buf, if the root complex \
+        is known not to carry peer traffic (Grace, Ampere Altra, AmpereOne) and GPU and NIC share no bridge: \
+        ibv_reg_mr fails. Memory that is coherent with the CPU (GH200, GB200, GB300) has two mappings. The default one goes over \
+        NVLink-C2C and is always allowed. The forced PCIe mapping needs one IOMMU group of GPU and NIC, or none at both; \
+        GrdmaPciTopoCheckOverride=1 allows it from 570.86.15 to 590.48.01 and does not count from 595.44.02 on. \
+        aws-ofi-nccl always asks for it, NCCL unless the path is P2C (a NIC of the GPU's CPU, below no bridge of the GPU's), \
+        UCX for a Data Direct function. A denied one fails with errno 524, and NCCL falls back to sockets.",
+    remedy: "Coherent GPUs: NVreg_GrdmaPciTopoCheckOverride=1 with a driver before 595, else one IOMMU group. Other GPUs: put GPU and \
+        NIC below one PCIe switch; the parameter makes the driver map the memory, whether or not the root complex carries the traffic.",
+    references: &[
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/570.86.15/kernel-open/nvidia/nv-pci.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-pci.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-dmabuf.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osinit.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h",
+        "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/graph/paths.cc",
+        "https://github.com/aws/aws-ofi-nccl/blob/9ddf2334/src/nccl_ofi_cuda.cpp",
+        "https://github.com/openucx/ucx/blob/master/src/uct/cuda/cuda_copy/cuda_copy_md.c",
+        "https://github.com/NVIDIA/aicr/pull/2607",
+        "https://github.com/Azure/azhpc-images/pull/589",
+    ],
+    explained_by: &["gpu.driver"],
+    judge: grdma_topo,
+    ..Check::DEFAULT
+};
+
 /// The driver denies access if the root complex is known not to carry peer traffic and GPU and NIC
 /// share no bridge (nv-pci.c: nv_grdma_pci_topology_supported).
-pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],

@@ -1,16 +1,35 @@
 //! param.iomap-wc: uncached CPU mappings of GPU memory make writes slow.
 
 use super::{AMPERE, PARAMS, registry_keys as keys};
-use crate::check::{Ctx, Judgement, version};
-use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice};
+use crate::check::{Check, Ctx, Judgement, version};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
 
 const KEY: &str = "RmForceDisableIomapWC";
 /// The first driver branch that maps uncached in Arm guests (hypervisor.c: 580.142 does not, 590.44.01 does).
 const ARM_GUESTS: u32 = 590;
 
+pub const CHECK: Check = Check {
+    id: "param.iomap-wc",
+    rule: "The driver maps GPU memory for the CPU write-combined.",
+    sources: "/proc/driver/nvidia/params, PCI ids of the bridges, /proc/cpuinfo",
+    severity: Severity::Info,
+    why: "With an uncached mapping each CPU store is a separate transfer: writes through gdrcopy take many \
+        times as long, and on Arm unaligned ones raise SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
+        first Ampere Altra and, since driver 590, Arm guests have uncached mappings.",
+    remedy: "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
+    references: &[
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/platform/chipset/chipset_info.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/virtualization/hypervisor/hypervisor.c",
+        "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/nvme-p2pdma-troubleshooting.html",
+    ],
+    explained_by: &["gpu.driver"],
+    judge: iomap_wc,
+    ..Check::DEFAULT
+};
+
 /// The driver maps BAR memory write-combined, except by registry key and on some machines
 /// (chipset.c, chipset_info.c, hypervisor.c of the open kernel modules; used in nv-mmap.c).
-pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],

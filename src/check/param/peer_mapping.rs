@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{PARAMS, next, registry_keys as keys};
-use crate::check::{Ctx, Judgement, container, passthrough, words};
+use crate::check::{Check, Ctx, Judgement, Source, container, passthrough, words};
 use crate::kmod::nvidia;
-use crate::model::{Area, Bdf, Fact, Process};
+use crate::model::{Area, Bdf, Fact, Process, Severity};
 
 const KEY: &str = "PeerMappingOverride";
 
@@ -105,8 +105,28 @@ fn setting(all: &str) -> String {
     )
 }
 
+pub const CHECK: Check = Check {
+    id: "param.peer-mapping",
+    rule: "A process without CAP_SYS_ADMIN may map a NIC's doorbell into the GPU.",
+    sources: "/proc/driver/nvidia/params, /proc/self/status",
+    severity: Severity::Warn,
+    why: "With GPUDirect Async the GPU rings the NIC's doorbell. The driver lets only a process with \
+        CAP_SYS_ADMIN map the doorbell, unless PeerMappingOverride=1; otherwise cuMemHostRegister with IOMEMORY returns 800.",
+    remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and reload the module. It allows peer mappings to \
+        every user (CVE-2015-5053).",
+    references: &[
+        "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
+        "https://nvidia.custhelp.com/app/answers/detail/a_id/3802",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Modules],
+    judge: peer_mapping,
+    ..Check::DEFAULT
+};
+
 /// The driver requires CAP_SYS_ADMIN in the initial user namespace, unless `PeerMappingOverride` is set.
-pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],

@@ -1,14 +1,33 @@
 //! param.stream-memops: CUDA streams may wait on memory and write it.
 
 use super::{PARAMS, registry_keys as keys};
-use crate::check::{Ctx, Judgement, version};
-use crate::model::{Area, CudaGpu, CudaOutcome, Fact, Why};
+use crate::check::{Check, Ctx, Judgement, Source, version};
+use crate::model::{Area, CudaGpu, CudaOutcome, Fact, Severity, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
+pub const CHECK: Check = Check {
+    id: "param.stream-memops",
+    rule: "CUDA streams may wait on memory and write it.",
+    sources: "driver and CUDA version, /proc/driver/nvidia/params",
+    severity: Severity::Warn,
+    why: "GPUDirect Async waits on and writes memory in stream order. Since CUDA 11.7 (driver 515) these \
+        operations are on by default; before, cuStreamWaitValue32 returns 801 unless a driver parameter enables \
+        them.",
+    remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
+    references: &[
+        "https://docs.nvidia.com/cuda/archive/11.8.0/cuda-driver-api/group__CUDA__MEMOP.html",
+        "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+    ],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Nvml, Source::Cuda],
+    judge: stream_memops,
+    ..Check::DEFAULT
+};
+
 /// Since CUDA 11.7 (driver 515) the second form of the calls is on by default; from r387 to 515 a
 /// parameter decides. The answer of CUDA takes precedence over the parameter.
-pub fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
 

@@ -4,13 +4,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot};
-use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::check::{Check, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::config::AcsBits;
 use crate::model::{Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
 
+pub const CHECK: Check = Check {
+    id: "pcie.acs",
+    rule: "No port on the path between a GPU and its best NICs, or a peer without NVLink, \
+        redirects their traffic. Below one switch: error; paths that meet at one host \
+        bridge: warn; between host bridges: info.",
+    sources: "configuration space: Access Control Services",
+    severity: Severity::Warn,
+    why: "Access Control Services that redirect requests or completions send traffic between \
+        two devices below one switch up to the root complex and back: it becomes slow, may \
+        stop, and some root complexes corrupt it. Traffic that meets at a host bridge goes \
+        up anyway; the bits then send it through the IOMMU, which works if the IOMMU does \
+        not translate. Between host bridges clearing the bits has no effect.",
+    remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the \
+        finding.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
+        "PCI Express Base Specification, 6.12",
+    ],
+    reads: &[Source::NvLinks],
+    judge: acs,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each port that redirects, one for all others.
-pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

@@ -1,13 +1,27 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
-use crate::check::{Ctx, Judgement, or_skip, passthrough, unknown_if};
-use crate::model::Area;
+use crate::check::{Check, Ctx, Judgement, or_skip, passthrough, unknown_if};
+use crate::model::{Area, Severity};
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
 
+pub const CHECK: Check = Check {
+    id: "pcie.acs-vm",
+    rule: "With virtual machines, access control belongs to the host.",
+    sources: "platform, driver links",
+    severity: Severity::Info,
+    why: "A guest's ports belong to the host, and clearing their redirect bits would let the \
+        guest's devices reach other memory. Virtual machines use address translation \
+        services instead.",
+    remedy: "Ask the host's administrator for Direct Translated P2P and ATS.",
+    references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
+    judge: acs_vm,
+    ..Check::DEFAULT
+};
+
 /// In a guest the host sets the bits; on a host, the ports above devices of guests keep them.
-pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.platform.is_guest() {
         let message = "The host's ports decide whether GPU and NIC reach each other directly; a guest can neither see nor set them.";
         let (_, fact) = ctx.facts.platform.kind();

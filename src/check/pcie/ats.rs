@@ -3,11 +3,28 @@
 //! the same rule. What a guest sees is the hypervisor's, and decides nothing.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, passthrough, unknown_devices, words};
-use crate::model::{Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
+use crate::check::{Check, Judgement, passthrough, unknown_devices, words};
+use crate::model::{Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Severity, Why};
+
+pub const CHECK: Check = Check {
+    id: "pcie.ats",
+    rule: "A NIC passed through to a virtual machine has address translation services (ATS); \
+        on bare metal with a GPU below its own switch it has none. What a guest sees is a \
+        note: it decides nothing.",
+    sources: "configuration space: Address Translation Service; driver links, platform",
+    severity: Severity::Info,
+    why: "In a virtual machine a NIC reaches a GPU directly through a switch only with \
+        addresses that the NIC translated itself, and only if the host's ports let them pass. \
+        On bare metal the capability routes the \
+        NIC's traffic away from its own switch.",
+    remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
+    references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"],
+    judge: ats,
+    ..Check::DEFAULT
+};
 
 /// One judgement for each NIC that serves a virtual machine or has a GPU below its own switch.
-pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }

@@ -4,11 +4,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, or_skip, own, unplaced};
-use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Area, Bdf, ErrorCounts, Fact, Why, counter};
+use crate::check::{Check, Judgement, Source, unknown_if, words};
+use crate::model::{Area, Bdf, ErrorCounts, Fact, Severity, Why, counter};
+
+pub const CHECK: Check = Check {
+    id: "pcie.errors",
+    rule: "No fatal error was counted since boot on the path to a GPU or a NIC; with --live no error rises on \
+        the path to a NIC.",
+    sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable; under --live \
+        twice, 2 s apart",
+    severity: Severity::Warn,
+    why: "A fatal error takes the link down and loses the transfers in progress. Corrected \
+        errors are common and cost little time, unless they go on.",
+    remedy: "Read the kernel log from the time of the error; reseat the NIC, replace the riser or \
+        cable, update firmware.",
+    references: &[
+        "https://docs.kernel.org/PCI/pcieaer-howto.html",
+        "https://docs.kernel.org/admin-guide/abi-testing.html",
+    ],
+    reads: &[Source::Network],
+    judge: errors,
+    ..Check::DEFAULT
+};
 
 /// One judgement for each function with fatal errors, one for all others.
-pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_arm, or_skip, own};
-use crate::check::{Judgement, nics, unknown_if, version, words};
+use crate::check::{Check, Judgement, Source, nics, unknown_if, version, words};
 use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -17,9 +17,27 @@ enum Domain {
     Translating(u32, String),
 }
 
+pub const CHECK: Check = Check {
+    id: "pcie.iommu",
+    rule: "The IOMMU does not translate the addresses of the GPUs and NICs.",
+    sources: "/sys/kernel/iommu_groups/*/type, /proc/cmdline, /proc/driver/nvidia/params",
+    severity: Severity::Warn,
+    why: "An IOMMU that translates sends peer traffic through the root complex, and a missing \
+        mapping makes transfers fail or deliver zeros.",
+    remedy: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
+    references: &[
+        "https://docs.kernel.org/arch/x86/iommu.html",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1324",
+    ],
+    reads: &[Source::NvLinks],
+    judge: iommu,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each device whose addresses are translated, one for all others. Devices passed through are translated
 /// for their virtual machine and are not judged.
-pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

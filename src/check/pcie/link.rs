@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints, or_skip, unplaced};
-use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
+use crate::check::{Check, Judgement, Source, unknown_if, words};
+use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Severity, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
 struct Hop<'a> {
@@ -16,8 +16,27 @@ struct Hop<'a> {
     awake: bool,
 }
 
+pub const CHECK: Check = Check {
+    id: "pcie.link",
+    rule: "Every link above a GPU or a NIC runs at the full width and speed that both ends \
+        support, and no slot has a quarter of the card's lanes or fewer.",
+    sources: "configuration space: Link Status, current_link_*",
+    severity: Severity::Warn,
+    why: "A link that trained narrower or slower than both ends support, or a slot with fewer \
+        lanes than the card, limits every transfer over it.",
+    remedy: "Reseat the card or riser, or use a wider slot; check the slot's wiring and the \
+        firmware settings.",
+    references: &[
+        "PCI Express Base Specification, 7.5.3",
+        "https://docs.kernel.org/admin-guide/abi-testing.html",
+    ],
+    reads: &[Source::Nvml],
+    judge: link,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each link below full width or speed, one for all others.
-pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

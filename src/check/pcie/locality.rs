@@ -1,10 +1,25 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Ctx, Judgement, nics, or_skip, unknown_devices, words};
-use crate::model::{Area, Kind, Match, Verdict, Why};
+use crate::check::{Check, Ctx, Judgement, nics, or_skip, unknown_devices, words};
+use crate::model::{Area, Kind, Match, Severity, Verdict, Why};
+
+pub const CHECK: Check = Check {
+    id: "pcie.locality",
+    rule: "Each GPU has a NIC below the same switch or host bridge. In a guest this is unknown, \
+        and a note.",
+    sources: "links of /sys/bus/pci/devices, numa_node",
+    severity: Severity::Warn,
+    why: "A NIC and a GPU below one switch transfer data at the full rate of the link. Through \
+        the host bridge the rate is often lower, between sockets a fraction.",
+    remedy: "Use the nearest NIC (gdr topo --pairs), or move the NIC to a slot below the GPU's \
+        switch.",
+    references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+    judge: locality,
+    ..Check::DEFAULT
+};
 
 /// Each GPU's best NIC, as the topology pairs them.
-pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }

@@ -7,15 +7,34 @@
 use super::acs::too_many;
 use super::ports::pairs;
 use super::{Ctx, or_skip, own, unplaced};
-use crate::check::{Judgement, unknown_if, words};
+use crate::check::{Check, Judgement, Source, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Area, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
 const SAFE: &str = "Add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all devices below one root \
                     port the same payload.";
 
+pub const CHECK: Check = Check {
+    id: "pcie.payload",
+    rule: "No device sends larger packets than the ports and peers on its paths accept.",
+    sources: "configuration space: Device Control",
+    severity: Severity::Error,
+    why: "A packet with more payload than its receiver accepts is malformed: the receiver \
+        reports a fatal error and drops it. 128 bytes everywhere always works, with more \
+        header overhead.",
+    remedy: "Let the kernel set one payload size below each root port: pci=pcie_bus_safe, or \
+        pci=pcie_bus_peer2peer for 128 bytes everywhere.",
+    references: &[
+        "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
+        "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+    ],
+    reads: &[Source::NvLinks],
+    judge: payload,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each device or pair with a mismatch, one for all others.
-pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {
         return vec![unknown];

@@ -1,11 +1,27 @@
 //! pcie.shared: other devices that use the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, nics, or_skip, unknown_devices, words};
-use crate::model::{Area, Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
+use crate::check::{Check, Judgement, nics, or_skip, unknown_devices, words};
+use crate::model::{Area, Bdf, Fact, Kind, Meeting, Path, Severity, Verdict, Why};
+
+pub const CHECK: Check = Check {
+    id: "pcie.shared",
+    rule: "Which other devices share the narrowest link between a GPU and its NIC.",
+    sources: "links of /sys/bus/pci/devices, configuration space: Link Status",
+    severity: Severity::Info,
+    why: "Devices that transfer at the same time over one link share its bandwidth.",
+    remedy: "Nothing is broken. Measure the pairs at the same time, or move a NIC to another \
+        switch.",
+    references: &[
+        "PCI Express Base Specification, 7.5.3",
+        "https://docs.kernel.org/admin-guide/abi-testing.html",
+    ],
+    judge: shared,
+    ..Check::DEFAULT
+};
 
 /// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
-pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }

@@ -3,14 +3,28 @@
 //! Before it pins pages for a registration, the kernel moves them out of CMA memory. If that fails, it returns ENOMEM, which
 //! looks like a memlock limit. Kexec handover (`kho=on`) reserves CMA memory too.
 
-use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::Area;
+use crate::check::{Check, Ctx, Judgement, unknown_if, words};
 use crate::model::Fact;
+use crate::model::{Area, Severity};
 
 const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
 
+pub const CHECK: Check = Check {
+    id: "platform.cma",
+    rule: "How much memory is reserved for contiguous allocations (CMA), whose pages cannot \
+        stay pinned.",
+    sources: "/proc/meminfo: CmaTotal, CmaFree; /proc/cmdline",
+    severity: Severity::Info,
+    why: "The kernel moves pages out of this memory before it pins them. If it cannot, memory \
+        registration fails with ENOMEM although locked memory is unlimited.",
+    remedy: "If registrations fail this way, boot with cma=0 and without kho=on.",
+    references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
+    judge: cma,
+    ..Check::DEFAULT
+};
+
 /// Reports the size of CMA memory.
-pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let kernel = &ctx.facts.kernel;
     if let Some(unknown) = unknown_if(&kernel.cma, "machine", Area::Proc, SOURCE) {
         return vec![unknown];

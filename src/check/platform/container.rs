@@ -1,12 +1,26 @@
 //! platform.container: devices and files that a container lacks.
 
-use crate::check::{Ctx, Judgement, nics, words};
-use crate::model::{Area, Fact, Mount, NodeFile, Process};
+use crate::check::{Check, Ctx, Judgement, nics, words};
+use crate::model::{Area, Fact, Mount, NodeFile, Process, Severity};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
+pub const CHECK: Check = Check {
+    id: "platform.container",
+    rule: "A container has the device nodes of the machine's GPUs and NICs, and sees their \
+        entries in /sys.",
+    sources: "/proc/self/ns, /proc/self/mountinfo, /proc/self/uid_map, /dev",
+    severity: Severity::Warn,
+    why: "A container sees only the device nodes that it was given. Without its node a GPU or \
+        NIC does not exist for the container's programs.",
+    remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
+    references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
+    judge: container,
+    ..Check::DEFAULT
+};
+
 /// A container has namespaces other than the initial ones; files of an image alone do not make one.
-pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let marks = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks,
         Fact::Unknown(why) => {

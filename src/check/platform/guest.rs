@@ -1,10 +1,25 @@
 //! platform.guest: bare metal, or a guest whose host owns PCI and IOMMU settings.
 
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, Fact, Platform, PlatformKind};
+use crate::check::{Check, Ctx, Judgement};
+use crate::model::{Area, Fact, Platform, PlatformKind, Severity};
+
+pub const CHECK: Check = Check {
+    id: "platform.guest",
+    rule: "Whether this machine is a virtual machine.",
+    sources: "/proc/cpuinfo, DMI, /sys/hypervisor, --platform",
+    severity: Severity::Info,
+    why: "The host owns the switch ports, the IOMMU and the link settings of a guest. What a \
+        guest sees of them may differ from the hardware.",
+    remedy: "Nothing to fix. Run gdr on the host for what the guest cannot see.",
+    references: &[
+        "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
+    ],
+    judge: guest,
+    ..Check::DEFAULT
+};
 
 /// Judges guest or bare metal, with the deciding fact as evidence.
-pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let platform = &ctx.facts.platform;
     let (kind, fact) = platform.kind();
     let judgement = match kind {

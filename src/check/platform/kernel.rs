@@ -1,6 +1,6 @@
 //! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
-use crate::check::{Ctx, Judgement, version};
+use crate::check::{Check, Ctx, Judgement, version};
 use crate::model::{Area, Fact, Severity, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
@@ -19,7 +19,30 @@ const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
 /// The kernel without `.map_resource` in `struct dma_map_ops`: 14cb413af00c, posted in October 2025 after 6.18-rc1.
 const MAP_PHYS: (u32, u32) = (6, 19);
 
-pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "platform.kernel",
+    rule: "What this kernel release supports of GPUDirect, and that the driver knows its DMA operations.",
+    sources: "/proc/sys/kernel/osrelease, driver version",
+    severity: Severity::Info,
+    why: "mlx5 registers dma-bufs since 5.12 and accepts them as queue memory since 6.1; \
+        pci=config_acs= handles several ports since 6.15. Vendors backport some of this to \
+        older releases. Kernel 6.19 replaced .map_resource by .map_phys, which the driver asks before it maps a peer's memory: \
+        580.94.16 to 580.94.18, 580.126.09, 590.48.01, 595.44.02 and later releases of these branches know it.",
+    remedy: "Use nvidia-peermem with an older kernel, or a newer kernel; with 6.19 and later a driver that knows .map_phys.",
+    references: &[
+        "https://docs.kernel.org/driver-api/dma-buf.html",
+        "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+        "https://github.com/aws/aws-ofi-nccl/pull/618",
+        "https://github.com/NVIDIA/NV-Kernels/pull/63",
+        "https://github.com/NVIDIA/NV-Kernels/pull/324",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/conftest.sh",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.119.02/kernel-open/nvidia/nv-dma.c",
+    ],
+    judge: kernel,
+    ..Check::DEFAULT
+};
+
+fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, Area::Proc, SOURCE)],

@@ -4,14 +4,28 @@
 //! cleared.
 
 use crate::check::container::needs_for_absent;
-use crate::check::{Ctx, Judgement, pcie, version};
+use crate::check::{Check, Ctx, Judgement, pcie, version};
 use crate::model::{Area, Fact, Severity};
 
 const SOURCE: &str = "/sys/kernel/security/lockdown";
 const SECURE: &str = "/sys/firmware/efi/efivars/SecureBoot-*";
 
+pub const CHECK: Check = Check {
+    id: "platform.lockdown",
+    rule: "Kernel lockdown does not block the driver or a repair.",
+    sources: "/sys/kernel/security/lockdown, the firmware's variable SecureBoot",
+    severity: Severity::Warn,
+    why: "A locked-down kernel loads only signed modules and lets nobody write configuration \
+        space: an unsigned driver or gdrdrv does not load, and setpci is rejected.",
+    remedy: "Sign the modules and enroll the key, clear ACS bits by kernel parameters instead of \
+        setpci, or turn off Secure Boot.",
+    references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
+    judge: lockdown,
+    ..Check::DEFAULT
+};
+
 /// Judges the lockdown mode by what it blocks.
-pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let platform = &ctx.facts.platform;
     let secure = match &platform.secure_boot {
         Fact::Known(Some(true)) => "on",

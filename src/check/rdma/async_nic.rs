@@ -1,11 +1,26 @@
 //! rdma.async-nic: a GPU can drive the NIC's queues.
 
 use super::{MLX5, driver, each_nic, rdma_nics};
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, Fact};
+use crate::check::{Check, Ctx, Judgement};
+use crate::model::{Area, Fact, Severity};
+
+pub const CHECK: Check = Check {
+    id: "rdma.async-nic",
+    rule: "There is a NIC of the mlx5 family: Connect-IB, ConnectX-4 or later, BlueField.",
+    sources: "the kernel driver of each NIC",
+    severity: Severity::Info,
+    why: "With GPUDirect Async the GPU writes a NIC's doorbell and reads its completions, so \
+        the queue layouts must be known: those of mlx5. A ConnectX-3 (mlx4) supports \
+        GPUDirect RDMA, not Async.",
+    remedy: "Use an mlx5 NIC. The old stack needed MLNX_OFED 4.2 or later, or 3.4 with a patched \
+        libmlx5; today rdma-core's libmlx5 is enough.",
+    references: &["https://github.com/gpudirect/libgdsync/blob/v2.1/README.md", "docs: mlx5dv(7)"],
+    judge: async_nic,
+    ..Check::DEFAULT
+};
 
 /// One judgement for each NIC; another NIC than mlx5 matters only if there is no mlx5 NIC.
-pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let drivers = rdma_nics(ctx.facts).map(|nic| driver(ctx.facts, nic));
     let has_mlx5 =
         drivers.into_iter().any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));

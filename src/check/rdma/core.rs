@@ -3,16 +3,37 @@
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
-use crate::check::{Ctx, Judgement};
+use crate::check::{Check, Ctx, Judgement, Source};
 use crate::model::{
-    Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial,
-    dmabuf_providers,
+    Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Severity, Verbs, VerbsOutcome,
+    VerbsTrial, dmabuf_providers,
 };
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
 
+pub const CHECK: Check = Check {
+    id: "rdma.core",
+    rule: "libibverbs, its provider and the kernel register dma-buf memory.",
+    sources: "the symbol ibv_reg_dmabuf_mr; under --live its answer to file -1",
+    severity: Severity::Warn,
+    why: "Without nvidia-peermem, a NIC gets GPU memory as a dma-buf. errno 95 (provider) and \
+        93 (kernel) mean that dma-buf is not supported; every other number is about the file \
+        only.",
+    remedy: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic \
+        61; mlx4, rxe, erdma and hns have no such function) and kernel 5.12 or later. OFED \
+        numbers its libibverbs differently: the symbol decides.",
+    references: &[
+        "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
+        "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transport/net_ib/gdr.cc",
+    ],
+    explained_by: &["rdma.device", "rdma.modules", "rdma.provider"],
+    reads: &[Source::Verbs],
+    judge: core,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each NIC, if libibverbs is installed.
-pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
         _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {
             return each_nic(ctx, |_| vec![]);

@@ -4,14 +4,36 @@
 use std::collections::BTreeMap;
 
 use super::{CLASS, each_port, interfaces, subject};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Why, counter};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Severity, Why, counter};
 
 /// Counters that rise whenever a link comes up, so that their value since the last reset shows nothing.
 const OF_EVERY_LINK: [&str; 3] = ["link_downed", "link_error_recovery", "link_down_events_phy"];
 
+pub const CHECK: Check = Check {
+    id: "rdma.counters",
+    rule: "With --live: no counter of errors of an active port rises between two readings. Errors since the \
+        counters were reset are noted, not judged.",
+    sources: "/sys/class/infiniband/*/ports/*/counters and hw_counters, statistics of the port's network \
+        interfaces (ethtool -S); under --live twice, 2 s apart",
+    severity: Severity::Warn,
+    why: "The transport of RDMA repeats lost packets in hardware, so a lossy or congested network shows \
+        as a lower speed and nowhere else but in these counters. They count since the driver was \
+        loaded, so only a rise says that something is wrong now.",
+    remedy: "See the meaning and the usual cause of each counter in the finding. gdr probe rdma shows \
+        which counters rise during its own traffic, at both ends.",
+    references: &[
+        "https://docs.kernel.org/admin-guide/abi-stable.html",
+        "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html",
+        "https://enterprise-support.nvidia.com/s/article/understanding-mlx5-linux-counters-and-status-parameters",
+    ],
+    reads: &[Source::Network],
+    judge: counters,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each port.
-pub fn counters(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn counters(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_port(ctx, |nic, port| judge(ctx, nic, port))
 }
 

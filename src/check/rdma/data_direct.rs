@@ -1,11 +1,30 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
-use crate::check::{Ctx, Judgement, or_skip, unidentified, words};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice};
+use crate::check::{Check, Ctx, Judgement, or_skip, unidentified, words};
+use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
+pub const CHECK: Check = Check {
+    id: "rdma.data-direct",
+    rule: "The driver maps a coherent GPU's memory for a ConnectX-8 Data Direct function over PCI Express.",
+    sources: "PCI functions 15b3:2100, iommu_group, driver version, /proc/driver/nvidia/params",
+    severity: Severity::Info,
+    why: "On Grace Blackwell the Data Direct function writes to GPU memory over PCI Express \
+        instead of through the CPU. The driver maps memory for it if both are in one IOMMU group or in none, or, \
+        before 595, if NVreg_GrdmaPciTopoCheckOverride=1.",
+    remedy: "Set the ACS bits that rdma_topo prints for Data Direct on the kernel command line \
+        (pci=config_acs=...).",
+    references: &[
+        "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
+        "https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c",
+    ],
+    judge: data_direct,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each Data Direct function.
-pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }

@@ -2,12 +2,27 @@
 //! NICs.
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
-use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Area, Fact, NodeFile, RdmaDevice};
+use crate::check::{Check, Ctx, Judgement, unknown_if};
+use crate::model::{Area, Fact, NodeFile, RdmaDevice, Severity};
 use crate::output::shell_word;
 
+pub const CHECK: Check = Check {
+    id: "rdma.device",
+    rule: "At least one NIC supports RDMA, and this user may open it.",
+    sources: "/sys/class/infiniband, /dev/infiniband",
+    severity: Severity::Warn,
+    why: "GPUDirect RDMA needs an RDMA NIC. A program cannot use a device without a verbs \
+        node, or whose node the user may not open.",
+    remedy: "Load the NIC's RDMA driver and ib_uverbs; pass the nodes to the container; allow \
+        users to open them.",
+    references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+    explained_by: &["rdma.modules", "rdma.mixed-stack", "platform.container"],
+    judge: device,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each RDMA device, and one if there is no NIC.
-pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", Area::Sys, CLASS) {
         return vec![unknown];
     }

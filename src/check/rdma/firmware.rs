@@ -1,12 +1,27 @@
 //! rdma.firmware: the NIC's firmware is not older than its known minimum.
 
 use super::{CLASS, each_nic};
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, Fact, RdmaDevice, Why};
+use crate::check::{Check, Ctx, Judgement};
+use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
+pub const CHECK: Check = Check {
+    id: "rdma.firmware",
+    rule: "The NIC's firmware is not older than the oldest supported version.",
+    sources: "/sys/class/infiniband/*/fw_ver, profiles/devices.toml",
+    severity: Severity::Info,
+    why: "Firmware older than a device's first public release was never meant for production.",
+    remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
+    references: &[
+        "docs: profiles/devices.toml names the source of each number",
+        "https://docs.nvidia.com/networking/display/connectx8firmwarev40440208/changes+and+new+features",
+    ],
+    judge: firmware,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each NIC.
-pub fn firmware(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn firmware(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }
 

@@ -1,7 +1,7 @@
 //! rdma.lossless: flow control by priority, and the priority in which RoCE packets travel.
 
 use super::{CLASS, each_port, interfaces, subject};
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Check, Ctx, Judgement, Source, words};
 use crate::model::{
     Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaGid, RdmaPort, Severity, Why,
 };
@@ -9,8 +9,34 @@ use crate::model::{
 /// Variables with the traffic class of a program's packets.
 const VARIABLES: [&str; 2] = ["NCCL_IB_TC", "UCX_IB_TRAFFIC_CLASS"];
 
+pub const CHECK: Check = Check {
+    id: "rdma.lossless",
+    rule: "Where priorities have flow control (PFC), RoCE packets travel in one of them, and DCQCN is on \
+        for it; flow control is by priority or for the whole link, not both.",
+    sources: "PFC, DSCP table and pause frames by netlink and ethtool; NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS; \
+        tc/*/traffic_class and ecn/roce_np, ecn/roce_rp of MLNX_OFED; default_roce_tos of the kernel",
+    severity: Severity::Warn,
+    why: "A NIC sorts packets into priorities by their DSCP or VLAN tag. If RoCE packets carry another one \
+        than the lossless priority's, switches drop them under load although PFC is set up, and \
+        RDMA repeats whole windows.",
+    remedy: "Give programs the traffic class whose DSCP belongs to the lossless priority (NCCL_IB_TC, \
+        UCX_IB_TRAFFIC_CLASS, --traffic-class of gdr probe rdma): 4 times the DSCP. Let the NIC trust \
+        the DSCP (dcb app replace dev INTERFACE dscp-prio 26:3, or mlnx_qos --trust dscp), and set up \
+        the switches in the same way.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        "https://man7.org/linux/man-pages/man8/dcb-pfc.8.html",
+        "https://man7.org/linux/man-pages/man8/dcb-app.8.html",
+        "https://docs.nvidia.com/networking/display/MLNXOFEDv497100LTS/Explicit+Congestion+Notification+%28ECN%29",
+        "https://docs.kernel.org/admin-guide/abi-testing.html",
+    ],
+    reads: &[Source::Network],
+    judge: lossless,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each port.
-pub fn lossless(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn lossless(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_port(ctx, |nic, port| judge(ctx, nic, port))
 }
 

@@ -1,7 +1,7 @@
 //! rdma.mixed-stack: all loaded RDMA modules belong to one stack.
 
 use crate::check::container::needs_for_absent;
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Check, Ctx, Judgement, words};
 use crate::model::{Area, Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
@@ -12,7 +12,27 @@ const MARK: &str = "mlx_compat";
 /// Modules of both stacks, with the same names.
 const BOTH: [&str; 6] = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"];
 
-pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "rdma.mixed-stack",
+    rule: "All loaded RDMA modules belong to one stack: the kernel's own, or MLNX_OFED or \
+        DOCA-OFED.",
+    sources: "/proc/modules (modules that use mlx_compat: all of OFED's, none of the kernel's \
+        own), /usr/bin/ofed_info",
+    severity: Severity::Error,
+    why: "Modules of two stacks reject each other's symbols ('disagrees about version'), and \
+        nvidia-peermem works only with the stack that it was built against.",
+    remedy: "Install the OFED modules for the running kernel (its packages rebuild them with \
+        DKMS), or remove OFED completely.",
+    references: &[
+        "docs: NVIDIA DOCA-OFED, Installation",
+        "https://github.com/cifsd-team/ksmbd/issues/574",
+        "https://github.com/microsoft/lisa/pull/3134",
+    ],
+    judge: mixed_stack,
+    ..Check::DEFAULT
+};
+
+fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
         Fact::Unknown(why) => {

@@ -1,13 +1,28 @@
 //! rdma.modules: every RDMA device has a verbs node, and every NVIDIA NIC is an RDMA device.
 
 use super::{CLASS, nvidia_nics, rdma_module};
-use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::{Area, Fact};
+use crate::check::{Check, Ctx, Judgement, unknown_if, words};
+use crate::model::{Area, Fact, Severity};
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
+pub const CHECK: Check = Check {
+    id: "rdma.modules",
+    rule: "Each RDMA device has its verbs node, and each NVIDIA NIC its RDMA device.",
+    sources: "/sys/class/infiniband, /sys/class/infiniband_verbs, /dev/infiniband, PCI functions",
+    severity: Severity::Warn,
+    why: "Programs open a NIC through /dev/infiniband/uverbsN, which ib_uverbs creates. \
+        Without it libibverbs lists no device, even if /sys has one.",
+    remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the \
+        connection manager. rdma-core's udev rules do so at boot.",
+    references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+    explained_by: &["rdma.mixed-stack"],
+    judge: modules,
+    ..Check::DEFAULT
+};
+
 /// Judges the modules by the devices and nodes that they create.
-pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", Area::Sys, CLASS) {
         return vec![unknown];
     }

@@ -1,14 +1,34 @@
 //! rdma.netns: RDMA devices are visible in every network namespace.
 
 use super::rdma_nics;
-use crate::check::{Ctx, Judgement};
-use crate::model::Area;
+use crate::check::{Check, Ctx, Judgement};
 use crate::model::Fact;
+use crate::model::{Area, Severity};
 
 const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
 
+pub const CHECK: Check = Check {
+    id: "rdma.netns",
+    rule: "RDMA devices are shared among network namespaces, or this namespace has the devices \
+        that it needs.",
+    sources: "/sys/module/ib_core/parameters/netns_mode, /proc/self/ns",
+    severity: Severity::Warn,
+    why: "In exclusive mode a container sees only the RDMA devices that were moved into its \
+        network namespace; in both modes a RoCE address works only in the namespace of its \
+        interface.",
+    remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device \
+        plugin does; or rdma system set netns shared while only the first network namespace \
+        exists.",
+    references: &[
+        "https://man7.org/linux/man-pages/man8/rdma-system.8.html",
+        "https://man7.org/linux/man-pages/man8/rdma-dev.8.html",
+    ],
+    judge: netns,
+    ..Check::DEFAULT
+};
+
 /// Judges the mode (`rdma system`).
-pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let shared = match ctx.facts.rdma_stack.shared {
         Fact::Known(Some(shared)) => shared,
         Fact::Known(None) => {

@@ -1,15 +1,34 @@
 //! rdma.nonprefetchable: GPUs older than Pascal can map an mlx5 NIC's doorbells only in a non-prefetchable BAR.
 
 use super::{MLX5, driver, each_mlx5, rdma_nics};
-use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
 use crate::model::config::{BarKind, Header};
-use crate::model::{Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
+use crate::model::{Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Severity, Why};
 
 /// Firmware setting.
 pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
 
+pub const CHECK: Check = Check {
+    id: "rdma.nonprefetchable",
+    rule: "With a GPU older than Pascal, the NIC's first BAR is not prefetchable.",
+    sources: "bit 3 of BAR 0 in the NIC's config; NON_PREFETCHABLE_PF_BAR of mlxconfig or mstconfig",
+    severity: Severity::Info,
+    why: "GPUs before Pascal cannot map the NIC's doorbell pages if its BAR is prefetchable: \
+        GPUDirect Async then cannot register them.",
+    remedy: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR must \
+        then fit below 4 GiB, where bridges have little space: PF_LOG_BAR_SIZE may have to \
+        shrink first, or the NIC may not come up.",
+    references: &[
+        "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+        "https://github.com/Mellanox/mstflint",
+    ],
+    reads: &[Source::Settings],
+    judge: nonprefetchable,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each mlx5 NIC, if there is such a GPU.
-pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, Area::Sys, "/sys/bus/pci/devices")];
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{CLASS, each_port, subject};
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Check, Ctx, Judgement, Source, words};
 use crate::model::{
-    Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
-    Verdict,
+    Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome, VerbsPort,
+    VerbsTrial, Verdict,
 };
 use crate::output::shell_word;
 
@@ -20,8 +20,33 @@ const USUAL: u32 = 1024;
 /// Bytes of interface MTU used by packet headers (rdma/ib_addr.h, iboe_get_mtu).
 const HEADERS: u32 = 96;
 
+pub const CHECK: Check = Check {
+    id: "rdma.port",
+    rule: "A port is active; over Ethernet it has a RoCE v2 address that other machines can \
+        reach and that is usable in this namespace; its packets have the full size. The MTU \
+        is judged on active ports only: below 1024 bytes it warns, below 4096 it is noted.",
+    sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
+    severity: Severity::Warn,
+    why: "A port that is down transfers nothing. Programs address a RoCE peer by an index into \
+        the GID table: an index of the wrong type, or of an interface in another namespace, \
+        ends in timeouts (status 12, errno 110). A packet has up to 96 bytes of headers, \
+        whatever its payload.",
+    remedy: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the \
+        interface an IP address, and set the index variables to a RoCE v2 entry; an \
+        interface MTU of 4192 or more, also on switches and peers, allows packets of 4096 \
+        bytes.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        "https://docs.kernel.org/admin-guide/abi-stable.html",
+    ],
+    explained_by: &["rdma.modules"],
+    reads: &[Source::Verbs],
+    judge: port,
+    ..Check::DEFAULT
+};
+
 /// Judges each port of each NIC, and the machine if no port is up.
-pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
     let wanted = Wanted::new(ctx);

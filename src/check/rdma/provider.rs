@@ -1,14 +1,30 @@
 //! rdma.provider: libibverbs has a provider for each NIC.
 
 use super::{CLASS, each_nic, rdma_nics};
-use crate::check::{Ctx, Judgement};
+use crate::check::{Check, Ctx, Judgement, Source};
 use crate::model::{Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
 const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
 
+pub const CHECK: Check = Check {
+    id: "rdma.provider",
+    rule: "Each RDMA device has its user-space driver (provider library).",
+    sources: "ibv_get_device_list, /sys/class/infiniband",
+    severity: Severity::Error,
+    why: "libibverbs opens one provider library for each kind of device (libmlx5, libefa, \
+        ...). Programs do not find a device without its provider, even if /sys has it.",
+    remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL \
+        libibverbs, or the user space of the vendor's stack; in a container image, too.",
+    references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/Documentation/libibverbs.md"],
+    explained_by: &["rdma.device", "rdma.modules"],
+    reads: &[Source::Verbs],
+    judge: provider,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each NIC, or one for the library.
-pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
         // Without a NIC the library does not matter.
         _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {

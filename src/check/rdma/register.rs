@@ -3,10 +3,10 @@
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
     Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicDriver, NicTrial,
-    RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, VerbsError,
+    RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, Severity, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
@@ -30,8 +30,44 @@ const EOPNOTSUPP: i32 = 95;
 /// The GPU's driver refuses the NIC at attach.
 const ENOTSUPP: i32 = 524;
 
+pub const CHECK: Check = Check {
+    id: "rdma.register",
+    rule: "With --live: the best NIC of a GPU registers some of its memory, by dma-buf or by \
+        nvidia-peermem; for a GPU with NVLink-C2C also by the memory path expected of the pair.",
+    sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr; for a \
+        GPU with NVLink-C2C also with the PCIe mapping, by ibv_reg_dmabuf_mr and mlx5dv_reg_dmabuf_mr (Data Direct)",
+    severity: Severity::Warn,
+    why: "Modules, symbols and versions suggest that a memory path works; a registration \
+        proves it. It does not prove that bytes arrive: gdr probe rdma transfers some.",
+    remedy: "EFAULT (14) from ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 with a \
+        dma-buf: provider or kernel cannot register it (rdma.core); no dma-buf at all: \
+        gpu.dmabuf. ENOMEM (12): the limit of locked memory (limits.memlock), or a full BAR1 \
+        (gpu.bar1). ENOTSUPP (524): the GPU's driver does not map its memory for this NIC \
+        (param.grdma-topo); with the PCIe mapping, because they are not in one IOMMU group \
+        (rdma.data-direct).",
+    references: &[
+        "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
+        "https://github.com/linux-rdma/rdma-core/blob/v64.0/providers/mlx5/man/mlx5dv_reg_dmabuf_mr.3.md",
+    ],
+    explained_by: &[
+        "gpu.driver",
+        "rdma.device",
+        "rdma.provider",
+        "rdma.core",
+        "peermem.loaded",
+        "gpu.dmabuf",
+        "param.grdma-topo",
+        "limits.memlock",
+        "pcie.iommu",
+    ],
+    reads: &[Source::Registration, Source::Verbs, Source::Modules],
+    judge: register,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each GPU of the host, with its best NIC.
-pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() {
         return each_nic(ctx, |_| vec![]);
     }

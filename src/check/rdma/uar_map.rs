@@ -3,8 +3,8 @@
 use super::register::with_trials;
 use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::param::{PeerMapping, peer_mapping_remedy};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice};
+use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice, Severity};
 
 const CALL: &str = "cuMemHostRegister with IOMEMORY";
 
@@ -16,8 +16,32 @@ const NOT_SUPPORTED: u32 = 801;
 
 const ENOMEM: i32 = 12;
 
+pub const CHECK: Check = Check {
+    id: "rdma.uar-map",
+    rule: "With --live: CUDA registers the doorbell page of an mlx5 NIC for each GPU.",
+    sources: "under --live mlx5dv_init_obj on a queue pair in a thread domain, cuMemHostRegister with \
+              CU_MEMHOSTREGISTER_IOMEMORY on its register",
+    severity: Severity::Info,
+    why: "With GPUDirect Async the GPU rings the NIC's doorbell. CUDA error 800: the driver \
+        allows peer mappings only with CAP_SYS_ADMIN (PeerMappingOverride is off); 304: the \
+        driver could not follow the mapping in this kernel; 801: the driver maps no \
+        registers on this platform.",
+    remedy: "For 800 set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, \
+        and reload it; for 304 use a driver made for this kernel. Until then a CPU thread \
+        can ring the doorbell (gdr probe async --hca proxy).",
+    references: &[
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
+        "https://github.com/gpudirect/libgdsync/issues/97",
+        "https://github.com/deepseek-ai/DeepEP/issues/163",
+    ],
+    explained_by: &["gpu.driver", "rdma.device", "param.peer-mapping"],
+    reads: &[Source::Registration, Source::Modules],
+    judge: uar_map,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each mlx5 NIC with all GPUs of the host; several if the GPUs differ.
-pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let may_be_mlx5 =
         |nic: &RdmaDevice| driver(ctx.facts, nic).known().is_none_or(|name| name == MLX5);
     if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_mlx5) {

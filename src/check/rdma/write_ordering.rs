@@ -1,13 +1,27 @@
 //! rdma.write-ordering: the NIC may relax the order of its writes.
 
 use super::each_nic;
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, Fact, RdmaDevice, Why};
+use crate::check::{Check, Ctx, Judgement};
+use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
 
 /// Firmware setting.
 pub const SETTING: &str = "PCI_WR_ORDERING";
 
-pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "rdma.write-ordering",
+    rule: "The NIC may relax the order of its writes.",
+    sources: "Device Control of the NIC's PCI Express capability; PCI_WR_ORDERING of mlxconfig or mstconfig",
+    severity: Severity::Info,
+    why: "Writes that must stay in order wait for each other: on AMD EPYC and in virtual \
+        machines this costs most of the bandwidth into GPU memory.",
+    remedy: "Turn on relaxed ordering in the firmware's setup; programs then request it per \
+        region (NCCL does), or PCI_WR_ORDERING=force_relax sets it for all.",
+    references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
+    judge: write_ordering,
+    ..Check::DEFAULT
+};
+
+fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::transports;
 use crate::check::memory_path;
 use crate::check::param::doorbells_mapped;
-use crate::check::{Ctx, Judgement, gpu, nics, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Judgement, Source, gpu, nics, passthrough, unknown_if, words};
 use crate::model::{Area, Fact, Kind, PciClass, Severity, Why};
 use crate::topo::Missing;
 
@@ -174,8 +174,31 @@ const CONDITIONAL: &[Conditional] = &[
     Conditional { name: "PYTORCH_ALLOC_CONF", ..PYTORCH },
 ];
 
+pub const CHECK: Check = Check {
+    id: "env.contradiction",
+    rule: "No environment variable of this process turns off what the machine supports, or \
+        relies on what it does not support.",
+    sources: "/proc/self/environ",
+    severity: Severity::Info,
+    why: "Variables that were once set to work around a fault stay in job scripts and images, \
+        and keep programs from using the machine's features.",
+    remedy: "Unset the variable, or set it only where it is needed.",
+    references: &[
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        "https://docs.nvidia.com/nvshmem/api/gen/env.html",
+        "https://openucx.readthedocs.io/en/master/faq.html",
+        "https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html",
+        "https://mvapich.cse.ohio-state.edu/userguide/gdr/",
+        "https://docs.nvidia.com/cuda/cuda-features-archive/",
+        "https://github.com/pytorch/pytorch/issues/153688",
+    ],
+    reads: &[Source::Software],
+    judge: environment,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each harmful variable, or one if there is none.
-pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let variables = &ctx.facts.environment;
     if let Some(unknown) = unknown_if(variables, subject, Area::Proc, SOURCE) {

@@ -1,14 +1,30 @@
 //! sw.libraries: the vendor libraries that gdr loads answer, and what they answer can be true.
 
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, VerbsOutcome, Why};
+use crate::check::{Check, Ctx, Judgement, Source};
+use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Severity, VerbsOutcome, Why};
 
 const NVML: &str = "libnvidia-ml.so.1";
 const CUDA: &str = "libcuda.so.1";
 const VERBS: &str = "libibverbs.so.1";
 
+pub const CHECK: Check = Check {
+    id: "sw.libraries",
+    rule: "The vendor libraries that gdr loads answer in time, end no process, and answer what can be true.",
+    sources: "NVML, libcuda, libibverbs, each read by a process of its own",
+    severity: Severity::Warn,
+    why: "A library that crashes, hangs or kills processes does so in every program that loads \
+        it. A stub or a library of another driver may answer success and zeros. What gdr \
+        would learn from it is unknown, and the checks that need it say so.",
+    remedy: "Install the libraries of the loaded driver and of rdma-core; ldconfig -p and \
+        LD_LIBRARY_PATH show which files are loaded.",
+    references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
+    reads: &[Source::Nvml, Source::Cuda, Source::Verbs],
+    judge: libraries,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each library that failed, or one for all.
-pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let facts = ctx.facts;
     let mapping = facts.mapping.as_ref().and_then(Fact::why);
     let registration = facts.registration.as_ref().and_then(Fact::why);

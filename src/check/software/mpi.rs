@@ -1,14 +1,43 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
-use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Kind, Library};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::model::{Area, Fact, Kind, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 /// UCX's module for gdrcopy.
 const GDR_COPY: &str = "libuct_cuda_gdrcopy.so";
 
+pub const CHECK: Check = Check {
+    id: "mpi.cuda-aware",
+    rule: "The MPI and UCX that the loader picks, and the UCX of Python packages, are built \
+        with CUDA, and find gdrcopy if they support it. Only the running program shows which \
+        GPU a rank uses, and whether it has a CUDA context before MPI_Init: this is \
+        explained here, not judged.",
+    sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, plugins beside libmpi and \
+        libucp, strings in libmpi",
+    severity: Severity::Info,
+    why: "An MPI without CUDA treats a GPU pointer as a host pointer, and the program ends in \
+        a segmentation fault; a UCX without gdr_copy stages small messages. CUDA-aware MPI \
+        began with Open MPI 1.7 and MVAPICH2 1.8. Each process selects its GPU by its local \
+        rank before MPI_Init, and some libraries need a CUDA context by then. MVAPICH2 needs \
+        MV2_USE_CUDA=1; MV2_CUDA_BLOCK_SIZE sets the block size of its pipeline, \
+        MV2_CUDA_IPC=1 lets processes of a node share GPU memory, MV2_USE_SHARED_MEM and \
+        MV2_SMP_SEND_BUF_SIZE control its host path.",
+    remedy: "Use an MPI and a UCX configured --with-cuda (and UCX --with-gdrcopy): from the HPC \
+        SDK, HPC-X, or your own build. To check: ompi_info --parsable -l 9 --all | grep \
+        mpi_built_with_cuda_support:value; ucx_info -d | grep cuda.",
+    references: &[
+        "https://www.open-mpi.org/faq/?category=runcuda",
+        "https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html",
+        "https://openucx.readthedocs.io/en/master/faq.html",
+    ],
+    reads: &[Source::Software],
+    judge: mpi,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each library that the loader picks and each UCX of a Python package.
-pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
-use crate::check::{Ctx, Judgement, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Library};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::model::{Area, Fact, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 
@@ -24,8 +24,31 @@ const INTERFACES: [([u32; 3], RangeInclusive<u32>); 9] = [
     ([2, 8, 3], 4..=4),
 ];
 
+pub const CHECK: Check = Check {
+    id: "sw.net-plugin",
+    rule: "The NCCL that the loader picks, and each NCCL in a Python package, supports the \
+        memory path to GPU memory that works here, and the network plugin; the plugin finds \
+        the libfabric that it needs.",
+    sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, strings in libnccl-net.so and \
+        libfabric.so.1",
+    severity: Severity::Info,
+    why: "NCCL before 2.13.4 supports only nvidia-peermem. NCCL silently ignores a plugin \
+        whose interfaces are all newer or older than those that it supports, or that needs a \
+        newer libfabric, and falls back to its own InfiniBand transport or to sockets.",
+    remedy: "Update NCCL, or use the plugin made for it, with the libfabric that the plugin was \
+        built with.",
+    references: &[
+        "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/plugin/net.cc",
+        "https://github.com/aws/aws-ofi-nccl",
+        "https://github.com/ofiwg/libfabric/blob/v2.6.0/libfabric.map.in",
+    ],
+    reads: &[Source::Software],
+    judge: net_plugin,
+    ..Check::DEFAULT
+};
+
 /// One judgement for each NCCL that a program may load, and one for the plugin's libfabric.
-pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];

@@ -1,11 +1,34 @@
 //! tools.perftest: ib_write_bw was built to measure GPU memory.
 
 use crate::check::memory_path;
-use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Area, Fact, Kind};
+use crate::check::{Check, Ctx, Judgement, Source, unknown_if};
+use crate::model::{Area, Fact, Kind, Severity};
+
+pub const CHECK: Check = Check {
+    id: "tools.perftest",
+    rule: "ib_write_bw is built with CUDA, and how to use it on this machine's best pair.",
+    sources: "strings in ib_write_bw",
+    severity: Severity::Info,
+    why: "perftest measures a NIC on GPU memory with --use_cuda. Distributions build it \
+        without CUDA: then the option is unknown, and perftest measures host memory. With \
+        --use_cuda, ib_send_bw may end in a segmentation fault if the NIC scatters a \
+        received message into its completion, from which the CPU copies it; ib_write_bw is \
+        the safe choice.",
+    remedy: "Build perftest where the CUDA toolkit is installed: since 25.07 ./configure finds \
+        cuda.h itself; before, pass CUDA_H_PATH=/usr/local/cuda/include/cuda.h.",
+    references: &[
+        "https://github.com/linux-rdma/perftest",
+        "https://github.com/linux-rdma/perftest/issues/326",
+        "https://github.com/linux-rdma/perftest/issues/336",
+        "https://gasnet-bugs.lbl.gov/bugzilla/show_bug.cgi?id=4151",
+    ],
+    reads: &[Source::Software],
+    judge: perftest,
+    ..Check::DEFAULT
+};
 
 /// Judges the build; gives the commands for the best pair.
-pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let program = &ctx.facts.software.perftest;
     if let Some(unknown) =
         unknown_if(program, "ib_write_bw", Area::Files, "/usr/bin, /usr/local/bin")

@@ -1,13 +1,31 @@
 //! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
-use crate::check::{Ctx, Judgement, unknown_if, version, words};
-use crate::model::{Area, CudaOutcome, Fact, Found, Library, Why};
+use crate::check::{Check, Ctx, Judgement, Source, unknown_if, version, words};
+use crate::model::{Area, CudaOutcome, Fact, Found, Library, Severity, Why};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 const CUDA: &str = "libcuda.so.1";
 
+pub const CHECK: Check = Check {
+    id: "sw.toolkit",
+    rule: "The loader finds one driver library, of the loaded driver's version.",
+    sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, /sys/module/nvidia/version",
+    severity: Severity::Info,
+    why: "Programs use the first libcuda.so.1 that the loader finds. The kernel module rejects \
+        a libcuda of another driver, and a stub returns error 34 from every call. A CUDA \
+        toolkit from Conda beside a driver of the distribution works, unless both install a \
+        library of the same name.",
+    remedy: "Remove the directory of the other library from LD_LIBRARY_PATH, or remove the \
+        package that installs it.",
+    references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
+    explained_by: &["gpu.driver"],
+    reads: &[Source::Software, Source::Cuda],
+    judge: toolkit,
+    ..Check::DEFAULT
+};
+
 /// Judges the libcuda that the loader picks and the others.
-pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
+fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];

@@ -6,12 +6,37 @@ mod installed;
 use conditions::all_hold;
 use installed::{Installed, installed};
 
-use crate::check::{Ctx, Judgement, or_skip, passthrough};
+use crate::check::{Check, Ctx, Judgement, Source, or_skip, passthrough};
 use crate::model::{Fact, Severity};
 use crate::profile::{BadVersions, Component, bad_versions, version_numbers};
 use crate::topo::Missing;
 
-pub fn known_bad(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub const CHECK: Check = Check {
+    id: "sw.known-bad",
+    rule: "No component has a version with a known fault that matters on this machine: the NVIDIA driver, NCCL, aws-ofi-nccl, UCX, \
+        Amazon's module efa, gdrdrv, MLNX_OFED. Other checks have the versions that depend on more: platform.kernel, \
+        param.grdma-topo, sw.net-plugin, gin.nvshmem, rdma.firmware.",
+    sources: "/sys/module/{nvidia,gdrdrv,efa,mlx5_core}/version, LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, strings in \
+        libnccl-net.so and libucp.so.0; the table profiles/versions.toml",
+    severity: Severity::Info,
+    why: "A release may corrupt data, hang, or turn GPUDirect off on some machines, and a later one does not. The table has each range \
+        of versions with its condition, its effect and where it is written.",
+    remedy: "Install the version that the finding names, or a later one.",
+    references: &[
+        "https://github.com/NVIDIA/nccl/releases",
+        "https://docs.nvidia.com/deeplearning/nccl/release-notes/index.html",
+        "https://github.com/aws/aws-ofi-nccl/releases",
+        "https://github.com/openucx/ucx/blob/v1.22.0/NEWS",
+        "https://github.com/amzn/amzn-drivers/blob/efa_linux_3.1.0/kernel/linux/efa/RELEASENOTES.md",
+        "https://github.com/NVIDIA/gdrcopy/blob/v2.6/CHANGELOG.md",
+        "https://docs.nvidia.com/networking/display/MLNXOFEDv543030/Bug+Fixes+in+This+Version",
+    ],
+    reads: &[Source::Software, Source::NvLinks],
+    judge: known_bad,
+    ..Check::DEFAULT
+};
+
+fn known_bad(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if matches!(ctx.facts.pci, Fact::Known(_)) && passthrough::own_gpus(ctx.facts).next().is_none()
     {
         return vec![Judgement::skip("machine", "There is no GPU.")];
