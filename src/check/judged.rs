@@ -12,24 +12,10 @@ use crate::topo::MAX_ROWS;
 /// Maximum judgements per check; a machine within the topology limits has fewer.
 const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
-/// Checks that depend on the active profiles; they run again for each profile.
-const BY_PROFILE: [&str; 6] = [
-    "gpu.min-driver",
-    "gpu.mig",
-    "gpu.p2p-grant",
-    "pcie.iommu",
-    "env.contradiction",
-    "gpu.nvlink-domain",
-];
-
-fn depends_on_profile(id: &str) -> bool {
-    BY_PROFILE.contains(&id) || id.starts_with(expect::FAMILY)
-}
-
 pub struct Judged(Vec<(&'static Check, Vec<Judgement>)>);
 
 pub struct Weighed<'a> {
-    pub id: &'static str,
+    pub check: &'static Check,
     pub outcome: Outcome,
     pub severity: Severity,
     pub judgement: &'a Judgement,
@@ -43,20 +29,24 @@ impl Judged {
 
     /// Runs the wanted checks, in registry order.
     pub fn new(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Self {
-        let checks = FAMILIES
-            .iter()
-            .flat_map(|family| family.checks.iter().map(move |check| (family, check)));
-        let judged = checks
-            .filter(|(_, check)| wanted(check.id))
-            .map(|(family, check)| (check, judge(ctx, family, check)));
-        Self(judged.collect())
+        Self::those(ctx, |check| wanted(check.id))
     }
 
     /// Runs the profile-dependent checks again under other expectations.
     pub fn again(&self, ctx: &Ctx<'_>) -> Self {
-        Self::new(ctx, |id| {
-            depends_on_profile(id) && self.0.iter().any(|(check, _)| check.id == id)
+        Self::those(ctx, |wanted| {
+            wanted.by_profile && self.0.iter().any(|(check, _)| check.id == wanted.id)
         })
+    }
+
+    fn those(ctx: &Ctx<'_>, wanted: impl Fn(&Check) -> bool) -> Self {
+        let checks = FAMILIES
+            .iter()
+            .flat_map(|family| family.checks.iter().map(move |check| (family, check)));
+        let judged = checks
+            .filter(|(_, check)| wanted(check))
+            .map(|(family, check)| (check, judge(ctx, family, check)));
+        Self(judged.collect())
     }
 
     /// Weighs the judgements; those of `again` replace those of the same checks.
@@ -93,10 +83,14 @@ impl Judged {
     }
 }
 
-fn weigh<'a>(check: &Check, judgement: &'a Judgement, expectations: &Expectations) -> Weighed<'a> {
+fn weigh<'a>(
+    check: &'static Check,
+    judgement: &'a Judgement,
+    expectations: &Expectations,
+) -> Weighed<'a> {
     let severity = expectations.weight(check.id, check.severity, judgement.weight);
     Weighed {
-        id: check.id,
+        check,
         outcome: match judgement.rule {
             Rule::Holds => Outcome::Pass,
             Rule::Broken => severity.outcome(),
@@ -288,42 +282,31 @@ mod tests {
         assert_eq!(few(judgements)[MAX_JUDGEMENTS].rule, Rule::Broken);
     }
 
-    /// Only checks in `BY_PROFILE` may depend on the profiles; the others run once for all.
+    /// A check that reads the expectations of the profiles must be judged again for each.
     #[test]
-    fn only_listed_checks_depend_on_profiles() {
-        fn walk(directory: &Path, found: &mut Vec<String>) {
-            for entry in fs::read_dir(directory).expect("a directory of checks") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    walk(&path, found);
-                } else if fs::read_to_string(&path).expect("a source").contains("ctx.expectations")
-                {
-                    found.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+    fn checks_that_read_expectations_depend_on_profiles() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
+        let mut found = 0;
+        for check in crate::check::all() {
+            if check.id.starts_with(expect::FAMILY) {
+                assert!(check.by_profile, "{}", check.id);
+            }
+        }
+        for family in fs::read_dir(source).expect("the checks") {
+            let family = family.expect("a family").path();
+            if !family.is_dir() || family.ends_with("expect") {
+                continue;
+            }
+            for file in fs::read_dir(&family).expect("a family") {
+                let file = file.expect("a file").path();
+                let text = fs::read_to_string(&file).unwrap_or_default();
+                if text.contains("ctx.expectations") {
+                    found += 1;
+                    assert!(text.contains("by_profile: true"), "{}", file.display());
                 }
             }
         }
-        let mut found = Vec::new();
-        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut found);
-        found.sort();
-        // `sharing.rs` has gpu.mig, judge.rs expect.*; judged.rs, mod.rs and readiness.rs weigh judgements.
-        assert_eq!(
-            found,
-            [
-                "domain.rs",
-                "environment.rs",
-                "iommu.rs",
-                "judge.rs",
-                "judged.rs",
-                "min_driver.rs",
-                "mod.rs",
-                "p2p.rs",
-                "readiness.rs",
-                "sharing.rs"
-            ]
-        );
-        for id in BY_PROFILE {
-            assert!(crate::check::find(id).is_some(), "{id}");
-        }
+        assert!(found >= 5, "{found}");
     }
 
     #[test]

@@ -11,9 +11,6 @@ use crate::topo::MAX_PATHS;
 /// Maximum obstacles listed per profile.
 const MAX_OBSTACLES: usize = 4_096;
 
-/// The checks that say whether a GPU has a partner: its place, and a port that is up.
-const PARTNERS: [&str; 2] = ["pcie.locality", "rdma.port"];
-
 /// Maximum places named in a sentence.
 const MAX_PLACES: usize = 8;
 
@@ -99,16 +96,19 @@ impl<'a> Effects<'a> {
             machine_blocked: false,
         };
         for finding in findings {
-            let undetermined =
-                is_undetermined(finding.outcome, finding.severity, finding.id, ctx.expectations)
-                    || (has_partners
-                        && PARTNERS.contains(&finding.id)
-                        && finding.outcome == Outcome::Unknown);
+            let undetermined = is_undetermined(
+                finding.outcome,
+                finding.severity,
+                finding.check.id,
+                ctx.expectations,
+            ) || (has_partners
+                && finding.check.finds_partner
+                && finding.outcome == Outcome::Unknown);
             if finding.outcome == Outcome::Fail || undetermined {
                 let named = named(ctx, &finding.judgement.subject);
                 let affected = match named.is_empty() {
                     true => (0..units.len()).collect(),
-                    false => index.affected(finding.id, &named, units),
+                    false => index.affected(finding.check.id, &named, units),
                 };
                 let machine = named.is_empty();
                 match undetermined {
@@ -123,7 +123,7 @@ impl<'a> Effects<'a> {
     fn leave_open(&mut self, finding: &'a Weighed<'a>, affected: &[usize], machine: bool) {
         self.raise(affected, UnitState::Undetermined);
         // A function that may be a GPU is no unit yet.
-        if machine || !affected.is_empty() || finding.id == "gpu.present" {
+        if machine || !affected.is_empty() || finding.check.id == "gpu.present" {
             self.open.push(finding);
         }
     }
@@ -186,8 +186,8 @@ fn too_many(ctx: &Ctx<'_>, profile: &Profile) -> Readiness {
 
 impl Blocked {
     fn add(&mut self, place: &str, finding: &Weighed<'_>) {
-        if !self.checks.contains(&finding.id) {
-            self.checks.push(finding.id);
+        if !self.checks.contains(&finding.check.id) {
+            self.checks.push(finding.check.id);
         }
         if self.seen.insert(place.to_owned()) {
             self.places.push(place.to_owned());
@@ -195,7 +195,7 @@ impl Blocked {
         if self.first.len() < MAX_OBSTACLES {
             self.first.push(Obstacle {
                 place: place.to_owned(),
-                check: finding.id.to_owned(),
+                check: finding.check.id.to_owned(),
                 message: finding.judgement.message.clone(),
             });
         }
@@ -382,7 +382,7 @@ fn sentence(
 
 /// The undetermined checks, with what they need if it is the same for all.
 fn unknown(open: &[&Weighed<'_>]) -> String {
-    let mut ids: Vec<&str> = open.iter().map(|finding| finding.id).collect();
+    let mut ids: Vec<&str> = open.iter().map(|finding| finding.check.id).collect();
     ids.dedup();
     let needs: BTreeSet<&str> =
         open.iter().filter_map(|finding| finding.judgement.needs.as_deref()).collect();

@@ -21,6 +21,12 @@ pub struct Check {
     pub explained_by: &'static [&'static str],
     /// Sources beyond devices and the small kernel and process files, which every check may use.
     pub reads: &'static [Source],
+    /// True if the judgements depend on the active profiles: they are made again for each.
+    pub by_profile: bool,
+    /// True if the evidence changes by itself (idle links, counters, memory in use): fleets compare outcomes alone.
+    pub volatile: bool,
+    /// True if it decides whether a GPU has a partner: where it is unknown, so is the pair.
+    pub finds_partner: bool,
     /// Returns one judgement per subject.
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
 }
@@ -37,6 +43,9 @@ impl Check {
         references: &[],
         explained_by: &[],
         reads: &[],
+        by_profile: false,
+        volatile: false,
+        finds_partner: false,
         judge: |_| Vec::new(),
     };
 }
@@ -106,6 +115,11 @@ pub fn is_family(name: &str) -> bool {
             .is_some_and(|family| family.ends_with('.') && check.id.starts_with(family))
     };
     all().any(begins)
+}
+
+/// True for the id of a check whose evidence changes by itself.
+pub fn is_volatile(id: &str) -> bool {
+    find(id).is_some_and(|check| check.volatile)
 }
 
 pub fn find(id: &str) -> Option<&'static Check> {

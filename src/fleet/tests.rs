@@ -18,7 +18,7 @@ fn doctor(host: &str, findings: &[(&str, &str, &str)]) -> Value {
 }
 
 fn report(documents: &[(&str, Value)]) -> FleetReport {
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet::new(|id| id == "pcie.link");
     for (source, document) in documents {
         fleet.add(None, source, document.to_string().as_bytes());
     }
@@ -45,7 +45,7 @@ fn facts_beyond_the_limit_take_no_memory() {
     let topology = format!(
         "{{\"schema\":\"gdr.topo/1\",\"gdr\":\"1\",\"host\":{{\"name\":\"a\"}},\"matrix\":{{\"\":{{{row}\"b\":\"PIX\"}}}}}}"
     );
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet::new(|id| id == "pcie.link");
     fleet.add(None, "a", topology.as_bytes());
     assert_ne!(fleet.texts.text(99_000), "");
     assert_eq!(fleet.texts.text(101_000), "");
@@ -94,7 +94,7 @@ fn several_documents_of_a_host() {
 
 #[test]
 fn late_report_counts() {
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet::new(|id| id == "pcie.link");
     fleet.expect(["n1".to_owned(), "n2".to_owned(), "n3".to_owned()]);
     fleet.absent("n1", Absence::TimedOut, "no report within 60 s");
     fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
@@ -144,7 +144,7 @@ fn failure_that_no_part_explains_is_no_pass() {
                 failed,
             }
         };
-        let mut fleet = Fleet::default();
+        let mut fleet = Fleet::new(|id| id == "pcie.link");
         for node in nodes {
             fleet.add(None, node, doctor(node, &[]).to_string().as_bytes());
         }

@@ -25,8 +25,9 @@ pub const CHECKS: &[Check] = &[
         remedy: "Find out why it is absent: dmesg | grep -i -e NVRM -e Xid -e AER; then power-cycle the node, or reseat the GPU.",
         references: &[],
         explained_by: &["gpu.present"],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["gpus.count", "gpus.addresses"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.gpu-model",
@@ -38,12 +39,14 @@ pub const CHECKS: &[Check] = &[
         references: &[],
         explained_by: &["gpu.driver", "gpu.present"],
         reads: &[Source::Nvml],
+        by_profile: true,
         judge: |ctx| {
             judged(
                 ctx,
                 &["gpus.model", "gpus.id", "gpus.memory", "gpus.bar1", "gpus.mig", "gpus.numa"],
             )
         },
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.gpu-link",
@@ -54,8 +57,9 @@ pub const CHECKS: &[Check] = &[
         remedy: "Reseat the GPU or its riser; compare BIOS settings with a good node.",
         references: &[],
         explained_by: &["gpu.driver", "gpu.present"],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["gpus.link"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.driver",
@@ -66,8 +70,9 @@ pub const CHECKS: &[Check] = &[
         remedy: "Install the driver of the other nodes, and reload it or reboot.",
         references: &[],
         explained_by: &["gpu.driver"],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["driver"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.nics",
@@ -78,8 +83,9 @@ pub const CHECKS: &[Check] = &[
         remedy: "Find out why it is absent: dmesg | grep -i mlx5; lspci; then reload its driver, or reseat it.",
         references: &[],
         explained_by: &["rdma.device", "rdma.modules"],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["nics.count", "nics.names"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.nic-model",
@@ -90,8 +96,9 @@ pub const CHECKS: &[Check] = &[
         remedy: "Compare with a good node: gdr snapshot --diff GOOD THIS.",
         references: &[],
         explained_by: &["rdma.modules"],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["nics.id", "nics.chip", "nics.board", "nics.numa"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.nic-firmware",
@@ -101,9 +108,9 @@ pub const CHECKS: &[Check] = &[
         why: "Nodes of one job should run one firmware: a fault or a limit of a version shows on some nodes only.",
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint), and reset the NIC.",
         references: &[],
-        explained_by: &[],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["nics.firmware"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.nic-link",
@@ -113,9 +120,9 @@ pub const CHECKS: &[Check] = &[
         why: "A link that trained with fewer lanes or at a lower speed limits the NIC.",
         remedy: "Reseat the NIC or its cable; compare BIOS settings with a good node.",
         references: &[],
-        explained_by: &[],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["nics.link"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.port",
@@ -125,9 +132,9 @@ pub const CHECKS: &[Check] = &[
         why: "A port that is down, or that negotiated a lower rate, slows the whole job down.",
         remedy: "Check cable and transceiver at both ends, the switch port, and the port's settings (ibstat, mlxlink).",
         references: &[],
-        explained_by: &[],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["ports.active", "ports.layer", "ports.rate"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.pairs",
@@ -137,9 +144,10 @@ pub const CHECKS: &[Check] = &[
         why: "A device in another slot, or an NVLink that is down, changes the paths: GPUs then share a link, or cross the sockets.",
         remedy: "Compare gdr topo with a good node; move the device back, or have the NVLink bridge or baseboard checked.",
         references: &[],
-        explained_by: &[],
         reads: &[Source::NvLinks],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["pairs.gpu-gpu", "pairs.gpu-nic", "pairs.nvlinks"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.memory-path",
@@ -149,9 +157,9 @@ pub const CHECKS: &[Check] = &[
         why: "Programs take the memory path that they find: without it they copy through host memory, at a fraction of the bandwidth.",
         remedy: "gdr doctor without --only: gpu.dmabuf and peermem.loaded name the cause.",
         references: &[],
-        explained_by: &[],
-        reads: &[],
+        by_profile: true,
         judge: |ctx| judged(ctx, &["memory-path.dma-buf", "memory-path.peermem"]),
+        ..Check::DEFAULT
     },
     Check {
         id: "expect.bandwidth",
@@ -161,12 +169,12 @@ pub const CHECKS: &[Check] = &[
         why: "A figure that is lower than on a good node shows what no setting shows: a bad cable, a hot device, a shared link.",
         remedy: "Measure again with nothing else running; compare gdr topo and gdr snapshot with a good node.",
         references: &[],
-        explained_by: &[],
-        reads: &[],
+        by_profile: true,
         judge: |_| {
             let measures = "gdr probe judges bandwidths; doctor measures none.";
             vec![Judgement::skip("machine", measures)]
         },
+        ..Check::DEFAULT
     },
 ];
 

@@ -44,6 +44,7 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver", "gpu.fabric", "gpu.imex", "platform.container"],
     reads: &[Source::Nvml, Source::Cuda],
+    by_profile: true,
     judge: domain,
     ..Check::DEFAULT
 };

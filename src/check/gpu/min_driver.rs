@@ -40,6 +40,7 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::Cuda],
+    by_profile: true,
     judge: min_driver,
     ..Check::DEFAULT
 };

@@ -46,6 +46,7 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::NvmlPeers, Source::Cuda],
+    by_profile: true,
     judge: peer_access,
     ..Check::DEFAULT
 };

@@ -17,6 +17,7 @@ pub const MIG: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],
+    by_profile: true,
     judge: mig,
     ..Check::DEFAULT
 };

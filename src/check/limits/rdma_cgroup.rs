@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         is.",
     remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use the resources.",
     references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
+    volatile: true,
     judge: rdma_cgroup,
     ..Check::DEFAULT
 };

@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         "https://docs.kernel.org/admin-guide/abi-testing.html",
     ],
     reads: &[Source::Network],
+    volatile: true,
     judge: errors,
     ..Check::DEFAULT
 };

@@ -31,6 +31,7 @@ pub const CHECK: Check = Check {
         "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1324",
     ],
     reads: &[Source::NvLinks],
+    by_profile: true,
     judge: iommu,
     ..Check::DEFAULT
 };

@@ -31,6 +31,7 @@ pub const CHECK: Check = Check {
         "https://docs.kernel.org/admin-guide/abi-testing.html",
     ],
     reads: &[Source::Nvml],
+    volatile: true,
     judge: link,
     ..Check::DEFAULT
 };

@@ -14,6 +14,7 @@ pub const CHECK: Check = Check {
     remedy: "Use the nearest NIC (gdr topo --pairs), or move the NIC to a slot below the GPU's \
         switch.",
     references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+    finds_partner: true,
     judge: locality,
     ..Check::DEFAULT
 };

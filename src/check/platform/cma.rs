@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         registration fails with ENOMEM although locked memory is unlimited.",
     remedy: "If registrations fail this way, boot with cma=0 and without kho=on.",
     references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
+    volatile: true,
     judge: cma,
     ..Check::DEFAULT
 };

@@ -41,6 +41,7 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["rdma.modules"],
     reads: &[Source::Verbs],
+    finds_partner: true,
     judge: port,
     ..Check::DEFAULT
 };

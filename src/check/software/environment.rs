@@ -193,6 +193,7 @@ pub const CHECK: Check = Check {
         "https://github.com/pytorch/pytorch/issues/153688",
     ],
     reads: &[Source::Software],
+    by_profile: true,
     judge: environment,
     ..Check::DEFAULT
 };

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use super::child;
+use crate::check;
 use crate::cli::{FleetRun, Global};
 use crate::fleet::Fleet;
 use crate::model::Absence;
@@ -157,7 +158,7 @@ pub fn names(collected: &[Collected]) -> Vec<String> {
 
 /// Everything that came, and who is missing.
 pub fn merge(place: &NodePlace, arrival: Duration, collected: Vec<Collected>) -> Fleet {
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet::new(check::is_volatile);
     let seconds = arrival.as_secs();
     let missing = format!(
         "it did not arrive within {seconds} s: gdr did not start there, or cannot reach rank 0"

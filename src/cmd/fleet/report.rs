@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
+use crate::check;
 use crate::cli::FleetReportOptions;
 use crate::cmd::document;
 use crate::fleet::{Fleet, natural};
@@ -13,7 +14,7 @@ use crate::probe::rdma::rendezvous::expand;
 
 /// Merges files.
 pub fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet::new(check::is_volatile);
     if let Some(list) = &options.nodes {
         fleet.expect(expand(list).map_err(|why| anyhow!("--nodes: {why}"))?);
     }
