@@ -49,7 +49,9 @@ pub use gin::{STACKS, Stack};
 pub use judged::{Judged, Weighed, too_many_devices, unidentified};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
-pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family, is_volatile};
+pub use registry::{
+    Check, FAMILIES, Family, Hint, Source, all, families, find, is_family, is_volatile,
+};
 pub use selection::{Selection, SelectionError, similar};
 
 use crate::model::{

@@ -21,6 +21,8 @@ pub struct Check {
     pub explained_by: &'static [&'static str],
     /// Sources beyond devices and the small kernel and process files, which every check may use.
     pub reads: &'static [Source],
+    /// What `gdr explain` takes for a question about this check.
+    pub hint: Option<Hint>,
     /// True if the judgements depend on the active profiles: they are made again for each.
     pub by_profile: bool,
     /// True if the evidence changes by itself (idle links, counters, memory in use): fleets compare outcomes alone.
@@ -29,6 +31,25 @@ pub struct Check {
     pub finds_partner: bool,
     /// Returns one judgement per subject.
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
+}
+
+/// What the concepts of a question say about a check.
+#[derive(Debug, Clone, Copy)]
+pub struct Hint {
+    /// What the check finds if it fails.
+    pub cause: &'static str,
+    /// Points for each concept of `profiles/symptoms.toml` that occurs, as in `rdma=2 slow=-1`.
+    pub words: &'static str,
+}
+
+impl Hint {
+    /// The concepts and their points; `None` for a word without a number.
+    pub fn points(self) -> impl Iterator<Item = (&'static str, Option<i8>)> {
+        self.words.split_ascii_whitespace().map(|word| match word.split_once('=') {
+            Some((concept, points)) => (concept, points.parse().ok()),
+            None => (word, None),
+        })
+    }
 }
 
 impl Check {
@@ -43,6 +64,7 @@ impl Check {
         references: &[],
         explained_by: &[],
         reads: &[],
+        hint: None,
         by_profile: false,
         volatile: false,
         finds_partner: false,

@@ -124,7 +124,7 @@ impl Matcher {
             .map(|hint| {
                 concepts()
                     .filter_map(|(at, concept)| {
-                        Some((at, i32::from(*hint.words.get(&concept.name)?)))
+                        Some((at, i32::from(*hint.words.get(concept.name.as_str())?)))
                     })
                     .collect()
             })

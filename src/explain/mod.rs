@@ -31,5 +31,5 @@ const SHIPPED: &str = include_str!("../../profiles/symptoms.toml");
 pub const MOST_BYTES: u64 = 64 << 20;
 
 pub fn shipped() -> Result<Table, TableError> {
-    Table::parse(SHIPPED)
+    Table::parse(SHIPPED)?.with_hints()
 }

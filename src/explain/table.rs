@@ -1,8 +1,10 @@
-//! The format of `profiles/symptoms.toml`: symptoms, concepts and hints.
+//! The format of `profiles/symptoms.toml`, symptoms and concepts, and the hints of the checks.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+
+use crate::check;
 
 /// The table, with words expanded in the patterns.
 #[derive(Debug, Clone, Deserialize)]
@@ -17,7 +19,8 @@ pub struct Table {
     pub uncovered: Vec<UncoveredFailure>,
     #[serde(rename = "concept")]
     pub concepts: Vec<Concept>,
-    #[serde(rename = "hint")]
+    /// Of the checks, in their order.
+    #[serde(skip)]
     pub hints: Vec<Hint>,
 }
 
@@ -82,14 +85,13 @@ pub struct Concept {
 }
 
 /// What the concepts of a question say about one check.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Hint {
-    pub check: String,
+    pub check: &'static str,
     /// What the check finds if it fails.
-    pub cause: String,
+    pub cause: &'static str,
     /// Points for each concept that occurs.
-    pub words: BTreeMap<String, i8>,
+    pub words: BTreeMap<&'static str, i8>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +104,8 @@ pub enum TableError {
         name: String,
         word: String,
     },
-    #[error("hint of '{check}': unknown concept '{concept}'")]
-    Concept { check: String, concept: String },
+    #[error("hint of '{check}': '{concept}' is not a concept with a number")]
+    Concept { check: &'static str, concept: &'static str },
     /// A pattern is no regular expression, or its matches contain no common literal.
     #[error("'{name}': invalid pattern '{pattern}': not a regular expression with a literal")]
     Literal { name: String, pattern: String },
@@ -139,17 +141,26 @@ impl Table {
                 *pattern = spelt(&concept.name, pattern, &words)?;
             }
         }
-        for hint in &table.hints {
-            for word in hint.words.keys() {
-                if !table.concepts.iter().any(|concept| concept.name == *word) {
-                    return Err(TableError::Concept {
-                        check: hint.check.clone(),
-                        concept: word.clone(),
-                    });
-                }
-            }
-        }
         Ok(table)
+    }
+
+    /// The table with the hints of the checks.
+    pub fn with_hints(mut self) -> Result<Self, TableError> {
+        let hints = check::all().filter_map(|check| Some((check.id, check.hint?)));
+        self.hints = hints.map(|(id, hint)| self.hint(id, hint)).collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    fn hint(&self, check: &'static str, hint: check::Hint) -> Result<Hint, TableError> {
+        let mut words = BTreeMap::new();
+        for (concept, points) in hint.points() {
+            let is_known = self.concepts.iter().any(|known| known.name == concept);
+            match points.filter(|_| is_known) {
+                Some(points) => words.insert(concept, points),
+                None => return Err(TableError::Concept { check, concept }),
+            };
+        }
+        Ok(Hint { check, cause: hint.cause, words })
     }
 }
 

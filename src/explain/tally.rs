@@ -262,13 +262,13 @@ fn of_symptom(symptom: &Symptom, found: &Found, check: &str, less: u8) -> Sympto
 
 fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
     let score = (HINT_BASE + HINT_POINT * found.points).clamp(1, HINT_MOST);
-    let references = check::find(&hint.check).map_or(&[][..], |check| check.references);
+    let references = check::find(hint.check).map_or(&[][..], |check| check.references);
     let sources = addresses(references);
     SymptomMatch {
-        check: hint.check.clone(),
+        check: hint.check.to_owned(),
         score: u8::try_from(score).unwrap_or(1),
         likelihood: Likelihood::Possible,
-        cause: hint.cause.clone(),
+        cause: hint.cause.to_owned(),
         source: sources.first().cloned().unwrap_or_default(),
         symptom: None,
         words: found.words,
@@ -276,7 +276,7 @@ fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
         line: Quote { number: found.line, text: found.text },
         count: 1,
         standing: None,
-        remedy: remedy(&hint.check),
+        remedy: remedy(hint.check),
     }
 }
 

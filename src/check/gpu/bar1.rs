@@ -1,7 +1,7 @@
 //! gpu.bar1: how much GPU memory other devices can access at a time.
 
 use super::reading::cuda_gpu;
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
 use crate::model::{Area, Bar1, Fact, NvmlGpu, PciDevice, Severity, Why};
 
 /// The size of BAR1 on boards that do not resize it.
@@ -22,6 +22,11 @@ pub const CHECK: Check = Check {
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
     ],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The GPU's window for other devices (BAR1) is too small or full.",
+        words: "bar1=6 no-memory=2 p2p=2 gpu-memory=1 register=1 geforce=1 failure=1 unsupported=1 gpu-word=1 \
+            firmware=1 missing=1 driver=1",
+    }),
     judge: bar1,
     ..Check::DEFAULT
 };

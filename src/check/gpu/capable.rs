@@ -1,7 +1,7 @@
 //! gpu.rdma-capable: CUDA reports that other devices may access GPU memory.
 
 use super::reading::{CUDA, cuda, cuda_gpu, each, shown};
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Severity, Why};
 
 /// Kepler, the first generation with GPUDirect RDMA.
@@ -22,6 +22,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "This GPU does not open its memory to other devices.",
+        words: "geforce=4 gpudirect=4 unsupported=3 gpu-memory=1 register=1 vmm=4 gdrcopy=2 integrated-gpu=5 \
+            peermem=1 failure=1 managed=3 p2p=-3 rdma=1 invalid=1 mpi=-2",
+    }),
     judge: capable,
     ..Check::DEFAULT
 };

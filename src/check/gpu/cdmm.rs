@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::reading::each;
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{Area, Fact, PciDevice, Severity};
 
 const OPTION: &str = "CoherentGPUMemoryMode";
@@ -24,6 +24,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],
+    hint: Some(Hint {
+        cause: "The driver keeps the coherent GPU's memory to itself.",
+        words: "coherent-gpu=4 missing=1 failure=1",
+    }),
     judge: cdmm,
     ..Check::DEFAULT
 };

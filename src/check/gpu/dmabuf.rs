@@ -3,7 +3,7 @@
 use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Severity, Why};
 
 pub const CHECK: Check = Check {
@@ -21,6 +21,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Cuda, Source::Mapping],
+    hint: Some(Hint {
+        cause: "The GPU's driver does not export GPU memory as dma-buf.",
+        words: "dmabuf=6 gpu-memory=2 register=2 unsupported=2 gpudirect=2 peermem=2 open-flavour=2 bad-address=2 \
+            rdma=1 failure=1 missing=1 driver=1 kv-transfer=1 storage=-2 gdrcopy=-2 memlock=-2 no-memory=-2",
+    }),
     judge: dmabuf,
     ..Check::DEFAULT
 };

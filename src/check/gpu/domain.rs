@@ -8,7 +8,7 @@
 use super::imex::{imex, is_of_domain};
 use super::reading::{CUDA, cuda_gpu, nvml_gpu};
 use crate::check::{
-    Check, Ctx, Judgement, Rule, Source, container, passthrough, unknown_if, words,
+    Check, Ctx, Hint, Judgement, Rule, Source, container, passthrough, unknown_if, words,
 };
 use crate::model::{Area, Bdf, Fabric, Fact, Severity};
 
@@ -45,6 +45,10 @@ pub const CHECK: Check = Check {
     explained_by: &["gpu.driver", "gpu.fabric", "gpu.imex", "platform.container"],
     reads: &[Source::Nvml, Source::Cuda],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "Something that a job over several machines of an NVLink domain needs is missing.",
+        words: "imex=5 nvlink=1 failure=1 missing=1 stall=1",
+    }),
     judge: domain,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! gpu.driver: the kernel module is loaded and the libraries work with it.
 
 use super::{libcuda, node};
-use crate::check::{Check, Ctx, Judgement, Source, version};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, version};
 use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Severity, Why};
 
 /// NVML return codes about the driver as a whole (nvml.h).
@@ -27,6 +27,12 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.nouveau", "platform.container"],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The NVIDIA driver is not loaded, or its parts have different versions.",
+        words: "driver=6 mismatch=3 missing=2 build=2 kernel-version=2 no-device=2 kernel-module=1 failure=1 \
+            container=1 cuda-version=1 secure-boot=1 nouveau=1 gpu-lost=1 blacklist=1 nccl=-1 storage=-1 mig=-1 \
+            fabric=-2 gdrcopy=-2 rdma=-2 mpi=-2 peermem=-3 p2p=-3 gpudirect=-3",
+    }),
     judge: driver,
     ..Check::DEFAULT
 };

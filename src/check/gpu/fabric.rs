@@ -4,7 +4,7 @@
 //! `cuInit` shows whether they are set up: it returns 802 until then.
 
 use super::reading::{cuda, each, is_complete, nvml_gpu};
-use crate::check::{Check, Ctx, Judgement, Source, container, version, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, container, version, words};
 use crate::model::{
     Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
 };
@@ -38,6 +38,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The NVLink fabric is not configured: the fabric manager does not run, or does not fit the driver.",
+        words: "fabric=6 nvlink=4 missing=2 failure=1 mismatch=1 stall=1 imex=1 invalid=1 segfault=1 many-gpus=1 \
+            timeout=1",
+    }),
     judge: fabric,
     ..Check::DEFAULT
 };

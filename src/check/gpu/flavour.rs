@@ -2,7 +2,7 @@
 
 use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Check, Ctx, Judgement, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, passthrough, words};
 use crate::model::{Area, Fact, Ids, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
@@ -23,6 +23,10 @@ pub const CHECK: Check = Check {
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",
     ],
     explained_by: &["gpu.driver"],
+    hint: Some(Hint {
+        cause: "The other flavour of NVIDIA's kernel modules is needed.",
+        words: "open-flavour=5 storage=4 driver=2 mismatch=1 unsupported=1 dmabuf=1 failure=1 missing=1",
+    }),
     judge: flavour,
     ..Check::DEFAULT
 };

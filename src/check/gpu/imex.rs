@@ -1,7 +1,7 @@
 //! gpu.imex: if GPUs share memory between machines over NVLink, this user has a channel.
 
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::Order as _;
 use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Severity, Why};
 
@@ -25,6 +25,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver", "platform.container"],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "Memory of GPUs on other nodes needs an IMEX channel that this process can open.",
+        words: "imex=6 fabric=1 nvlink=1 failure=1 missing=1 container=1 not-permitted=1 invalid=1 kv-transfer=1 \
+            cuda-ipc=2",
+    }),
     judge: imex,
     ..Check::DEFAULT
 };

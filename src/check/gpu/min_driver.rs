@@ -1,7 +1,7 @@
 //! gpu.min-driver: the driver is new enough for the active profiles.
 
 use crate::check::version::{self, Flavour};
-use crate::check::{Check, Ctx, Judgement, Source};
+use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::Fact;
 use crate::model::{Area, Severity};
 
@@ -41,6 +41,10 @@ pub const CHECK: Check = Check {
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::Cuda],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "The NVIDIA driver is older than what the program needs.",
+        words: "cuda-version=4 driver=3 mismatch=3 failure=1 unsupported=1",
+    }),
     judge: min_driver,
     ..Check::DEFAULT
 };

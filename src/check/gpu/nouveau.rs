@@ -3,7 +3,7 @@
 //! Lines that block nouveau (`blacklist nouveau`, `install nouveau /bin/false`) are never a finding.
 
 use super::present::bound;
-use crate::check::{Check, Ctx, Judgement, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
 use crate::model::{Area, Fact, PciDevice, Severity};
 
 pub const CHECK: Check = Check {
@@ -14,6 +14,10 @@ pub const CHECK: Check = Check {
     why: "The NVIDIA driver cannot bind a GPU that nouveau drives: nvidia-smi and CUDA do not see it.",
     remedy: "Block nouveau with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
     references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+    hint: Some(Hint {
+        cause: "Another driver, most often nouveau, holds the GPU.",
+        words: "nouveau=6 driver=2 blacklist=1 missing=1 failure=1",
+    }),
     judge: nouveau,
     ..Check::DEFAULT
 };

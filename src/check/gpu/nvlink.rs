@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::reading::{each, nvml_gpu};
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
 use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu, Severity};
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
@@ -33,6 +33,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver", "gpu.fabric"],
     reads: &[Source::Nvml, Source::NvLinks],
+    hint: Some(Hint {
+        cause: "An NVLink of a GPU is down.",
+        words: "nvlink=5 slow=1 failure=1 imex=-1 missing=1",
+    }),
     judge: nvlink,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! gpu.writes-ordering: the GPU sees NIC writes in order, or can flush them.
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{Area, CudaGpu, Fact, Severity, Why};
 
 /// Ordered for the GPU that owns the memory; 200 is for all GPUs (`CUGPUDirectRDMAWritesOrdering`).
@@ -25,6 +25,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Cuda],
+    hint: Some(Hint {
+        cause: "What the NIC or CPU wrote is not yet visible to the GPU.",
+        words: "visibility=4 gpudirect=3 gdrcopy=2 wrong-data=2 rdma=1 ordering=1",
+    }),
     judge: ordering,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::reading::{cuda, nvml};
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
     Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu, NvmlPair,
     P2pCapability, P2pStatus, Severity, Why,
@@ -47,6 +47,11 @@ pub const CHECK: Check = Check {
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::NvmlPeers, Source::Cuda],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "The driver does not grant peer to peer access between these GPUs.",
+        words: "p2p=6 cuda-ipc=5 geforce=2 unsupported=2 many-gpus=1 gpu-word=1 failure=1 not-permitted=1 missing=1 \
+            slow=1 topology=1 stall=1 off-helps=1 rdma=-1 mpi=-1",
+    }),
     judge: peer_access,
     ..Check::DEFAULT
 };

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Check, Ctx, Judgement, Source, container, unidentified, unknown_if, words};
+use crate::check::{
+    Check, Ctx, Hint, Judgement, Source, container, unidentified, unknown_if, words,
+};
 use crate::model::{Area, Bdf, Fact, PciDevice, Severity, Why, is_passthrough_driver};
 use crate::output::shell_word;
 
@@ -23,6 +25,10 @@ pub const CHECK: Check = Check {
     references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
     explained_by: &["gpu.nouveau", "gpu.driver", "platform.container"],
     reads: &[Source::Nvml],
+    hint: Some(Hint {
+        cause: "A GPU of this machine is not on the bus, or the driver does not list it.",
+        words: "gpu-lost=6 no-device=2 missing=1 driver=1 aer=1 failure=1 container=-1 rdma=-2",
+    }),
     judge: present,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: GPU modes that limit GPUDirect.
 
 use super::reading::{each, is_complete, nvml, nvml_gpu};
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{Area, Fabric, Fact, Severity, Why};
 
 pub const MIG: Check = Check {
@@ -18,6 +18,10 @@ pub const MIG: Check = Check {
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "A GPU that is divided (MIG) has no peer to peer access.",
+        words: "mig=6 nccl=1 p2p=1 unsupported=1 missing=1 failure=1",
+    }),
     judge: mig,
     ..Check::DEFAULT
 };
@@ -68,6 +72,10 @@ pub const VGPU: Check = Check {
         "https://docs.nvidia.com/ai-enterprise/release-8/8.1/infra-software/vgpu/features/p2p.html",
     ],
     reads: &[Source::Nvml],
+    hint: Some(Hint {
+        cause: "A virtual GPU opens its memory to other devices only for some types and drivers.",
+        words: "vgpu=5 guest=1 unsupported=2 gpudirect=2 p2p=1 missing=1 failure=1",
+    }),
     judge: vgpu,
     ..Check::DEFAULT
 };
@@ -119,6 +127,10 @@ pub const CONFIDENTIAL: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],
+    hint: Some(Hint {
+        cause: "With confidential computing the GPU's memory is closed to other devices.",
+        words: "confidential=6 gpudirect=1 p2p=1 unsupported=1 failure=1",
+    }),
     judge: confidential,
     ..Check::DEFAULT
 };
@@ -179,6 +191,10 @@ pub const PERSISTENCE: Check = Check {
     references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],
+    hint: Some(Hint {
+        cause: "The driver gives the GPU up between programs.",
+        words: "persistence=5 slow=1 driver=1 failure=1",
+    }),
     judge: persistence,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
-use crate::check::{Check, Ctx, Judgement, nics, words};
+use crate::check::{Check, Ctx, Hint, Judgement, nics, words};
 use crate::model::{Area, Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
@@ -20,6 +20,11 @@ pub const CHECK: Check = Check {
         "https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c",
         "https://github.com/systemd/systemd/commit/852b62507b22c0a986032a2c9fa9cc464a5b7bd2",
     ],
+    hint: Some(Hint {
+        cause: "The limit of locked memory is too small for RDMA.",
+        words: "memlock=6 no-memory=3 verbs-object=3 limit=2 register=2 rdma=2 failure=1 ucx=1 container=1 slow=1 \
+            gpu-memory=-2 bar1=-2 gdrcopy=-3",
+    }),
     judge: memlock,
     ..Check::DEFAULT
 };

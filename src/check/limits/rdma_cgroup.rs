@@ -1,6 +1,6 @@
 //! limits.rdma-cgroup: what the RDMA controller allows this process's control group.
 
-use crate::check::{Check, Ctx, Judgement, unknown_if};
+use crate::check::{Check, Ctx, Hint, Judgement, unknown_if};
 use crate::model::{Area, Fact, RdmaGrant, Severity};
 use crate::output::shell_word;
 
@@ -17,6 +17,10 @@ pub const CHECK: Check = Check {
     remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use the resources.",
     references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
     volatile: true,
+    hint: Some(Hint {
+        cause: "The control group's limit of RDMA objects is used up.",
+        words: "cgroup=4 verbs-object=3 no-memory=2 rdma=2 limit=1 container=1",
+    }),
     judge: rdma_cgroup,
     ..Check::DEFAULT
 };

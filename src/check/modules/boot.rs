@@ -1,7 +1,7 @@
 //! peermem.boot: the loaded peer memory module is loaded again after a reboot, and after a restart of openibd.
 
 use crate::check::memory_path;
-use crate::check::{Check, Ctx, Judgement, Source, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if, words};
 use crate::model::{Area, Fact, Severity};
 
 const PLACES: &str =
@@ -19,6 +19,10 @@ pub const CHECK: Check = Check {
     references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
     explained_by: &["peermem.loaded"],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "The peer memory module is not loaded at boot.",
+        words: "peermem=4 blacklist=1 missing=1",
+    }),
     judge: boot,
     ..Check::DEFAULT
 };

@@ -4,7 +4,7 @@
 //! them its initialization fails with EINVAL and logs nothing.
 
 use crate::check::memory_path::{self, PathState};
-use crate::check::{Check, Ctx, Judgement, Source, nics, unknown_if, version};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, nics, unknown_if, version};
 use crate::model::{Area, Fact, ModuleFile, Severity, Why};
 
 const DEP: &str = "modules.dep of this kernel";
@@ -30,6 +30,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["rdma.mixed-stack"],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "The peer memory module does not build or load with this kernel and RDMA stack.",
+        words: "peermem=4 build=3 mismatch=3 invalid=3 kernel-module=2 mixed-stack=2 failure=1 container=1 \
+            kernel-version=1",
+    }),
     judge: buildable,
     ..Check::DEFAULT
 };

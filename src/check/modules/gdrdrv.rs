@@ -2,7 +2,7 @@
 
 use crate::check::gpu::reading;
 use crate::check::version::{self, Flavour};
-use crate::check::{Check, Ctx, Judgement, Source};
+use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::{Area, Fact, NodeState, Severity, Why};
 use crate::profile::version_numbers;
 
@@ -27,6 +27,11 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver", "platform.container"],
     reads: &[Source::Software, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The kernel module of gdrcopy is not loaded, not built for this driver, or its node is not accessible.",
+        words: "gdrcopy=6 kernel-module=1 missing=2 failure=1 invalid=1 container=1 build=2 unsupported=1 mismatch=1 \
+            not-permitted=1 integrated-gpu=-2",
+    }),
     judge: gdrdrv,
     ..Check::DEFAULT
 };

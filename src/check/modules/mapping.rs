@@ -1,6 +1,6 @@
 //! mapping.backend: at least one backend maps each GPU's memory for the CPU, tried with --live.
 
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
 use crate::model::{
     Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial, Severity,
 };
@@ -21,6 +21,10 @@ pub const CHECK: Check = Check {
     references: &["docs: gdrcopy.md", "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Mapping],
+    hint: Some(Hint {
+        cause: "GPU memory cannot be mapped for the CPU in this way.",
+        words: "gdrcopy=4 gdr-map=3 slow=1 invalid=1 failure=1 coherent-gpu=1",
+    }),
     judge: mapping,
     ..Check::DEFAULT
 };

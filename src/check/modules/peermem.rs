@@ -5,7 +5,7 @@
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Check, Ctx, Judgement, Rule, Source, nics, passthrough};
+use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough};
 use crate::model::{Area, Fact, Ids, RdmaDevice, Severity};
 use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy, is_efa};
 
@@ -32,6 +32,13 @@ pub const CHECK: Check = Check {
         "rdma.modules",
     ],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "No peer memory module opens GPU memory to the NIC, and dma-buf is not used instead.",
+        words: "peermem=5 gpudirect=5 register=4 send-gdr=4 bad-address=3 receive-plain=3 missing=2 gpu-memory=2 \
+            kv-transfer=2 nvshmem=2 rdma=1 failure=1 ucx=1 kernel-module=1 segfault=1 dmabuf=1 ofi=1 \
+            unsupported=1 invalid=1 geforce=-1 slow=-1 mpi=-1 integrated-gpu=-2 storage=-2 gdrcopy=-2 memlock=-2 \
+            no-memory=-2 bar1=-2 guest=-2 build=-2",
+    }),
     judge: peermem,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 mod options;
 
 use super::next::{self, place};
-use crate::check::{Check, Ctx, Judgement, Source, nics, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, nics, passthrough, words};
 use crate::kmod::{Config, Load, NotLoaded, nvidia};
 use crate::model::{Command, Directive, Fact, Severity};
 
@@ -34,6 +34,10 @@ pub const CHECK: Check = Check {
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
     ],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "Options of the NVIDIA module, or a blacklist, contradict each other.",
+        words: "blacklist=4 parameter=3 driver=2 missing=2 failure=1",
+    }),
     judge: conflict,
     ..Check::DEFAULT
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::PARAMS;
 use super::next::{self, Value, place, same};
-use crate::check::{Check, Ctx, Judgement, Source};
+use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::kmod::{Load, nvidia};
 use crate::model::{Area, Fact, Initramfs, Severity};
 
@@ -27,6 +27,10 @@ pub const CHECK: Check = Check {
         "https://github.com/kmod-project/kmod",
     ],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "Options of the NVIDIA module are written and not in effect.",
+        words: "parameter=4 blacklist=2 missing=1 failure=1",
+    }),
     judge: drift,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{PARAMS, next, registry_keys as keys};
-use crate::check::{Check, Ctx, Judgement, Source, container, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, container, passthrough, words};
 use crate::kmod::nvidia;
 use crate::model::{Area, Bdf, Fact, Process, Severity};
 
@@ -121,6 +121,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Modules],
+    hint: Some(Hint {
+        cause: "The NVIDIA driver does not let a process map the NIC's doorbell into the GPU.",
+        words: "doorbell=5 nvshmem=4 not-permitted=3 parameter=2 failure=1 container=1 slow=1 stall=1 missing=1",
+    }),
     judge: peer_mapping,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! param.stream-memops: CUDA streams may wait on memory and write it.
 
 use super::{PARAMS, registry_keys as keys};
-use crate::check::{Check, Ctx, Judgement, Source, version};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, version};
 use crate::model::{Area, CudaGpu, CudaOutcome, Fact, Severity, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
@@ -21,6 +21,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The driver parameter for stream memory operations is off.",
+        words: "stream-memops=6 unsupported=2 parameter=2 stall=1 failure=1",
+    }),
     judge: stream_memops,
     ..Check::DEFAULT
 };

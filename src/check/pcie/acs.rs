@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot};
-use crate::check::{Check, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::config::AcsBits;
 use crate::model::{Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
@@ -28,6 +28,13 @@ pub const CHECK: Check = Check {
         "PCI Express Base Specification, 6.12",
     ],
     reads: &[Source::NvLinks],
+    hint: Some(Hint {
+        cause: "Access Control Services redirect traffic between devices up to the root complex.",
+        words: "acs=6 completion=6 stall=4 off-helps=4 p2p=2 many-gpus=2 gpudirect=2 iommu=2 wrong-data=2 slow=1 \
+            bandwidth=1 topology=1 nccl=1 rdma=1 nic-of-gpu=1 geforce=1 container=-1 missing=-1 mpi=-1 \
+            segfault=-1 driver=-1 register=-1 timeout=-2 port=-2 gid=-3 fabric=-3 no-device=-3 memlock=-3 \
+            socket-net=-3",
+    }),
     judge: acs,
     ..Check::DEFAULT
 };

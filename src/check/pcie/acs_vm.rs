@@ -1,6 +1,6 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
-use crate::check::{Check, Ctx, Judgement, or_skip, passthrough, unknown_if};
+use crate::check::{Check, Ctx, Hint, Judgement, or_skip, passthrough, unknown_if};
 use crate::model::{Area, Severity};
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
@@ -16,6 +16,11 @@ pub const CHECK: Check = Check {
         services instead.",
     remedy: "Ask the host's administrator for Direct Translated P2P and ATS.",
     references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
+    hint: Some(Hint {
+        cause: "In a virtual machine, traffic between devices needs access control and address translation on the host.",
+        words: "guest=5 gpudirect=3 p2p=3 nccl=2 acs=2 completion=2 rdma=1 stall=1 slow=1 failure=1 topology=1 \
+            iommu=1 many-gpus=1 wrong-data=1 container=-1 driver=-2 vgpu=-2",
+    }),
     judge: acs_vm,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 //! the same rule. What a guest sees is the hypervisor's, and decides nothing.
 
 use super::{Ctx, own};
-use crate::check::{Check, Judgement, passthrough, unknown_devices, words};
+use crate::check::{Check, Hint, Judgement, passthrough, unknown_devices, words};
 use crate::model::{Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Severity, Why};
 
 pub const CHECK: Check = Check {
@@ -19,6 +19,10 @@ pub const CHECK: Check = Check {
         NIC's traffic away from its own switch.",
     remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
     references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"],
+    hint: Some(Hint {
+        cause: "Address translation services of the NIC are off, which a virtual machine needs.",
+        words: "guest=3 gpudirect=3 iommu=1 rdma=2 slow=1 failure=1 completion=1",
+    }),
     judge: ats,
     ..Check::DEFAULT
 };

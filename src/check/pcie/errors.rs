@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, or_skip, own, unplaced};
-use crate::check::{Check, Judgement, Source, unknown_if, words};
+use crate::check::{Check, Hint, Judgement, Source, unknown_if, words};
 use crate::model::{Area, Bdf, ErrorCounts, Fact, Severity, Why, counter};
 
 pub const CHECK: Check = Check {
@@ -24,6 +24,10 @@ pub const CHECK: Check = Check {
     ],
     reads: &[Source::Network],
     volatile: true,
+    hint: Some(Hint {
+        cause: "A PCI Express link reports errors.",
+        words: "aer=5 failure=1 gpu-word=1 pcie-link=1 rdma=1",
+    }),
     judge: errors,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_arm, or_skip, own};
-use crate::check::{Check, Judgement, Source, nics, unknown_if, version, words};
+use crate::check::{Check, Hint, Judgement, Source, nics, unknown_if, version, words};
 use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -32,6 +32,11 @@ pub const CHECK: Check = Check {
     ],
     reads: &[Source::NvLinks],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "The IOMMU translates or blocks traffic between devices.",
+        words: "iommu=6 wrong-data=4 off-helps=3 completion=3 p2p=2 stall=2 many-gpus=1 acs=1 gpudirect=1 failure=1 \
+            storage=1 guest=-1 bandwidth=-1",
+    }),
     judge: iommu,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints, or_skip, unplaced};
-use crate::check::{Check, Judgement, Source, unknown_if, words};
+use crate::check::{Check, Hint, Judgement, Source, unknown_if, words};
 use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Severity, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
@@ -32,6 +32,10 @@ pub const CHECK: Check = Check {
     ],
     reads: &[Source::Nvml],
     volatile: true,
+    hint: Some(Hint {
+        cause: "A link is narrower or slower than the devices can do.",
+        words: "pcie-link=4 slow=3 bandwidth=3 aer=1 gpu-word=1 topology=1 gdrcopy=1 socket-net=-2",
+    }),
     judge: link,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Check, Ctx, Judgement, nics, or_skip, unknown_devices, words};
+use crate::check::{Check, Ctx, Hint, Judgement, nics, or_skip, unknown_devices, words};
 use crate::model::{Area, Kind, Match, Severity, Verdict, Why};
 
 pub const CHECK: Check = Check {
@@ -15,6 +15,11 @@ pub const CHECK: Check = Check {
         switch.",
     references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
     finds_partner: true,
+    hint: Some(Hint {
+        cause: "GPU and NIC are far apart in the PCI tree.",
+        words: "topology=4 nic-of-gpu=4 send-gdr=4 receive-plain=4 slow=2 bandwidth=2 gpudirect=2 rdma=2 nccl=1 \
+            failure=1 mismatch=1 pcie-link=1 multi-node=1 p2p=-1 guest=-1 socket-net=-2",
+    }),
     judge: locality,
     ..Check::DEFAULT
 };

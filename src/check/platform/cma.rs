@@ -3,7 +3,7 @@
 //! Before it pins pages for a registration, the kernel moves them out of CMA memory. If that fails, it returns ENOMEM, which
 //! looks like a memlock limit. Kexec handover (`kho=on`) reserves CMA memory too.
 
-use crate::check::{Check, Ctx, Judgement, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
 use crate::model::Fact;
 use crate::model::{Area, Severity};
 
@@ -20,6 +20,10 @@ pub const CHECK: Check = Check {
     remedy: "If registrations fail this way, boot with cma=0 and without kho=on.",
     references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
     volatile: true,
+    hint: Some(Hint {
+        cause: "The kernel's contiguous memory area is used up.",
+        words: "cma=5 no-memory=2 failure=1",
+    }),
     judge: cma,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! platform.container: devices and files that a container lacks.
 
-use crate::check::{Check, Ctx, Judgement, nics, words};
+use crate::check::{Check, Ctx, Hint, Judgement, nics, words};
 use crate::model::{Area, Fact, Mount, NodeFile, Process, Severity};
 
 const NAMESPACES: &str = "/proc/self/ns";
@@ -15,6 +15,11 @@ pub const CHECK: Check = Check {
         NIC does not exist for the container's programs.",
     remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
     references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
+    hint: Some(Hint {
+        cause: "The container lacks devices, rights or limits that the host has.",
+        words: "container=4 shared-memory=4 rdma-device=4 not-permitted=3 cuda-ipc=3 driver=2 no-device=2 missing=1 \
+            failure=1 rdma=1 memlock=1 gdrcopy=1 imex=1 gpu-word=1 socket-net=-1 peermem=-1",
+    }),
     judge: container,
     ..Check::DEFAULT
 };

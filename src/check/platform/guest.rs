@@ -1,6 +1,6 @@
 //! platform.guest: bare metal, or a guest whose host owns PCI and IOMMU settings.
 
-use crate::check::{Check, Ctx, Judgement};
+use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::{Area, Fact, Platform, PlatformKind, Severity};
 
 pub const CHECK: Check = Check {
@@ -14,6 +14,10 @@ pub const CHECK: Check = Check {
     references: &[
         "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
     ],
+    hint: Some(Hint {
+        cause: "In a virtual machine, the host decides how GPU and NIC reach each other.",
+        words: "guest=4 gpudirect=2 p2p=2 gpu-word=1 failure=1 vgpu=1 topology=1 slow=1",
+    }),
     judge: guest,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
-use crate::check::{Check, Ctx, Judgement, version};
+use crate::check::{Check, Ctx, Hint, Judgement, version};
 use crate::model::{Area, Fact, Severity, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
@@ -38,6 +38,10 @@ pub const CHECK: Check = Check {
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/conftest.sh",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.119.02/kernel-open/nvidia/nv-dma.c",
     ],
+    hint: Some(Hint {
+        cause: "The kernel lacks an option or is too old or too new for this.",
+        words: "kernel-version=4 dmabuf=2 unsupported=2 build=2 missing=1 mismatch=1 failure=1",
+    }),
     judge: kernel,
     ..Check::DEFAULT
 };

@@ -4,7 +4,7 @@
 //! cleared.
 
 use crate::check::container::needs_for_absent;
-use crate::check::{Check, Ctx, Judgement, pcie, version};
+use crate::check::{Check, Ctx, Hint, Judgement, pcie, version};
 use crate::model::{Area, Fact, Severity};
 
 const SOURCE: &str = "/sys/kernel/security/lockdown";
@@ -20,6 +20,10 @@ pub const CHECK: Check = Check {
     remedy: "Sign the modules and enroll the key, clear ACS bits by kernel parameters instead of \
         setpci, or turn off Secure Boot.",
     references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
+    hint: Some(Hint {
+        cause: "The kernel is locked down (Secure Boot) and refuses unsigned modules.",
+        words: "secure-boot=7 kernel-module=1 driver=1 missing=1 failure=1",
+    }),
     judge: lockdown,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.async-nic: a GPU can drive the NIC's queues.
 
 use super::{MLX5, driver, each_nic, rdma_nics};
-use crate::check::{Check, Ctx, Judgement};
+use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::{Area, Fact, Severity};
 
 pub const CHECK: Check = Check {
@@ -15,6 +15,10 @@ pub const CHECK: Check = Check {
     remedy: "Use an mlx5 NIC. The old stack needed MLNX_OFED 4.2 or later, or 3.4 with a patched \
         libmlx5; today rdma-core's libmlx5 is enough.",
     references: &["https://github.com/gpudirect/libgdsync/blob/v2.1/README.md", "docs: mlx5dv(7)"],
+    hint: Some(Hint {
+        cause: "The NIC cannot be driven by the GPU.",
+        words: "stream-memops=3 nvshmem=2 mlx5=1 unsupported=2 rdma-device=1 doorbell=1",
+    }),
     judge: async_nic,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
-use crate::check::{Check, Ctx, Judgement, Source};
+use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::{
     Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Severity, Verbs, VerbsOutcome,
     VerbsTrial, dmabuf_providers,
@@ -28,6 +28,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["rdma.device", "rdma.modules", "rdma.provider"],
     reads: &[Source::Verbs],
+    hint: Some(Hint {
+        cause: "The libibverbs or kernel in use cannot register a dma-buf.",
+        words: "dmabuf=4 register=2 unsupported=3 mismatch=2 rdma=2 provider=2 invalid=1 failure=1 kernel-version=1",
+    }),
     judge: core,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
-use crate::check::{Check, Ctx, Judgement, or_skip, unidentified, words};
+use crate::check::{Check, Ctx, Hint, Judgement, or_skip, unidentified, words};
 use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
@@ -19,6 +19,10 @@ pub const CHECK: Check = Check {
         "https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c",
     ],
+    hint: Some(Hint {
+        cause: "The NIC's own way to GPU memory (Data Direct) is not usable.",
+        words: "data-direct=6 rdma=1 missing=1 failure=1",
+    }),
     judge: data_direct,
     ..Check::DEFAULT
 };

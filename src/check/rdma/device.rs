@@ -2,7 +2,7 @@
 //! NICs.
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
-use crate::check::{Check, Ctx, Judgement, unknown_if};
+use crate::check::{Check, Ctx, Hint, Judgement, unknown_if};
 use crate::model::{Area, Fact, NodeFile, RdmaDevice, Severity};
 use crate::output::shell_word;
 
@@ -17,6 +17,12 @@ pub const CHECK: Check = Check {
         users to open them.",
     references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
     explained_by: &["rdma.modules", "rdma.mixed-stack", "platform.container"],
+    hint: Some(Hint {
+        cause: "The process sees no usable RDMA device.",
+        words: "rdma-device=5 nvshmem=5 socket-net=4 multi-node=4 no-device=3 rdma=2 missing=2 container=2 \
+            fallback=2 nccl=1 not-permitted=1 failure=1 netns=1 ofi=1 slow=1 kv-transfer=1 port=1 register=-2 \
+            gpu-memory=-2 gid=-2 p2p=-2",
+    }),
     judge: device,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.firmware: the NIC's firmware is not older than its known minimum.
 
 use super::{CLASS, each_nic};
-use crate::check::{Check, Ctx, Judgement};
+use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
@@ -16,6 +16,10 @@ pub const CHECK: Check = Check {
         "docs: profiles/devices.toml names the source of each number",
         "https://docs.nvidia.com/networking/display/connectx8firmwarev40440208/changes+and+new+features",
     ],
+    hint: Some(Hint {
+        cause: "The NIC's firmware fails or is too old.",
+        words: "firmware=4 mlx5=4 mismatch=2 rdma=1 failure=1 timeout=1",
+    }),
     judge: firmware,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.mixed-stack: all loaded RDMA modules belong to one stack.
 
 use crate::check::container::needs_for_absent;
-use crate::check::{Check, Ctx, Judgement, words};
+use crate::check::{Check, Ctx, Hint, Judgement, words};
 use crate::model::{Area, Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
@@ -28,6 +28,10 @@ pub const CHECK: Check = Check {
         "https://github.com/cifsd-team/ksmbd/issues/574",
         "https://github.com/microsoft/lisa/pull/3134",
     ],
+    hint: Some(Hint {
+        cause: "Parts of two RDMA stacks are mixed.",
+        words: "mixed-stack=4 mismatch=3 storage=3 peermem=2 kernel-module=2 rdma=1 failure=1 missing=1",
+    }),
     judge: mixed_stack,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.modules: every RDMA device has a verbs node, and every NVIDIA NIC is an RDMA device.
 
 use super::{CLASS, nvidia_nics, rdma_module};
-use crate::check::{Check, Ctx, Judgement, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
 use crate::model::{Area, Fact, Severity};
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
@@ -17,6 +17,10 @@ pub const CHECK: Check = Check {
         connection manager. rdma-core's udev rules do so at boot.",
     references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
     explained_by: &["rdma.mixed-stack"],
+    hint: Some(Hint {
+        cause: "A kernel module of the RDMA stack is not loaded.",
+        words: "rdma-device=4 kernel-module=3 missing=2 rdma=2 no-device=1 mixed-stack=1 peermem=-3",
+    }),
     judge: modules,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.netns: RDMA devices are visible in every network namespace.
 
 use super::rdma_nics;
-use crate::check::{Check, Ctx, Judgement};
+use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::Fact;
 use crate::model::{Area, Severity};
 
@@ -23,6 +23,10 @@ pub const CHECK: Check = Check {
         "https://man7.org/linux/man-pages/man8/rdma-system.8.html",
         "https://man7.org/linux/man-pages/man8/rdma-dev.8.html",
     ],
+    hint: Some(Hint {
+        cause: "The NIC's address is in another network namespace than the process.",
+        words: "netns=4 gid=3 no-device=3 connect=3 container=1 rdma=1 rdma-device=1 timeout=1 failure=1 port=1",
+    }),
     judge: netns,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{CLASS, each_port, subject};
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{
     Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome, VerbsPort,
     VerbsTrial, Verdict,
@@ -42,6 +42,12 @@ pub const CHECK: Check = Check {
     explained_by: &["rdma.modules"],
     reads: &[Source::Verbs],
     finds_partner: true,
+    hint: Some(Hint {
+        cause: "The ports do not reach each other: a port is down, or its GID is not routed.",
+        words: "port=5 gid=5 connect=5 perftest=4 timeout=3 completion=2 mlx5=2 rdma=1 nccl=1 failure=1 stall=1 \
+            nvshmem=1 kv-transfer=1 container=1 multi-node=1 many-gpus=-1 no-device=-1 gpu-memory=-1 \
+            gpudirect=-2 verbs-object=-2 guest=-2 register=-3",
+    }),
     judge: port,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.provider: libibverbs has a provider for each NIC.
 
 use super::{CLASS, each_nic, rdma_nics};
-use crate::check::{Check, Ctx, Judgement, Source};
+use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::{Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
@@ -19,6 +19,10 @@ pub const CHECK: Check = Check {
     references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/Documentation/libibverbs.md"],
     explained_by: &["rdma.device", "rdma.modules"],
     reads: &[Source::Verbs],
+    hint: Some(Hint {
+        cause: "The provider library of the NIC is missing or does not fit the kernel.",
+        words: "provider=5 missing=2 container=1 rdma=1 no-device=1 failure=1 mismatch=1 rdma-device=1",
+    }),
     judge: provider,
     ..Check::DEFAULT
 };

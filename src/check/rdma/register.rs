@@ -3,7 +3,7 @@
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
-use crate::check::{Check, Ctx, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
     Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicDriver, NicTrial,
     RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, Severity, VerbsError,
@@ -62,6 +62,10 @@ pub const CHECK: Check = Check {
         "pcie.iommu",
     ],
     reads: &[Source::Registration, Source::Verbs, Source::Modules],
+    hint: Some(Hint {
+        cause: "The NIC does not register GPU memory.",
+        words: "register=4 rdma=1 failure=1 invalid=1 gpu-memory=1 bad-address=1 completion=1",
+    }),
     judge: register,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use super::register::with_trials;
 use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::param::{PeerMapping, peer_mapping_remedy};
-use crate::check::{Check, Ctx, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
 use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice, Severity};
 
 const CALL: &str = "cuMemHostRegister with IOMEMORY";
@@ -36,6 +36,10 @@ pub const CHECK: Check = Check {
     ],
     explained_by: &["gpu.driver", "rdma.device", "param.peer-mapping"],
     reads: &[Source::Registration, Source::Modules],
+    hint: Some(Hint {
+        cause: "The GPU cannot map the NIC's doorbell.",
+        words: "doorbell=6 unsupported=2 failure=1 nvshmem=1 gpu-word=1 not-permitted=1",
+    }),
     judge: uar_map,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! rdma.write-ordering: the NIC may relax the order of its writes.
 
 use super::each_nic;
-use crate::check::{Check, Ctx, Judgement};
+use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
 
 /// Firmware setting.
@@ -17,6 +17,10 @@ pub const CHECK: Check = Check {
     remedy: "Turn on relaxed ordering in the firmware's setup; programs then request it per \
         region (NCCL does), or PCI_WR_ORDERING=force_relax sets it for all.",
     references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
+    hint: Some(Hint {
+        cause: "The NIC may not reorder its writes, which costs bandwidth.",
+        words: "ordering=5 slow=2 bandwidth=2 rdma=1 gpudirect=1",
+    }),
     judge: write_ordering,
     ..Check::DEFAULT
 };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::transports;
 use crate::check::memory_path;
 use crate::check::param::doorbells_mapped;
-use crate::check::{Check, Ctx, Judgement, Source, gpu, nics, passthrough, unknown_if, words};
+use crate::check::{
+    Check, Ctx, Hint, Judgement, Source, gpu, nics, passthrough, unknown_if, words,
+};
 use crate::model::{Area, Fact, Kind, PciClass, Severity, Why};
 use crate::topo::Missing;
 
@@ -194,6 +196,11 @@ pub const CHECK: Check = Check {
     ],
     reads: &[Source::Software],
     by_profile: true,
+    hint: Some(Hint {
+        cause: "An environment variable selects transports that cannot work, or switches off those that do.",
+        words: "environment=5 fallback=1 failure=1 off-helps=2 gid=1 socket-net=1 vmm=2 nccl=1 slow=1 segfault=1 \
+            register=1",
+    }),
     judge: environment,
     ..Check::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
-use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Fact, Kind, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
@@ -32,6 +32,12 @@ pub const CHECK: Check = Check {
         "https://openucx.readthedocs.io/en/master/faq.html",
     ],
     reads: &[Source::Software],
+    hint: Some(Hint {
+        cause: "The MPI library, or UCX below it, does not know GPU memory.",
+        words: "cuda-aware=6 mpi=4 ucx=4 segfault=3 gpu-memory=2 cuda-ipc=2 bad-address=2 gpu-word=1 failure=1 \
+            missing=1 build=1 unsupported=1 rdma-device=-1 kv-transfer=-1 nccl=-1 driver=-1 guest=-2 \
+            completion=-2 port=-2 memlock=-3 verbs-object=-3 gid=-3",
+    }),
     judge: mpi,
     ..Check::DEFAULT
 };

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
-use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, or_skip, unknown_if, unread_library};
 use crate::model::{Area, Fact, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
@@ -43,6 +43,10 @@ pub const CHECK: Check = Check {
         "https://github.com/ofiwg/libfabric/blob/v2.6.0/libfabric.map.in",
     ],
     reads: &[Source::Software],
+    hint: Some(Hint {
+        cause: "NCCL or libfabric lacks the plugin or provider for this network.",
+        words: "net-plugin=5 ofi=5 missing=1 nccl=1 failure=1 fallback=1 mismatch=1 socket-net=1 unsupported=1",
+    }),
     judge: net_plugin,
     ..Check::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! tools.perftest: ib_write_bw was built to measure GPU memory.
 
 use crate::check::memory_path;
-use crate::check::{Check, Ctx, Judgement, Source, unknown_if};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if};
 use crate::model::{Area, Fact, Kind, Severity};
 
 pub const CHECK: Check = Check {
@@ -23,6 +23,10 @@ pub const CHECK: Check = Check {
         "https://gasnet-bugs.lbl.gov/bugzilla/show_bug.cgi?id=4151",
     ],
     reads: &[Source::Software],
+    hint: Some(Hint {
+        cause: "This perftest was built without CUDA.",
+        words: "perftest=5 gpu-memory=2 cuda-aware=2 unsupported=2 build=2 missing=1 failure=1 register=-1 port=-1",
+    }),
     judge: perftest,
     ..Check::DEFAULT
 };

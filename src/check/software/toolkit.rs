@@ -1,6 +1,6 @@
 //! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
-use crate::check::{Check, Ctx, Judgement, Source, unknown_if, version, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if, version, words};
 use crate::model::{Area, CudaOutcome, Fact, Found, Library, Severity, Why};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
@@ -20,6 +20,10 @@ pub const CHECK: Check = Check {
     references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Software, Source::Cuda],
+    hint: Some(Hint {
+        cause: "The program finds another libcuda or CUDA runtime than those of the driver.",
+        words: "cuda-version=4 driver=2 missing=1 mismatch=2 failure=1",
+    }),
     judge: toolkit,
     ..Check::DEFAULT
 };
