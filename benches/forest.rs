@@ -18,7 +18,7 @@ const DOWNSTREAM: usize = 16;
 /// Domains whose first two endpoints are a GPU and a NIC.
 const PAIRS: usize = 8;
 /// Address space that the whole program may have: more than the memory it may use.
-const MOST_KIB: usize = 64 * 1024;
+const MAX_KIB: usize = 64 * 1024;
 
 fn main() {
     let mut out = std::io::stdout().lock();
@@ -34,9 +34,9 @@ fn main() {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         say(format!("{size:>8} {:>12.1} {:>12.1} {each:>14.1}", ms(median), ms(fastest)));
         if size == 4096 {
-            let fits = within(root.path(), MOST_KIB);
+            let fits = within(root.path(), MAX_KIB);
             say(format!(
-                "         within {MOST_KIB} KiB of address space: {}",
+                "         within {MAX_KIB} KiB of address space: {}",
                 if fits { "yes" } else { "NO" }
             ));
         }

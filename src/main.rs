@@ -27,10 +27,8 @@ fn main() -> ExitCode {
             let _ = writeln!(err, "gdr: {limit}");
         }
         // Where a limit is the cause, the place in the program is not.
-        let backtrace = match limits.is_empty() {
-            true => Backtrace::capture(),
-            false => Backtrace::disabled(),
-        };
+        let backtrace =
+            if limits.is_empty() { Backtrace::capture() } else { Backtrace::disabled() };
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(err, "{backtrace}");
         }

@@ -165,9 +165,10 @@ impl World {
         match call {
             Call::Allocate { kilobytes, whole } if self.memory.len() < 8 => {
                 let bytes = (usize::from(kilobytes) << 10).clamp(1, LARGEST);
-                let kind = match whole {
-                    true => Allocation::Create { exportable: false, rdma: true },
-                    false => Allocation::Malloc,
+                let kind = if whole {
+                    Allocation::Create { exportable: false, rdma: true }
+                } else {
+                    Allocation::Malloc
                 };
                 self.memory.extend(self.gpu.allocate(kind, bytes));
             }

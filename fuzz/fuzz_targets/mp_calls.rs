@@ -100,10 +100,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |input: (bool, Vec<Ca
     let mut ranks = Local::ranks(2);
     let (far, near) = (ranks.pop().unwrap(), ranks.pop().unwrap());
     let mut peer = Peer::start(far, has_comm);
-    let connected = match has_comm {
-        true => comm_init_with(Box::new(near)),
-        false => mp_init_with(Box::new(near), vec![1]),
-    };
+    let connected = if has_comm { comm_init_with(Box::new(near)) } else { mp_init_with(Box::new(near), vec![1]) };
     // A busy machine may miss the timeout now and then.
     let missed = MISSED.fetch_add(1, Ordering::Relaxed);
     if connected != 0 {
@@ -162,9 +159,10 @@ impl World<'_> {
                 let at = self.at(offset);
                 let bytes = usize::from(bytes).min(BYTES - usize::from(offset).min(BYTES));
                 let reg = place(&mut self.regions, region);
-                fine(match comm {
-                    true => comm_register(at, bytes, reg),
-                    false => mp_register(at, bytes, reg),
+                fine(if comm {
+                    comm_register(at, bytes, reg)
+                } else {
+                    mp_register(at, bytes, reg)
                 });
             }
             Call::Deregister { region, comm } => {

@@ -154,9 +154,10 @@ fn by_users(ctx: &Ctx<'_>) -> PathState {
 fn efa_peer_memory(ctx: &Ctx<'_>) -> PathState {
     match &ctx.facts.kernel.modules {
         Fact::Known(modules) => {
-            match modules.iter().any(|module| module.name == "efa_nv_peermem") {
-                true => PathState::Open("efa_nv_peermem is loaded".to_owned()),
-                false => PathState::Closed("efa_nv_peermem is not loaded".to_owned()),
+            if modules.iter().any(|module| module.name == "efa_nv_peermem") {
+                PathState::Open("efa_nv_peermem is loaded".to_owned())
+            } else {
+                PathState::Closed("efa_nv_peermem is not loaded".to_owned())
             }
         }
         Fact::Unknown(why) => PathState::Unknown(*why, Area::Proc, "/proc/modules".to_owned()),

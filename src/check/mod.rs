@@ -132,10 +132,7 @@ pub fn expected_bandwidths(expectations: &Expectations, report: &ProbeReport) ->
 
 /// The judgements, or one that skips the machine if there is none.
 pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
-    match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", message)],
-        false => judgements,
-    }
+    if judgements.is_empty() { vec![Judgement::skip("machine", message)] } else { judgements }
 }
 
 /// The judgement if a library may also be where gdr could not look.

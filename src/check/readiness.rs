@@ -106,14 +106,16 @@ impl<'a> Effects<'a> {
                 && finding.outcome == Outcome::Unknown);
             if finding.outcome == Outcome::Fail || undetermined {
                 let named = named(ctx, &finding.judgement.subject);
-                let affected = match named.is_empty() {
-                    true => (0..units.len()).collect(),
-                    false => index.affected(finding.check.id, &named, units),
+                let affected = if named.is_empty() {
+                    (0..units.len()).collect()
+                } else {
+                    index.affected(finding.check.id, &named, units)
                 };
                 let machine = named.is_empty();
-                match undetermined {
-                    true => effects.leave_open(finding, &affected, machine),
-                    false => effects.block(finding, &affected, machine, units),
+                if undetermined {
+                    effects.leave_open(finding, &affected, machine)
+                } else {
+                    effects.block(finding, &affected, machine, units)
                 }
             }
         }

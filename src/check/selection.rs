@@ -33,9 +33,10 @@ impl Selection {
             }
         }
         let selection = Self { only: only.to_vec(), skip: skip.to_vec() };
-        match all().any(|check| selection.has(check.id)) {
-            true => Ok(selection),
-            false => Err(SelectionError::Nothing { only: !only.is_empty() }),
+        if all().any(|check| selection.has(check.id)) {
+            Ok(selection)
+        } else {
+            Err(SelectionError::Nothing { only: !only.is_empty() })
         }
     }
 

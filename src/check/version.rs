@@ -53,9 +53,8 @@ pub fn branch(version: &str) -> Option<u32> {
 /// Flavour of the loaded modules; `None` if they are not loaded.
 pub fn flavour(facts: &Facts) -> Fact<Option<Flavour>> {
     facts.driver.version_line.as_ref().map(|line| {
-        line.as_ref().map(|line| match line.contains("Open Kernel Module") {
-            true => Flavour::Open,
-            false => Flavour::Proprietary,
+        line.as_ref().map(|line| {
+            if line.contains("Open Kernel Module") { Flavour::Open } else { Flavour::Proprietary }
         })
     })
 }

@@ -424,9 +424,10 @@ fn text(sections: &Sections) -> String {
         }
         text.push_str(&format!("{style}{heading}:{style:#}\n"));
         for (name, meaning) in list {
-            text.push_str(&match heading == "Exit status" {
-                true => format!("  {name}  {meaning}\n"),
-                false => format!("  {name}\n          {meaning}\n"),
+            text.push_str(&if heading == "Exit status" {
+                format!("  {name}  {meaning}\n")
+            } else {
+                format!("  {name}\n          {meaning}\n")
             });
         }
         text.push('\n');

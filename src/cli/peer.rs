@@ -126,9 +126,10 @@ impl FromStr for DevicePort {
             },
             None => (text, None),
         };
-        match device.is_empty() {
-            true => Err("expected a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
-            false => Ok(Self { device: device.to_owned(), port }),
+        if device.is_empty() {
+            Err("expected a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned())
+        } else {
+            Ok(Self { device: device.to_owned(), port })
         }
     }
 }

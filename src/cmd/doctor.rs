@@ -124,10 +124,7 @@ fn write(
 }
 
 fn fix_where(machine: &Machine) -> &'static str {
-    match machine.is_imported() {
-        true => ", on that machine",
-        false => "",
-    }
+    if machine.is_imported() { ", on that machine" } else { "" }
 }
 
 /// Words for a source that could not be read.
@@ -153,9 +150,10 @@ fn has_fix(finding: &Finding) -> bool {
 
 /// The command that repairs the inspected machine, without ids of fixes. A replay names the command for its machine.
 fn fix_command(source: &str, machine: &Machine, profiles: &[String]) -> String {
-    let mut command = match source == "live" || machine.is_imported() {
-        true => "sudo gdr fix".to_owned(),
-        false => format!("gdr --sysroot {} fix", shell_word(source)),
+    let mut command = if source == "live" || machine.is_imported() {
+        "sudo gdr fix".to_owned()
+    } else {
+        format!("gdr --sysroot {} fix", shell_word(source))
     };
     for profile in profiles.iter().filter(|_| profiles != [profile::DEFAULT]) {
         command.push_str(&format!(" --profile {}", shell_word(profile)));

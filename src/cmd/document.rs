@@ -26,9 +26,10 @@ pub fn open<T>(
     file: &Path,
     read: impl FnOnce(&mut Lookahead<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let mut file: Box<dyn Read> = match file == Path::new("-") {
-        true => Box::new(io::stdin().lock()),
-        false => Box::new(input::open(file)?),
+    let mut file: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(input::open(file)?)
     };
     input::unpacked(file.as_mut(), read)
 }
@@ -136,9 +137,10 @@ pub fn write(
         out.flush()?;
         return Ok(text.len());
     }
-    let bytes = match output.extension().is_some_and(|extension| extension == "zst") {
-        true => compress(text),
-        false => text.to_vec(),
+    let bytes = if output.extension().is_some_and(|extension| extension == "zst") {
+        compress(text)
+    } else {
+        text.to_vec()
     };
     let place = Place::of(output);
     if !place.is_replaced() {

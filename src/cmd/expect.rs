@@ -157,22 +157,19 @@ fn write(
         bail!("nothing is known of these machines, so nothing can be expected");
     }
     let text = page(expect, options, includes);
-    match options.write == Path::new("-") {
-        true => super::print(out, &text)?,
-        false => {
-            document::write(&options.write, text.as_bytes(), true, out)
-                .with_context(|| format!("cannot write {}", options.write.display()))?;
-            let name = options.write.display().to_string();
-            // A name without a slash or .toml is looked for among the installed profiles.
-            let profile = match name.contains('/') {
-                true => shell_word(&name),
-                false => format!("./{}", shell_word(&name)),
-            };
-            super::remark(
-                err,
-                &format!("{name}: compare a machine with it: gdr doctor --profile {profile}"),
-            );
-        }
+    if options.write == Path::new("-") {
+        super::print(out, &text)?
+    } else {
+        document::write(&options.write, text.as_bytes(), true, out)
+            .with_context(|| format!("cannot write {}", options.write.display()))?;
+        let name = options.write.display().to_string();
+        // A name without a slash or .toml is looked for among the installed profiles.
+        let profile =
+            if name.contains('/') { shell_word(&name) } else { format!("./{}", shell_word(&name)) };
+        super::remark(
+            err,
+            &format!("{name}: compare a machine with it: gdr doctor --profile {profile}"),
+        );
     }
     Ok(0)
 }

@@ -15,7 +15,7 @@ use super::profiles::expectations;
 use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
-use crate::explain::{self, MOST_BYTES, Matcher, Reading, Setting};
+use crate::explain::{self, MAX_BYTES, Matcher, Reading, Setting};
 use crate::import;
 use crate::input::Lookahead;
 use crate::model::Order as _;
@@ -79,7 +79,7 @@ pub fn run(
             report.questions = reading.questions;
             report.uncovered = reading.uncovered;
             if cut {
-                let most = MOST_BYTES >> 20;
+                let most = MAX_BYTES >> 20;
                 let text = format!("{}: only the first {most} MiB were read", report.asked);
                 super::remark(err, &text);
             }
@@ -94,10 +94,7 @@ pub fn run(
                 let settings = reading.environment;
                 inspect(&machine, global, &expectations, settings, &mut report, err);
             }
-            match report.matches.is_empty() {
-                true => NO_MATCH,
-                false => 0,
-            }
+            if report.matches.is_empty() { NO_MATCH } else { 0 }
         }
     };
     let text = match options.format {
@@ -193,12 +190,12 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
     let search = |content: &mut Lookahead<'_>| -> anyhow::Result<Searched> {
         let is_report = import::is_support_report(content)?;
-        let logs = import::archived_logs(content, MOST_BYTES)?;
+        let logs = import::archived_logs(content, MAX_BYTES)?;
         let (reading, more) = match &logs {
             Some(logs) => (matcher.read(logs.as_slice())?, true),
-            None => (matcher.read(content.take(MOST_BYTES))?, !content.buffered()?.is_empty()),
+            None => (matcher.read(content.take(MAX_BYTES))?, !content.buffered()?.is_empty()),
         };
-        Ok(Searched { cut: reading.bytes == MOST_BYTES && more, reading, is_report })
+        Ok(Searched { cut: reading.bytes == MAX_BYTES && more, reading, is_report })
     };
     match request {
         Request::Check(_) => Ok(Default::default()),

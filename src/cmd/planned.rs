@@ -73,11 +73,14 @@ pub fn examine<T>(
 
 /// The wanted fixes, and those that they require and a finding names, in the order in which they run.
 fn fixes(findings: &[Finding], wanted: &Wanted<'_>) -> Vec<&'static Fix> {
-    let is_wanted = |fix: &Fix| match wanted.ids.is_empty() {
-        true => findings
-            .iter()
-            .any(|finding| finding.outcome == Outcome::Fail && requests(finding, fix.id)),
-        false => wanted.ids.iter().any(|id| id == fix.id),
+    let is_wanted = |fix: &Fix| {
+        if wanted.ids.is_empty() {
+            findings
+                .iter()
+                .any(|finding| finding.outcome == Outcome::Fail && requests(finding, fix.id))
+        } else {
+            wanted.ids.iter().any(|id| id == fix.id)
+        }
     };
     let is_required = |fix: &Fix| {
         let mut others = fix::FIXES.iter().filter(|other| is_wanted(other));

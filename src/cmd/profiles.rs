@@ -48,13 +48,14 @@ fn text(name: &str) -> anyhow::Result<String> {
         return Ok((*text).to_owned());
     }
     let is_path = name.contains('/') || name.ends_with(".toml");
-    let file = match is_path {
-        true => Some(PathBuf::from(name)),
-        false => directories()
+    let file = if is_path {
+        Some(PathBuf::from(name))
+    } else {
+        directories()
             .into_iter()
             .map(|directory| directory.join(format!("{name}.toml")))
             .chain([PathBuf::from(name)])
-            .find(|file| file.exists()),
+            .find(|file| file.exists())
     };
     let Some(file) = file else {
         let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();

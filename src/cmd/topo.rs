@@ -195,9 +195,11 @@ fn verdict(topology: &Topology<'_>) -> u8 {
         .iter()
         .filter(|m| topology.rows.get(m.row).is_some_and(|row| row.kind == Kind::Gpu));
     let verdicts: Vec<Verdict> = gpus.map(|m| m.verdict).collect();
-    match () {
-        () if verdicts.contains(&Verdict::Bad) => 1,
-        () if verdicts.contains(&Verdict::Unknown) || verdicts.is_empty() => 3,
-        () => 0,
+    if verdicts.contains(&Verdict::Bad) {
+        1
+    } else if verdicts.contains(&Verdict::Unknown) || verdicts.is_empty() {
+        3
+    } else {
+        0
     }
 }

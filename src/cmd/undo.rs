@@ -95,9 +95,10 @@ pub fn report(undone: &UndoReport, forced: bool, style: Style) -> String {
         text.push_str(&format!("  {}\n", render::wrap(&line, style.width, 2, "      ")));
     }
     let number = undone.journal.number;
-    text.push_str(&match undone.whole {
-        true => format!("Repair {number} is undone.\n"),
-        false => format!("Repair {number} is partly undone.\n"),
+    text.push_str(&if undone.whole {
+        format!("Repair {number} is undone.\n")
+    } else {
+        format!("Repair {number} is partly undone.\n")
     });
     text
 }

@@ -63,10 +63,7 @@ pub fn boot(files: &dyn Files) -> Boot {
         kernel_install: kernel_install(files),
         entries: entries(files),
         unit: unit(files),
-        kernels: match systemd_boot {
-            true => kernels(files),
-            false => Fact::Unknown(Why::NotCovered),
-        },
+        kernels: if systemd_boot { kernels(files) } else { Fact::Unknown(Why::NotCovered) },
         grub_drop_ins: drop_ins,
         loader_conf,
         loader,
@@ -144,10 +141,7 @@ fn options(entry: &str) -> String {
     let is_relevant =
         |word: &&str| ["pci=", "iommu=", "iommu."].iter().any(|start| word.starts_with(start));
     let words: Vec<&str> = words.filter(is_relevant).collect();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!("options {}\n", words.join(" ")),
-    }
+    if words.is_empty() { String::new() } else { format!("options {}\n", words.join(" ")) }
 }
 
 /// True if the unit is enabled; `None` if it does not exist.
@@ -204,10 +198,7 @@ fn text(files: &dyn Files, path: &str) -> Fact<Option<String>> {
 }
 
 fn lacking<T>(files: &dyn Files, path: &str, error: &FileError) -> Fact<Option<T>> {
-    match error.is_absent() {
-        true => read::absent(files, path),
-        false => Fact::Unknown(error.why()),
-    }
+    if error.is_absent() { read::absent(files, path) } else { Fact::Unknown(error.why()) }
 }
 
 #[cfg(test)]

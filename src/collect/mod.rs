@@ -94,10 +94,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         .network
         .filter(|query| has_rdma && (query.twice || rdma::has_roce(&rdma)))
         .map(|query| world.libraries.network(query));
-    let nvme = match options.nvme {
-        true => pci::nvme(files, &mut notes),
-        false => Fact::default(),
-    };
+    let nvme = if options.nvme { pci::nvme(files, &mut notes) } else { Fact::default() };
     let mut interest = endpoints(gpus, &rdma, &nvme).collect();
     add_related(&mut interest, &pci, options);
     if let Fact::Known(devices) = &mut pci {
@@ -243,11 +240,10 @@ fn one_per_model(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     for (model, uuid) in named {
         models.entry(model).or_default().push(uuid);
     }
-    match models.values().any(|alike| alike.len() > 2) {
-        true => {
-            models.values().filter_map(|alike| alike.first()).map(|uuid| (*uuid).clone()).collect()
-        }
-        false => Vec::new(),
+    if models.values().any(|alike| alike.len() > 2) {
+        models.values().filter_map(|alike| alike.first()).map(|uuid| (*uuid).clone()).collect()
+    } else {
+        Vec::new()
     }
 }
 

@@ -24,7 +24,7 @@ const LIBRARIES: [&str; 6] = [
 ];
 
 /// Far above real machines.
-const MOST_FILES: usize = 1024;
+const MAX_FILES: usize = 1024;
 /// Limit of relevant directives in all files.
 const MAX_DIRECTIVES: usize = 4_096;
 
@@ -111,8 +111,8 @@ fn directives(
                 None => drop(by_name.insert(name, (path, text))),
             }
         }
-        if by_name.len() > MOST_FILES {
-            return malformed(notes, directory, format!("more than {MOST_FILES} files"));
+        if by_name.len() > MAX_FILES {
+            return malformed(notes, directory, format!("more than {MAX_FILES} files"));
         }
     }
     let mut all = Vec::new();

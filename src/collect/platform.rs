@@ -93,10 +93,7 @@ fn some_mounts(mountinfo: &str) -> String {
         };
         let kept = at.starts_with("/sys/") || ["/sys", "/", "/dev", "/dev/shm"].contains(&at);
         let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
-        let mode = match is_read_only(options) || is_read_only(of_file_system) {
-            true => "ro",
-            false => "rw",
-        };
+        let mode = if is_read_only(options) || is_read_only(of_file_system) { "ro" } else { "rw" };
         let mut size = of_file_system.split(',').filter(|option| option.starts_with("size="));
         let size = size.next().map_or(String::new(), |size| format!(" {size}"));
         kept.then(|| format!("{at} {kind} {mode}{size}\n"))
@@ -140,11 +137,14 @@ fn flag(cpuinfo: &str, name: &str) -> Fact<bool> {
 
 fn architecture(cpuinfo: &str) -> Fact<String> {
     let has = |key: &str| cpuinfo.lines().any(|line| line.starts_with(key));
-    let name = match () {
-        () if has("vendor_id") => "x86_64",
-        () if has("CPU implementer") => "aarch64",
-        () if has("cpu\t") && cpuinfo.contains("POWER") => "ppc64le",
-        () => return Fact::Unknown(Why::NotCovered),
+    let name = if has("vendor_id") {
+        "x86_64"
+    } else if has("CPU implementer") {
+        "aarch64"
+    } else if has("cpu\t") && cpuinfo.contains("POWER") {
+        "ppc64le"
+    } else {
+        return Fact::Unknown(Why::NotCovered);
     };
     Fact::Known(name.to_owned())
 }

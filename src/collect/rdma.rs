@@ -118,9 +118,12 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
 /// True if the vital product data mark a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     // Other fields are part and serial numbers.
-    let mark = |vpd: Vec<u8>| match RdmaDevice::is_marked_management(&vpd) {
-        true => RdmaDevice::MANAGEMENT_MARK.to_vec(),
-        false => Vec::new(),
+    let mark = |vpd: Vec<u8>| {
+        if RdmaDevice::is_marked_management(&vpd) {
+            RdmaDevice::MANAGEMENT_MARK.to_vec()
+        } else {
+            Vec::new()
+        }
     };
     let path = format!("/sys/bus/pci/devices/{bdf}/vpd");
     match files.reduced(Path::new(&path), 1024, &mark) {

@@ -51,9 +51,10 @@ pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String
 }
 
 fn attribute(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
-    match text.len() > MAX_ATTRIBUTE {
-        true => malformed(notes, path, format!("more than {MAX_ATTRIBUTE} bytes")),
-        false => Fact::Known(text),
+    if text.len() > MAX_ATTRIBUTE {
+        malformed(notes, path, format!("more than {MAX_ATTRIBUTE} bytes"))
+    } else {
+        Fact::Known(text)
     }
 }
 
@@ -149,9 +150,10 @@ pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
 pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     const MOST: usize = 8192;
     const LONGEST: usize = 1 << 20;
-    match text.len() > LONGEST || text.lines().nth(MOST).is_some() {
-        true => malformed(notes, path, format!("more than {MOST} lines or {LONGEST} bytes")),
-        false => Fact::Known(text),
+    if text.len() > LONGEST || text.lines().nth(MOST).is_some() {
+        malformed(notes, path, format!("more than {MOST} lines or {LONGEST} bytes"))
+    } else {
+        Fact::Known(text)
     }
 }
 

@@ -172,9 +172,10 @@ impl Found {
     /// The ports that have a link and are not active, else those that are down.
     pub fn inactive(&self) -> Vec<&Port> {
         let linked: Vec<&Port> = self.ports.iter().filter(|port| port.is_linked).collect();
-        match linked.is_empty() {
-            true => self.ports.iter().filter(|port| !port.is_active).collect(),
-            false => linked,
+        if linked.is_empty() {
+            self.ports.iter().filter(|port| !port.is_active).collect()
+        } else {
+            linked
         }
     }
 

@@ -181,9 +181,10 @@ impl Matcher {
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
             let settings = &self.settings;
             settings.read(part.bytes, part.line, is_command, &mut environment);
-            let notice = match part.line > 1 && !sentence && is_comment(part.bytes) {
-                true => Notice::Nothing,
-                false => self.notices.of(&line),
+            let notice = if part.line > 1 && !sentence && is_comment(part.bytes) {
+                Notice::Nothing
+            } else {
+                self.notices.of(&line)
             };
             if notice == Notice::Nothing {
                 continue;
@@ -471,10 +472,7 @@ fn points(words: &[(usize, i32)], concepts: Concepts, outcomes: Concepts) -> i32
     let occurs = |least: i32, among: Concepts| {
         (words.iter()).any(|(at, points)| *points >= least && concepts & among & bit(*at) != 0)
     };
-    match occurs(SUBJECT, Concepts::MAX) && occurs(1, outcomes) {
-        true => sum(words, concepts),
-        false => 0,
-    }
+    if occurs(SUBJECT, Concepts::MAX) && occurs(1, outcomes) { sum(words, concepts) } else { 0 }
 }
 
 fn sum(words: &[(usize, i32)], concepts: Concepts) -> i32 {

@@ -28,7 +28,7 @@ pub use tally::Reading;
 const SHIPPED: &str = include_str!("../../profiles/symptoms.toml");
 
 /// Limit of the text.
-pub const MOST_BYTES: u64 = 64 << 20;
+pub const MAX_BYTES: u64 = 64 << 20;
 
 pub fn shipped() -> Result<Table, TableError> {
     Table::parse(SHIPPED)?.with_hints()

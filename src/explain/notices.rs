@@ -58,10 +58,7 @@ impl Notices {
         if self.nothing.is_match(line) {
             return Notice::Nothing;
         }
-        match self.counters.is_match(line) {
-            true => Notice::Counter,
-            false => Notice::None,
-        }
+        if self.counters.is_match(line) { Notice::Counter } else { Notice::None }
     }
 }
 

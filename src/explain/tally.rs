@@ -111,12 +111,13 @@ impl<'a> Tally<'a> {
         let Some(first) = down.first() else { return };
         self.is_port_question = found.may_lack_cables();
         let names = names(&down);
-        let cause = match self.is_port_question {
-            true => format!(
+        let cause = if self.is_port_question {
+            format!(
                 "Of {} ports these are not active: {names}. It is a fault only where a cable is meant to be.",
                 found.ports.len()
-            ),
-            false => format!("These ports of the text are not active: {names}."),
+            )
+        } else {
+            format!("These ports of the text are not active: {names}.")
         };
         let references = check::find(PORT_CHECK).map_or(&[][..], |check| check.references);
         let sources = addresses(references);

@@ -318,9 +318,10 @@ fn misses(file: &str, first: usize) -> (usize, Vec<String>) {
         let named: Vec<&str> = (reading.matches.iter().chain(questions).take(first))
             .map(|found| found.check.as_str())
             .collect();
-        let right = match named.is_empty() {
-            true => ids == &["-"],
-            false => ids.iter().any(|id| named.contains(&id.as_str())),
+        let right = if named.is_empty() {
+            ids == &["-"]
+        } else {
+            ids.iter().any(|id| named.contains(&id.as_str()))
         };
         if !right {
             wrong.push(format!("{ids:?} <> {named:?} {source}: {text}"));

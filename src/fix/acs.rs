@@ -41,10 +41,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         Err(why) => return DesiredState::none(why),
     };
     let mut desired = DesiredState::default();
-    let lasting = match by_kernel {
-        true => lasting(request, &ports),
-        false => BTreeMap::new(),
-    };
+    let lasting = if by_kernel { lasting(request, &ports) } else { BTreeMap::new() };
     let concerned: BTreeSet<&Bdf> = ports.keys().chain(lasting.keys()).collect();
     let all_held = ground::Held::new(ctx);
     let held: Vec<String> = concerned

@@ -113,9 +113,10 @@ impl Repair<'_> {
     }
 
     fn write(&mut self) -> Result<(), Error> {
-        match self.is_written {
-            true => self.journals.write(&self.journal)?,
-            false => self.journals.begin(&self.journal)?,
+        if self.is_written {
+            self.journals.write(&self.journal)?
+        } else {
+            self.journals.begin(&self.journal)?
         }
         self.is_written = true;
         Ok(())
@@ -124,21 +125,18 @@ impl Repair<'_> {
     /// Ends a repair after an error. If no change is left, it counts as never started.
     fn stopped(mut self, error: Error) -> Result<Journal, Error> {
         let touched = !self.journal.entries.is_empty();
-        self.journal.state = match touched {
-            true => JournalState::Stopped(error.to_string()),
-            false => JournalState::Undone,
-        };
+        self.journal.state =
+            if touched { JournalState::Stopped(error.to_string()) } else { JournalState::Undone };
         if self.is_written {
             // Ignored: the journal on disk already lists the steps that ran.
             let _ = self.write();
         }
-        match touched {
-            true => Ok(self.journal),
-            false => {
-                // Ignored: the next repair has another number.
-                let _ = self.journals.discard(self.journal.number);
-                Err(error)
-            }
+        if touched {
+            Ok(self.journal)
+        } else {
+            // Ignored: the next repair has another number.
+            let _ = self.journals.discard(self.journal.number);
+            Err(error)
         }
     }
 }

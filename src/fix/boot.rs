@@ -27,9 +27,10 @@ impl Parameter {
     }
 
     fn quoted(&self) -> String {
-        match self.value.contains(';') {
-            true => format!("{}\"{}\"", self.head, self.value),
-            false => self.word(),
+        if self.value.contains(';') {
+            format!("{}\"{}\"", self.head, self.value)
+        } else {
+            self.word()
         }
     }
 

@@ -59,10 +59,7 @@ impl<T> Chain<T> {
         if self.later.iter().any(&is_now) {
             return Standing::Ours;
         }
-        match self.earlier.iter().any(&is_now) {
-            true => Standing::Back,
-            false => Standing::Foreign,
-        }
+        if self.earlier.iter().any(&is_now) { Standing::Back } else { Standing::Foreign }
     }
 }
 
@@ -116,10 +113,8 @@ fn bits(mutation: &Mutation, place: &ConfigWrite) -> Option<Bits> {
     let moved = |value: u32| {
         let shift = bytes.unsigned_abs().checked_mul(8)?;
         let value = u64::from(value);
-        let value = match bytes >= 0 {
-            true => value.checked_shl(shift)?,
-            false => value.checked_shr(shift)?,
-        };
+        let value =
+            if bytes >= 0 { value.checked_shl(shift)? } else { value.checked_shr(shift)? };
         let width = 8 * u32::from(place.width.min(4));
         u32::try_from(value & ((1_u64 << width) - 1)).ok()
     };

@@ -94,9 +94,10 @@ fn tool(ctx: &Ctx<'_>) -> Option<InitramfsBuilder> {
         Some(Fact::Known(Some(image))) => image.path.contains("/initramfs-linux"),
         _ => false,
     };
-    let order = match arch {
-        true => ["mkinitcpio", "dracut", "update-initramfs"],
-        false => ["update-initramfs", "dracut", "mkinitcpio"],
+    let order = if arch {
+        ["mkinitcpio", "dracut", "update-initramfs"]
+    } else {
+        ["update-initramfs", "dracut", "mkinitcpio"]
     };
     let found = order.into_iter().find(|name| is_there(name))?;
     Some(match found {

@@ -75,9 +75,10 @@ impl Journals {
         };
         let journal: Journal =
             serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
-        match journal.schema == JOURNAL_SCHEMA && journal.number == number {
-            true => Ok(Some(journal)),
-            false => Err(unusable(format!("not {JOURNAL_SCHEMA} number {number}"))),
+        if journal.schema == JOURNAL_SCHEMA && journal.number == number {
+            Ok(Some(journal))
+        } else {
+            Err(unusable(format!("not {JOURNAL_SCHEMA} number {number}")))
         }
     }
 
@@ -165,12 +166,13 @@ fn text(journal: &Journal, largest: u64) -> Result<Vec<u8>, Error> {
     let text = crate::model::to_json(journal)
         .map_err(|error| Error::Unexpected(error.to_string()))?
         .into_bytes();
-    match u64::try_from(text.len()).is_ok_and(|size| size <= largest) {
-        true => Ok(text),
-        false => Err(Error::Unexpected(format!(
+    if u64::try_from(text.len()).is_ok_and(|size| size <= largest) {
+        Ok(text)
+    } else {
+        Err(Error::Unexpected(format!(
             "the journal of this repair would have {} bytes, the limit is {largest}: apply fewer fixes at once",
             text.len()
-        ))),
+        )))
     }
 }
 

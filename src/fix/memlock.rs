@@ -52,15 +52,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         );
     }
     warn_of_narrower_limits(settings, &mut desired);
-    let services = match may_have_systemd(ctx) {
-        true => services(ctx, settings, &mut desired),
-        false => {
-            desired.warnings.push(
+    let services = if may_have_systemd(ctx) {
+        services(ctx, settings, &mut desired)
+    } else {
+        desired.warnings.push(
                 "This machine does not use systemd: add 'ulimit -l unlimited' to the scripts that start services."
                     .to_owned(),
             );
-            Vec::new()
-        }
+        Vec::new()
     };
     if desired.changes.is_empty() {
         if is_limited(ctx) {

@@ -57,10 +57,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         desired.change(about, drop_in::setting(path, open.names, changes.collect()));
     }
     if desired.changes.is_empty() {
-        return match notes.is_empty() {
-            true => desired,
-            false => DesiredState::refused(notes.join(" ")),
-        };
+        return if notes.is_empty() { desired } else { DesiredState::refused(notes.join(" ")) };
     }
     desired.warnings.append(&mut notes);
     initramfs::rebuild(ctx, &mut desired);
@@ -265,14 +262,15 @@ fn comment_out(desired: &mut DesiredState, source: &str, directives: Vec<Directi
         let text = text.ok_or_else(|| format!("{from} does not exist"))?;
         edit::commented(text, &directives.iter().collect::<Vec<_>>())
     });
-    match hides {
-        false => desired.change(
-            format!("{path}: {lines} {become_comments}."),
-            ChangeTarget::File { path: path.clone(), mode: 0o644, content },
-        ),
-        true => desired.change(
+    if hides {
+        desired.change(
             format!("{path} overrides {source}; in it {lines} {become_comments}."),
             ChangeTarget::Mask { path: path.clone(), from: source.to_owned(), content },
-        ),
+        )
+    } else {
+        desired.change(
+            format!("{path}: {lines} {become_comments}."),
+            ChangeTarget::File { path: path.clone(), mode: 0o644, content },
+        )
     }
 }

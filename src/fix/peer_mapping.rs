@@ -80,9 +80,10 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 /// The keys for single GPUs without those that disable peer mappings.
 fn opened(text: &str) -> String {
     let shuts = |token: &str| keys::key(token, KEY) == Some(0);
-    match text.split(';').any(shuts) {
-        true => text.split(';').filter(|token| !shuts(token)).collect::<Vec<_>>().join(";"),
-        false => text.to_owned(),
+    if text.split(';').any(shuts) {
+        text.split(';').filter(|token| !shuts(token)).collect::<Vec<_>>().join(";")
+    } else {
+        text.to_owned()
     }
 }
 

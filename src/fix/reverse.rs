@@ -219,9 +219,10 @@ impl Undo<'_> {
         let register = match Register::find(self.executor, write) {
             Ok(register) => register,
             Err(Error::File(error)) if error.is_absent() => {
-                return Ok(match self.rebooted {
-                    true => Back::Reset,
-                    false => Back::Refused(format!("{} is gone", write.bdf)),
+                return Ok(if self.rebooted {
+                    Back::Reset
+                } else {
+                    Back::Refused(format!("{} is gone", write.bdf))
                 });
             }
             Err(error) => return Err(error),
@@ -251,14 +252,15 @@ impl Undo<'_> {
             }
         }
         let now = register.set(self.executor, write.mask, chain.goal)?;
-        match now & write.mask == write.old & write.mask {
-            true => Ok(Back::Restored),
-            false => Ok(Back::Failed(format!(
+        if now & write.mask == write.old & write.mask {
+            Ok(Back::Restored)
+        } else {
+            Ok(Back::Failed(format!(
                 "{} was written {} and reads {}: the device ignores the write",
                 name(write),
                 value(write, write.old),
                 value(write, now)
-            ))),
+            )))
         }
     }
 
@@ -282,12 +284,13 @@ impl Undo<'_> {
         }
         // As gdr built it, or incomplete.
         self.executor.put_back(Path::new(&kept), Path::new(path.as_str()))?;
-        Ok(match is_rebuilt {
-            true => Back::RestoredBut(format!(
+        Ok(if is_rebuilt {
+            Back::RestoredBut(format!(
                 "{path} was rebuilt since, and the previous image may have options that no file has any more: 'gdr doctor --only \
                  param.drift' compares them"
-            )),
-            false => Back::Restored,
+            ))
+        } else {
+            Back::Restored
         })
     }
 
@@ -348,10 +351,7 @@ impl Undo<'_> {
     }
 
     fn already(&self) -> Back {
-        match self.rebooted {
-            true => Back::Reset,
-            false => Back::Already,
-        }
+        if self.rebooted { Back::Reset } else { Back::Already }
     }
 }
 

@@ -47,14 +47,15 @@ pub fn record(
     match action {
         Action::WriteConfig(write) => {
             let now = Register::find(executor, write)?.read(executor)?;
-            match now & write.mask == write.old & write.mask {
-                true => Ok(Mutation::WriteConfig(*write)),
-                false => unexpected(format!(
+            if now & write.mask == write.old & write.mask {
+                Ok(Mutation::WriteConfig(*write))
+            } else {
+                unexpected(format!(
                     "{} reads {}, but read {} when the plan was made",
                     name(write),
                     value(write, now),
                     value(write, write.old)
-                )),
+                ))
             }
         }
         Action::WriteFile(write) => {
@@ -89,12 +90,13 @@ pub fn record(
         }
         Action::WriteAttribute(write) => {
             let now = executor.attribute(Path::new(write.path.as_str()))?;
-            match now == write.old {
-                true => Ok(Mutation::WriteAttribute(write.clone())),
-                false => unexpected(format!(
+            if now == write.old {
+                Ok(Mutation::WriteAttribute(write.clone()))
+            } else {
+                unexpected(format!(
                     "{} reads '{now}', but read '{}' when the plan was made",
                     write.path, write.old
-                )),
+                ))
             }
         }
         Action::RebuildImage(image) => match executor.digest(Path::new(image.path.as_str()))? {
@@ -119,14 +121,15 @@ pub fn act(
     match (action, mutation) {
         (Action::WriteConfig(write), _) => {
             let now = Register::find(executor, write)?.set(executor, write.mask, write.new)?;
-            match now & write.mask == write.new & write.mask {
-                true => Ok(StepResult::Done),
-                false => unexpected(format!(
+            if now & write.mask == write.new & write.mask {
+                Ok(StepResult::Done)
+            } else {
+                unexpected(format!(
                     "{} was written {} and reads {}: the device ignores the write",
                     name(write),
                     value(write, write.new),
                     value(write, now)
-                )),
+                ))
             }
         }
         (Action::WriteFile(write), Mutation::ReplaceFile(change)) => {
@@ -140,12 +143,10 @@ pub fn act(
             let path = Path::new(write.path.as_str());
             executor.write_attribute(path, &write.new)?;
             let now = executor.attribute(path)?;
-            match now == write.new {
-                true => Ok(StepResult::Done),
-                false => unexpected(format!(
-                    "{} was written '{}' and reads '{now}'",
-                    write.path, write.new
-                )),
+            if now == write.new {
+                Ok(StepResult::Done)
+            } else {
+                unexpected(format!("{} was written '{}' and reads '{now}'", write.path, write.new))
             }
         }
         (Action::RebuildImage(image), Mutation::RebuildImage(change)) => {

@@ -133,13 +133,14 @@ impl Survey<'_> {
             }
             ChangeTarget::Attribute { path, value } => {
                 let old = self.site.attribute(path)?;
-                match old == *value {
-                    true => None,
-                    false => Some(Action::WriteAttribute(AttributeWrite {
+                if old == *value {
+                    None
+                } else {
+                    Some(Action::WriteAttribute(AttributeWrite {
                         path: file_path(path)?,
                         old,
                         new: value.clone(),
-                    })),
+                    }))
                 }
             }
             ChangeTarget::Image(build) => Some(Action::RebuildImage(build.clone())),

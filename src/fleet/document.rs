@@ -204,9 +204,10 @@ impl<'de> Visitor<'de> for Baseline<'_> {
 }
 
 fn named<E: serde::de::Error>(name: &str) -> Result<(), E> {
-    match name.len() > MAX_NAME {
-        true => Err(E::custom(format!("more than {MAX_NAME} bytes in a name"))),
-        false => Ok(()),
+    if name.len() > MAX_NAME {
+        Err(E::custom(format!("more than {MAX_NAME} bytes in a name")))
+    } else {
+        Ok(())
     }
 }
 

@@ -244,10 +244,7 @@ impl Fleet {
             facts: Vec::new(),
             figures: 0,
             is_cut: false,
-            state: match head.complete {
-                true => FleetState::Ok,
-                false => FleetState::Undetermined,
-            },
+            state: if head.complete { FleetState::Ok } else { FleetState::Undetermined },
             reasons: Reasons::default(),
         };
         if !head.complete {
@@ -319,10 +316,7 @@ impl Fleet {
             let known = self.by_name.get(name).and_then(|at| self.nodes.get(*at));
             known.is_some_and(|known| known.kinds & (1 << kind) != 0)
         };
-        let name = match has_kind(&plain) {
-            true => format!("{plain} ({source})"),
-            false => plain,
-        };
+        let name = if has_kind(&plain) { format!("{plain} ({source})") } else { plain };
         let at = *self.by_name.entry(name.clone()).or_insert_with(|| {
             self.nodes.push(Node { name, ..Node::default() });
             self.nodes.len() - 1

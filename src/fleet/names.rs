@@ -54,9 +54,12 @@ fn bracket(stem: &str, width: usize, mut numbers: Vec<u64>) -> String {
     {
         return format!("{stem}{first:0width$}");
     }
-    let ranges = ranges.into_iter().map(|(first, last)| match first == last {
-        true => format!("{first:0width$}"),
-        false => format!("{first:0width$}-{last:0width$}"),
+    let ranges = ranges.into_iter().map(|(first, last)| {
+        if first == last {
+            format!("{first:0width$}")
+        } else {
+            format!("{first:0width$}-{last:0width$}")
+        }
     });
     format!("{stem}[{}]", ranges.collect::<Vec<_>>().join(","))
 }
@@ -69,9 +72,10 @@ pub fn natural(name: &str) -> (&str, u64, &str) {
 
 /// The text, up to its limit.
 pub fn cut(text: &str) -> String {
-    match text.len() > MAX_TEXT {
-        true => format!("{}\u{2026}", &text[..text.floor_char_boundary(MAX_TEXT)]),
-        false => text.to_owned(),
+    if text.len() > MAX_TEXT {
+        format!("{}\u{2026}", &text[..text.floor_char_boundary(MAX_TEXT)])
+    } else {
+        text.to_owned()
     }
 }
 

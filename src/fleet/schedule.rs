@@ -53,10 +53,7 @@ pub fn schedule(nodes: usize, rails: usize, quick: bool) -> Vec<Round> {
         picked.map(|at| all[*at].clone()).collect::<Vec<_>>()
     };
     let round = |phase, shift, pairs| Round { phase, shift, pairs };
-    let alone = match quick {
-        true => chosen(few.max(FEWEST), 0),
-        false => all.clone(),
-    };
+    let alone = if quick { chosen(few.max(FEWEST), 0) } else { all.clone() };
     let mut rounds: Vec<Round> =
         alone.into_iter().map(|pairs| round(Phase::Alone, 0, pairs)).collect();
     if rails > 1 {
@@ -65,10 +62,7 @@ pub fn schedule(nodes: usize, rails: usize, quick: bool) -> Vec<Round> {
         let more = chosen(more, few).into_iter();
         rounds.extend(more.map(|pairs| round(Phase::Together, 0, pairs)));
     }
-    let crossed = match quick {
-        true => 1,
-        false => MAX_CROSSED,
-    };
+    let crossed = if quick { 1 } else { MAX_CROSSED };
     for shift in 1..rails.min(crossed + 1) {
         let pairs = chosen(1, 2 * few + shift).concat();
         rounds.push(round(Phase::Crossed, shift, pairs));

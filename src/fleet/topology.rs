@@ -54,11 +54,12 @@ pub fn leaves(
     for (nic, switch) in switches {
         leaves.entry(switch).or_default().push(nic);
     }
-    match leaves.is_empty() {
-        true => Err("it names no NIC of these nodes: it must be Slurm's topology.conf, the output of lldpctl -f keyvalue of \
+    if leaves.is_empty() {
+        Err("it names no NIC of these nodes: it must be Slurm's topology.conf, the output of lldpctl -f keyvalue of \
                      each node with the node's name in front, or a table of node, NIC and switch"
-            .to_owned()),
-        false => Ok(leaves.into_iter().collect()),
+            .to_owned())
+    } else {
+        Ok(leaves.into_iter().collect())
     }
 }
 

@@ -75,12 +75,10 @@ fn functions(
             continue;
         };
         at_most(FUNCTIONS, found.len() + 1, "PCI functions")?;
-        let numa_node = match tree.is_near_its_processors(at) {
-            true => near
-                .entry(Rc::as_ptr(&object.near))
-                .or_insert_with(|| nodes.near(&object.near))
-                .clone(),
-            false => Fact::Unknown(Why::NotCovered),
+        let numa_node = if tree.is_near_its_processors(at) {
+            near.entry(Rc::as_ptr(&object.near)).or_insert_with(|| nodes.near(&object.near)).clone()
+        } else {
+            Fact::Unknown(Why::NotCovered)
         };
         let ids = ids(pci);
         let local_cpus = match (&numa_node, &object.near.cpus) {

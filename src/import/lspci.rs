@@ -33,10 +33,10 @@ use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform,
 use crate::pci::{PciNames, PciNumbers};
 
 /// Limit of functions in all runs together: those of the largest machine 16 times.
-const MOST_READ: usize = 16 * FUNCTIONS;
+const MAX_READ: usize = 16 * FUNCTIONS;
 
 /// Limit of remarks.
-const MOST_NOTES: usize = 100;
+const MAX_NOTES: usize = 100;
 
 pub fn is_format(bytes: &[u8]) -> bool {
     lines::lines(bytes).any(|line| head::parse(&line.text).is_some())
@@ -76,7 +76,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
     let (mut count, mut left_out) = (0_usize, 0_usize);
     let (mut read, mut unread) = (0_usize, 0_usize);
     blocks::blocks(bytes, |block| {
-        if read == MOST_READ {
+        if read == MAX_READ {
             unread += 1;
             return;
         }
@@ -100,7 +100,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         failure.add(0, format!("more than {FUNCTIONS} functions: {left_out} ignored"));
     }
     if unread > 0 {
-        failure.add(0, format!("more than {MOST_READ} functions in all parts: {unread} not read"));
+        failure.add(0, format!("more than {MAX_READ} functions in all parts: {unread} not read"));
     }
     machines.join(run, failure);
     let mut machines = machines.all();
@@ -236,10 +236,7 @@ pub(super) struct ParseNotes {
 impl ParseNotes {
     /// Line 0 means the whole text.
     fn add(&mut self, line: usize, message: String) {
-        match self.found.len() < MOST_NOTES {
-            true => self.found.push((line, message)),
-            false => self.more += 1,
-        }
+        if self.found.len() < MAX_NOTES { self.found.push((line, message)) } else { self.more += 1 }
     }
 
     fn notes(mut self) -> Vec<Note> {

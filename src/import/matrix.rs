@@ -4,7 +4,7 @@ use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Ids, LinkedPair, Note, PciDevice};
 
 /// Limit of GPUs: their pairs are kept.
-const MOST_GPUS: usize = 64;
+const MAX_GPUS: usize = 64;
 
 /// A row of the matrix.
 #[derive(Debug, PartialEq)]
@@ -68,7 +68,7 @@ fn matrix(text: &str) -> Option<Vec<Row<'_>>> {
         let words = head.split_ascii_whitespace();
         let devices: Vec<&str> = words.take_while(|word| *word != "CPU").collect();
         let gpus = devices.iter().filter(|name| name.starts_with("GPU")).count();
-        if !(1..=MOST_GPUS).contains(&gpus) {
+        if !(1..=MAX_GPUS).contains(&gpus) {
             continue;
         }
         // A row may look like another head, so no more rows are read than decide.

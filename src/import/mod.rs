@@ -77,8 +77,9 @@ fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
 /// are in no dump.
 fn paravirtual_devices(pci: &[PciDevice]) -> usize {
     let ids = || pci.iter().filter_map(|device| device.ids.known());
-    match ids().any(|ids| ids.is_paravirtual() && !ids.is_virtio()) {
-        true => ids().filter(|ids| ids.is_paravirtual()).count(),
-        false => 0,
+    if ids().any(|ids| ids.is_paravirtual() && !ids.is_virtio()) {
+        ids().filter(|ids| ids.is_paravirtual()).count()
+    } else {
+        0
     }
 }

@@ -72,15 +72,9 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         notes.append(&mut function.notes);
     }
     let pci: Vec<PciDevice> = functions.into_iter().map(|function| function.device).collect();
-    let unless_omitted = |named: bool| match named {
-        true => Ok(()),
-        false => Err(Why::NotCovered),
-    };
+    let unless_omitted = |named: bool| if named { Ok(()) } else { Err(Why::NotCovered) };
     Ok(Facts {
-        unnamed_nics: match named {
-            true => Vec::new(),
-            false => super::nics(&pci),
-        },
+        unnamed_nics: if named { Vec::new() } else { super::nics(&pci) },
         rdma: unless_omitted(named).map_or_else(Fact::Unknown, |()| Fact::Known(rdma)),
         nvme: unless_omitted(named).map_or_else(Fact::Unknown, |()| Fact::Known(nvme)),
         platform: Platform {

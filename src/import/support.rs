@@ -53,9 +53,10 @@ pub fn archived_logs(
     content: &mut Lookahead<'_>,
     most: u64,
 ) -> Result<Option<Vec<u8>>, ImportError> {
-    match tar::is_format(content.peek(LOOK)?) {
-        true => archive::logs(content, most).map(Some),
-        false => Ok(None),
+    if tar::is_format(content.peek(LOOK)?) {
+        archive::logs(content, most).map(Some)
+    } else {
+        Ok(None)
     }
 }
 
@@ -79,11 +80,12 @@ impl SupportReport {
     pub fn printed(&self, names: &PciNames) -> Result<Option<Facts>, ImportError> {
         let printed = super::facts(&self.lspci, names).ok();
         let Some(mut facts) = printed.filter(|facts| !facts.devices().is_empty()) else {
-            return match self.files.is_empty() {
-                true => Err(ImportError::Malformed(
+            return if self.files.is_empty() {
+                Err(ImportError::Malformed(
                     "the support report has neither files of /sys nor output of lspci".to_owned(),
-                )),
-                false => Ok(None),
+                ))
+            } else {
+                Ok(None)
             };
         };
         facts.pci = facts

@@ -40,13 +40,14 @@ fn open_with(path: &Path, silence: Duration) -> io::Result<Input> {
 
 fn is_readable(metadata: &Metadata) -> io::Result<()> {
     let kind: FileType = metadata.file_type();
-    let what = match () {
-        () if kind.is_file() || kind.is_fifo() => return Ok(()),
-        () if kind.is_dir() => "it is a directory",
-        () if kind.is_char_device() || kind.is_block_device() => {
-            "it is a device; '-' reads standard input"
-        }
-        () => "it is neither a file nor a pipe",
+    let what = if kind.is_file() || kind.is_fifo() {
+        return Ok(());
+    } else if kind.is_dir() {
+        "it is a directory"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "it is a device; '-' reads standard input"
+    } else {
+        "it is neither a file nor a pipe"
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }

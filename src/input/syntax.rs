@@ -59,9 +59,10 @@ fn kind(message: &str) -> String {
         .iter()
         .chain(&OWN)
         .any(|start| message.starts_with(start));
-    match is_ours {
-        true => message.replace("field", "key"),
-        false => "a value that gdr does not accept".to_owned(),
+    if is_ours {
+        message.replace("field", "key")
+    } else {
+        "a value that gdr does not accept".to_owned()
     }
 }
 

@@ -100,8 +100,8 @@ pub fn unpacked<T, E: From<io::Error>>(
     read(&mut Lookahead::new(&mut content))
 }
 
-const MOST_UNPACKED: u64 = 1 << 30;
-const MOST_RATIO: u64 = 100;
+const MAX_UNPACKED: u64 = 1 << 30;
+const MAX_RATIO: u64 = 100;
 
 struct Counted<'f> {
     file: &'f mut dyn Read,
@@ -126,10 +126,10 @@ impl Read for Limited<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(out)?;
         self.count += count as u64;
-        if self.count > MOST_UNPACKED.max(self.packed.get().saturating_mul(MOST_RATIO)) {
+        if self.count > MAX_UNPACKED.max(self.packed.get().saturating_mul(MAX_RATIO)) {
             return Err(invalid(format!(
-                "the file unpacks to more than {} GiB and to more than {MOST_RATIO} times its size",
-                MOST_UNPACKED >> 30
+                "the file unpacks to more than {} GiB and to more than {MAX_RATIO} times its size",
+                MAX_UNPACKED >> 30
             )));
         }
         Ok(count)
@@ -263,7 +263,7 @@ struct Lz4<'i, 's> {
 
 /// Size of a block, and its maximum when compressed (LZ4_compressBound).
 const BLOCK: usize = 8 << 20;
-const MOST_PACKED: usize = BLOCK + BLOCK / 255 + 16;
+const MAX_PACKED: usize = BLOCK + BLOCK / 255 + 16;
 
 impl Read for Lz4<'_, '_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -293,7 +293,7 @@ impl Lz4<'_, '_> {
                 _ => return Ok(false),
             }
         };
-        if length > MOST_PACKED {
+        if length > MAX_PACKED {
             return Err(invalid("invalid LZ4 data"));
         }
         self.input.consume(4);
@@ -307,10 +307,7 @@ impl Lz4<'_, '_> {
         self.at = 0;
         self.block.truncate(unpacked.map_err(|_| invalid("invalid LZ4 data"))?);
         // An empty block would look like the end of the stream.
-        match self.block.is_empty() {
-            true => Err(invalid("invalid LZ4 data")),
-            false => Ok(true),
-        }
+        if self.block.is_empty() { Err(invalid("invalid LZ4 data")) } else { Ok(true) }
     }
 }
 

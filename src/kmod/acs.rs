@@ -61,12 +61,11 @@ pub fn without(word: &str, name: &str) -> Option<String> {
     };
     let is_it = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
     let options: Vec<&str> = list.trim_matches('"').split(',').collect();
-    match options.iter().any(is_it) {
-        false => Some(word.to_owned()),
-        true => {
-            let left: Vec<&str> = options.into_iter().filter(|option| !is_it(option)).collect();
-            (!left.is_empty()).then(|| format!("pci={}", left.join(",")))
-        }
+    if options.iter().any(is_it) {
+        let left: Vec<&str> = options.into_iter().filter(|option| !is_it(option)).collect();
+        (!left.is_empty()).then(|| format!("pci={}", left.join(",")))
+    } else {
+        Some(word.to_owned())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::{Command, Directive};
 
 /// Limits per file, far above real files.
 const MOST: usize = 4096;
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The directives that concern GPUDirect, in order; an error if there are too many. Ignores the lines
 /// that libkmod ignores: unknown commands, directives without arguments.
@@ -25,9 +25,9 @@ pub fn directives(source: &str, text: &str) -> Result<Vec<Directive>, String> {
             continue;
         };
         bytes += text.len();
-        if found.len() == MOST || bytes > MOST_BYTES {
+        if found.len() == MOST || bytes > MAX_BYTES {
             return Err(format!(
-                "it has more than {MOST} directives, or more than {MOST_BYTES} bytes of them"
+                "it has more than {MOST} directives, or more than {MAX_BYTES} bytes of them"
             ));
         }
         found.push(Directive { source: source.to_owned(), line, command });
@@ -50,7 +50,7 @@ pub fn kept(text: &str) -> String {
         if command(&text).as_ref().is_some_and(concerns) {
             // One over the limit, so that the reduced file is over the limit too.
             count += 1;
-            if count > MOST + 1 || out.len() > 2 * MOST_BYTES {
+            if count > MOST + 1 || out.len() > 2 * MAX_BYTES {
                 break;
             }
             let _ = writeln!(out, "{MARK}{line}\n{}", written(&text));

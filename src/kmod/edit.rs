@@ -36,11 +36,10 @@ pub fn commented(text: &str, out: &[&Directive]) -> Result<String, String> {
 
 /// Parses a complete file; rejects the reduced copy of a snapshot, whose lines are not the file's.
 fn parse_complete(source: &str, text: &str) -> Result<Vec<Directive>, String> {
-    match text.lines().any(|line| line.starts_with(MARK)) {
-        true => {
-            Err(format!("{source} is only partly in this snapshot: run gdr on the machine itself"))
-        }
-        false => directives(source, text),
+    if text.lines().any(|line| line.starts_with(MARK)) {
+        Err(format!("{source} is only partly in this snapshot: run gdr on the machine itself"))
+    } else {
+        directives(source, text)
     }
 }
 
@@ -102,10 +101,8 @@ pub fn with_value(
         Some(at) => all[at] = set,
         None => all.push(set),
     }
-    let lines = physical_lines(text).map(|(at, old, _)| match at == number {
-        true => line(module, &all),
-        false => old.to_owned(),
-    });
+    let lines = physical_lines(text)
+        .map(|(at, old, _)| if at == number { line(module, &all) } else { old.to_owned() });
     Ok(lines.collect())
 }
 

@@ -54,13 +54,14 @@ fn word(word: &str) -> &str {
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let module =
         directory.is_empty() && plain && MODULES.iter().any(|start| name.starts_with(start));
-    match (of_system && PROGRAMS.contains(&name))
+    if (of_system && PROGRAMS.contains(&name))
         || SIGNS.contains(&word)
         || SIGNS.contains(&bare)
         || module
     {
-        true => word,
-        false => MASKED,
+        word
+    } else {
+        MASKED
     }
 }
 

@@ -76,10 +76,7 @@ pub fn unsigned(text: &str) -> Option<u32> {
         return None;
     }
     let value = u32::from_str_radix(digits, base).ok()?;
-    match negative {
-        true => Some(value.wrapping_neg()),
-        false => Some(value),
-    }
+    if negative { Some(value.wrapping_neg()) } else { Some(value) }
 }
 
 fn is_blank(c: char) -> bool {

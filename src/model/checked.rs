@@ -32,10 +32,7 @@ macro_rules! checked {
 
             fn try_from(text: String) -> Result<Self, Invalid> {
                 let rule: fn(&str) -> bool = $rule;
-                match rule(&text) {
-                    true => Ok(Self(text)),
-                    false => Err(Invalid { what: $what }),
-                }
+                if rule(&text) { Ok(Self(text)) } else { Err(Invalid { what: $what }) }
             }
         }
 

@@ -62,10 +62,8 @@ impl IdList {
 
     /// True if the lists share an id.
     pub fn intersects(&self, other: &Self) -> bool {
-        let (few, many) = match self.ranges.len() < other.ranges.len() {
-            true => (self, other),
-            false => (other, self),
-        };
+        let (few, many) =
+            if self.ranges.len() < other.ranges.len() { (self, other) } else { (other, self) };
         let mut ranges = few.ranges.iter();
         ranges.any(|&(low, high)| many.overlaps(low, high))
     }

@@ -98,16 +98,10 @@ fn filter(text: &str, passed: &mut String, last: bool) -> usize {
 
 fn escape(text: &str) -> Escape {
     let Some(rest) = text.strip_prefix(mark()) else {
-        return match mark().starts_with(text) {
-            true => Escape::Cut,
-            false => Escape::Other,
-        };
+        return if mark().starts_with(text) { Escape::Cut } else { Escape::Other };
     };
     let Some(parameters) = rest.strip_prefix('[') else {
-        return match rest.is_empty() {
-            true => Escape::Cut,
-            false => Escape::Other,
-        };
+        return if rest.is_empty() { Escape::Cut } else { Escape::Other };
     };
     let length =
         parameters.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();

@@ -113,14 +113,13 @@ fn escape(text: String) -> String {
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_escaped(c) {
-            true => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    // Writing to a String cannot fail.
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
+        if is_escaped(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
             }
-            false => out.push(c),
+        } else {
+            out.push(c)
         }
     }
     out

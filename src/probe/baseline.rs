@@ -212,9 +212,8 @@ fn change(key: &Key<'_>, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -
     };
     let is_large = percent.is_none_or(|percent| percent.abs() / 100.0 > threshold);
     let backends = old.backend != new.backend;
-    let by = |result: &ProbeResult| match backends {
-        true => format!("{} by {}", shown(result), result.backend),
-        false => shown(result),
+    let by = |result: &ProbeResult| {
+        if backends { format!("{} by {}", shown(result), result.backend) } else { shown(result) }
     };
     Some(Change {
         area: key.subject.to_owned(),
@@ -265,10 +264,7 @@ impl Figure {
 
 /// Standard error of the median of `count` values. Few values underestimate their spread.
 fn error(mad: f64, count: f64) -> f64 {
-    match count < 1.0 {
-        true => 0.0,
-        false => OF_MEDIAN * DEVIATION * mad / count.sqrt() * (1.0 + 2.0 / count),
-    }
+    if count < 1.0 { 0.0 } else { OF_MEDIAN * DEVIATION * mad / count.sqrt() * (1.0 + 2.0 / count) }
 }
 
 #[cfg(test)]

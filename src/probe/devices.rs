@@ -55,9 +55,10 @@ impl Task for ListGpus {
                 }
             ),
         };
-        match self.required {
-            true => reporter.result(Subject::machine("cuda").impossible("gpu", None, true, why))?,
-            false => reporter.note(why)?,
+        if self.required {
+            reporter.result(Subject::machine("cuda").impossible("gpu", None, true, why))?
+        } else {
+            reporter.note(why)?
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::sampling::{Budget, Sampler};
 /// The gate's kernel gives up after this time; a copy of a gibibyte over one lane of PCI Express takes a second.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A stream's queue holds about a thousand operations. A call that finds it full would block behind the closed gate.
-const MOST_RUNS: u32 = 256;
+const MAX_RUNS: u32 = 256;
 
 /// Repeated work of one stream.
 pub struct Lane<'a> {
@@ -66,7 +66,7 @@ pub struct Runs {
 impl Runs {
     /// For copies of `bytes`: enough to hide the start of one, and at most half a queue.
     pub fn of(bytes: usize) -> Self {
-        let timed = (ENOUGH / bytes.max(1)).clamp(2, MOST_RUNS as usize / 2) as u32;
+        let timed = (ENOUGH / bytes.max(1)).clamp(2, MAX_RUNS as usize / 2) as u32;
         Self { warm: timed.div_ceil(4), timed }
     }
 }

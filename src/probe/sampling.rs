@@ -179,10 +179,8 @@ pub fn time_and_cpu<E>(
     singly: bool,
     mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Timed, E> {
-    let seconds = match singly {
-        true => time_singly(budget, &mut operation)?,
-        false => time(budget, &mut operation)?,
-    };
+    let seconds =
+        if singly { time_singly(budget, &mut operation)? } else { time(budget, &mut operation)? };
     let cpu = cpu_time(budget, &seconds, || {
         operation()?;
         if singly {
@@ -191,10 +189,7 @@ pub fn time_and_cpu<E>(
         }
         Ok(())
     })?;
-    let clock = match singly {
-        true => clock_cost().as_secs_f64(),
-        false => 0.0,
-    };
+    let clock = if singly { clock_cost().as_secs_f64() } else { 0.0 };
     let cpu = cpu.map(|cpu| (cpu - clock).max(cpu / 2.0));
     Ok(Timed { seconds, cpu })
 }

@@ -139,9 +139,10 @@ fn nodes(
             let available: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();
             nodes.retain(|node| node.id == number);
             if nodes.is_empty() {
-                let available = match available.is_empty() {
-                    true => "none that are known".to_owned(),
-                    false => available.join(", "),
+                let available = if available.is_empty() {
+                    "none that are known".to_owned()
+                } else {
+                    available.join(", ")
                 };
                 return Err(ProbeError::NoSuchNode { wanted: number, available });
             }

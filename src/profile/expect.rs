@@ -314,9 +314,10 @@ fn toml_value(value: &str) -> String {
         || value
             .parse::<f64>()
             .is_ok_and(|number| number.to_string() == value && number.is_finite());
-    match is_number || value == "true" || value == "false" {
-        true => value.to_owned(),
-        false => toml_string(value),
+    if is_number || value == "true" || value == "false" {
+        value.to_owned()
+    } else {
+        toml_string(value)
     }
 }
 

@@ -45,10 +45,7 @@ fn changes(all: &[Change], style: Style) -> String {
             page.push('\n');
         }
         area = (!is_thing).then_some(&change.area);
-        page.push_str(&match is_thing {
-            true => thing(change, style),
-            false => fact(change, style),
-        });
+        page.push_str(&if is_thing { thing(change, style) } else { fact(change, style) });
     }
     page
 }
@@ -84,9 +81,10 @@ fn thing(change: &Change, style: Style) -> String {
     let line = format!("{}{what}", printable(&change.area));
     let line = wrap(&format!("{line} {only}"), style.width, 0, "  ");
     let (start, end) = line.split_at(line.len().saturating_sub(only.len()));
-    match end == only {
-        true => format!("{start}{}\n", style.paint(tone(change.kind), end)),
-        false => format!("{line}\n"),
+    if end == only {
+        format!("{start}{}\n", style.paint(tone(change.kind), end))
+    } else {
+        format!("{line}\n")
     }
 }
 
@@ -94,10 +92,8 @@ fn fact(change: &Change, style: Style) -> String {
     let absent = || "absent".to_owned();
     let value = |text: &Option<String>| text.as_deref().map_or_else(absent, printable);
     let (from, to) = (value(&change.a), value(&change.b));
-    let name = match change.fact.is_empty() {
-        true => printable(&change.area),
-        false => printable(&change.fact),
-    };
+    let name =
+        if change.fact.is_empty() { printable(&change.area) } else { printable(&change.fact) };
     let percent = change.figure.as_ref().and_then(|figure| Some((figure.percent?, figure.noise)));
     let percent = percent.map_or(String::new(), |(percent, noise)| {
         format!(" ({percent:+.1} %; noise explains {noise:.1} %)")

@@ -293,9 +293,10 @@ fn footer(report: &ExplainReport, more: &[Cause<'_>], style: Style) -> String {
                 .to_owned(),
         );
     }
-    match sentences.is_empty() {
-        true => String::new(),
-        false => format!("\n{}\n", wrap(&sentences.join(" "), style.width, 0, "")),
+    if sentences.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}\n", wrap(&sentences.join(" "), style.width, 0, ""))
     }
 }
 

@@ -129,9 +129,10 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let name = |at: usize| rows[at].name.as_str();
     let mut by_name: Vec<usize> = (0..rows.len()).filter(|_| topology.has_all_pairs()).collect();
     by_name.order_by_key(|at| name(*at));
-    let gpus: Vec<usize> = match topology.has_all_paths() {
-        true => topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect(),
-        false => Vec::new(),
+    let gpus: Vec<usize> = if topology.has_all_paths() {
+        topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect()
+    } else {
+        Vec::new()
     };
     let (by_name, name) = (&by_name, &name);
     let document = Document {
@@ -202,10 +203,8 @@ fn path(view: &View<'_>, a: usize, b: usize) -> Option<PathOut> {
 }
 
 fn omitted(view: &View<'_>, reason: String) -> Omitted {
-    let fields: &[_] = match view.topology.has_all_pairs() {
-        true => &["paths"],
-        false => &["matrix", "paths"],
-    };
+    let fields: &[_] =
+        if view.topology.has_all_pairs() { &["paths"] } else { &["matrix", "paths"] };
     Omitted { fields: fields.to_vec(), reason, max_rows: MAX_ROWS, max_paths: MAX_PATHS }
 }
 

@@ -83,18 +83,20 @@ pub fn probe(report: &ProbeReport) -> String {
         Some(Case {
             class: "gdr.probe.baseline".to_owned(),
             name: format!("{}, {}", change.area, change.fact),
-            result: match change.figure.as_ref()?.regression {
-                true => failed(words),
-                false => CaseResult::Passed,
+            result: if change.figure.as_ref()?.regression {
+                failed(words)
+            } else {
+                CaseResult::Passed
             },
         })
     });
     let whole = Case {
         class: "gdr.probe".to_owned(),
         name: "complete".to_owned(),
-        result: match report.complete {
-            true => CaseResult::Passed,
-            false => CaseResult::Error(report.notes.join("\n")),
+        result: if report.complete {
+            CaseResult::Passed
+        } else {
+            CaseResult::Error(report.notes.join("\n"))
         },
     };
     let cases: Vec<Case> = results.chain(findings).chain(baseline).chain([whole]).collect();

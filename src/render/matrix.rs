@@ -26,10 +26,7 @@ pub fn rows(view: &View<'_>) -> usize {
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
     let with_cells = self::rows(view);
-    let cells = match view.topology.has_all_pairs() {
-        true => rows.len(),
-        false => 0,
-    };
+    let cells = if view.topology.has_all_pairs() { rows.len() } else { 0 };
     // Each column is as wide as its widest text. Texts are not stored: a matrix may have a million.
     let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut widths: Vec<usize> = rows.iter().take(cells).map(|row| row.name.len()).collect();
@@ -123,17 +120,19 @@ fn block(
 
 /// The cell of two rows.
 fn cell(view: &View<'_>, a: usize, b: usize) -> String {
-    match a == b {
-        true => "X".to_owned(),
-        false => view.cell(a, b).map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
+    if a == b {
+        "X".to_owned()
+    } else {
+        view.cell(a, b).map_or_else(|| "?".to_owned(), |cell| cell.to_string())
     }
 }
 
 /// Cuts a text to a number of characters.
 fn cut(text: String, width: usize) -> String {
-    match text.chars().count() > width {
-        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-        false => text,
+    if text.chars().count() > width {
+        text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    } else {
+        text
     }
 }
 

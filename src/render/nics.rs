@@ -41,9 +41,10 @@ impl<'a> Nics<'a> {
         let words = words.into_iter().flatten().chain(bond).collect::<Vec<_>>().join(" ");
         let words: Vec<String> =
             state.into_iter().chain((!words.is_empty()).then_some(words)).collect();
-        Some(match words.is_empty() {
-            true => format!("{name} port {}", port.number),
-            false => format!("{name} port {}: {}", port.number, words.join(", ")),
+        Some(if words.is_empty() {
+            format!("{name} port {}", port.number)
+        } else {
+            format!("{name} port {}: {}", port.number, words.join(", "))
         })
     }
 
@@ -54,10 +55,7 @@ impl<'a> Nics<'a> {
         let ports = ports.map_or(&[][..], Vec::as_slice);
         let active: Vec<u32> =
             ports.iter().filter(|port| port.is_active()).map(|port| port.number).collect();
-        match active.is_empty() {
-            true => vec![ports.first().map_or(1, |port| port.number)],
-            false => active,
-        }
+        if active.is_empty() { vec![ports.first().map_or(1, |port| port.number)] } else { active }
     }
 }
 

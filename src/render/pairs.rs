@@ -57,9 +57,10 @@ fn paragraph(view: &View<'_>, nics: &Nics<'_>, m: &Match) -> String {
     let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let start = gpu.name.len() + m.verdict.phrase().len() + 6;
     let reason = wrap(&printable(&m.reason), view.style.width, start, "# ");
-    let mut text = match view.has_no_nic() {
-        true => comment(view, &format!("{}: {}", gpu.name, m.reason)),
-        false => format!("# {}: {verdict}: {reason}\n", gpu.name),
+    let mut text = if view.has_no_nic() {
+        comment(view, &format!("{}: {}", gpu.name, m.reason))
+    } else {
+        format!("# {}: {verdict}: {reason}\n", gpu.name)
     };
     let others = m.best.iter().filter(|at| !m.nccl.contains(at));
     let labels: Vec<&str> = others.map(|at| rows[*at].label.as_str()).collect();

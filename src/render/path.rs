@@ -42,9 +42,10 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
     let bottleneck = match &path.bottleneck {
         Fact::Known(narrow) => {
             let figure = bandwidth(narrow.bytes_per_second);
-            let shared = match narrow.shared_with.is_empty() {
-                true => String::new(),
-                false => format!(", shared with {}", narrow.shared_with.join(" ")),
+            let shared = if narrow.shared_with.is_empty() {
+                String::new()
+            } else {
+                format!(", shared with {}", narrow.shared_with.join(" "))
             };
             format!("bottleneck: {figure} one way, the link above {}{shared}", narrow.below)
         }

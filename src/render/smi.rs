@@ -107,10 +107,7 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Re
 }
 
 fn underlined(dialect: &Dialect, text: &str) -> String {
-    match dialect.underline {
-        true => paint(Style::new().underline(), text),
-        false => text.to_owned(),
-    }
+    if dialect.underline { paint(Style::new().underline(), text) } else { text.to_owned() }
 }
 
 fn tail(row: &Row, dialect: &Dialect) -> String {
@@ -152,9 +149,10 @@ pub fn p2p(nvml: &Nvml, capability: P2pCapability, out: &mut dyn Write) -> io::R
     for from in &nvml.gpus {
         write!(out, " GPU{}", from.index)?;
         for to in &nvml.gpus {
-            let cell = match from.index == to.index {
-                true => "X",
-                false => status(from.index, to.index).abbreviation(),
+            let cell = if from.index == to.index {
+                "X"
+            } else {
+                status(from.index, to.index).abbreviation()
             };
             write!(out, "\t{cell}")?;
         }

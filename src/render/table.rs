@@ -49,12 +49,11 @@ fn legend(view: &View<'_>) -> String {
             seen.add(view, a, b);
         }
     }
-    let not_known = match seen.not_covered {
-        true => {
-            "unknown in this source: use lspci -vvv of the whole machine as root, or better a snapshot (gdr \
+    let not_known = if seen.not_covered {
+        "unknown in this source: use lspci -vvv of the whole machine as root, or better a snapshot (gdr \
              snapshot)"
-        }
-        false => "unknown: see gdr topo --verbose",
+    } else {
+        "unknown: see gdr topo --verbose"
     };
     let class = |class: PciClass| (class.letters(), seen.classes.contains(&class));
     [
@@ -178,10 +177,7 @@ fn one(view: &View<'_>, nics: &Nics<'_>, said: &mut Said, m: &Match) -> String {
         .filter(|(_, names)| !names.is_empty())
         .map(|(what, names)| format!("{what}: {names}"))
         .collect();
-    let also = match also.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", also.join("; ")),
-    };
+    let also = if also.is_empty() { String::new() } else { format!(" ({})", also.join("; ")) };
     let begin = format!("{} -> {}{also}: ", row.name, rows[pick].name);
     let mut rest = format!(": {}", tail(&m.reason));
     let mut text = String::new();
@@ -302,9 +298,10 @@ fn unknown_nvlinks(view: &View<'_>) -> Option<String> {
     let pairs = || (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b)));
     let unknown = || pairs().filter(|(a, b)| has_unknown_nvlinks(view, *a, *b));
     // A class may be unknown too.
-    let classes = match unknown().all(|(a, b)| view.cell(a, b).is_some()) {
-        true => "their PCI class",
-        false => "their PCI class, where it is known",
+    let classes = if unknown().all(|(a, b)| view.cell(a, b).is_some()) {
+        "their PCI class"
+    } else {
+        "their PCI class, where it is known"
     };
     let unknown = unknown().count();
     let note = view.facts.notes.iter().find(|note| note.source == "NVML");

@@ -78,10 +78,7 @@ impl Style {
 
     /// The text, coloured if colour is on.
     pub fn paint(self, tone: Tone, text: &str) -> String {
-        match self.color {
-            true => output::paint(tone.ansi(), text),
-            false => text.to_owned(),
-        }
+        if self.color { output::paint(tone.ansi(), text) } else { text.to_owned() }
     }
 }
 
@@ -107,10 +104,7 @@ pub fn class(class: &Fact<PciClass>) -> &'static str {
 
 /// `1 check`, `2 checks`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
-    match count == N::from(1) {
-        true => format!("1 {what}"),
-        false => format!("{count} {what}s"),
-    }
+    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Wraps a text at spaces to `width` columns. It starts at column `start`; later lines start with `indent`.

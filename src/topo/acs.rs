@@ -94,10 +94,7 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
 
 /// What these bits do to requests. Egress control blocks them, unless redirect sends them up first.
 pub fn verb(bits: AcsBits) -> &'static str {
-    match bits.egress_control() && !bits.request_redirect() {
-        true => "blocks",
-        false => "redirects",
-    }
+    if bits.egress_control() && !bits.request_redirect() { "blocks" } else { "redirects" }
 }
 
 type PortPosition<'a> = (&'a PciDevice, Option<Bdf>, Option<RootBus>);

@@ -90,12 +90,11 @@ fn sentence(topology: &Topology<'_>, gpus: &[usize], nic: usize, is_free: bool) 
     };
     let slot = format!("a slot on the host bridge of {}: {bus}{node}{below}", names.join(" and "));
     let card = card(topology, nic);
-    match is_free {
-        true => {
-            let from = root(topology, nic).map_or_else(String::new, |root| format!(" from {root}"));
-            format!("Move {card}{from}, or put another NIC, to {slot}.")
-        }
-        false => format!("Put another NIC into {slot}; {card} cannot be there too."),
+    if is_free {
+        let from = root(topology, nic).map_or_else(String::new, |root| format!(" from {root}"));
+        format!("Move {card}{from}, or put another NIC, to {slot}.")
+    } else {
+        format!("Put another NIC into {slot}; {card} cannot be there too.")
     }
 }
 

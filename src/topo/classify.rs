@@ -41,9 +41,10 @@ pub fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
 
 /// The number of common bridges, counted from the root.
 pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
-    match a.root == b.root {
-        true => a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count(),
-        false => 0,
+    if a.root == b.root {
+        a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count()
+    } else {
+        0
     }
 }
 

@@ -10,9 +10,12 @@ pub fn hardware(
     topology: &Topology<'_>,
     name: &dyn Fn(&Ids) -> String,
 ) -> Option<String> {
-    let model = |row: &Row| match row.label.is_empty() {
-        false => Some(row.label.clone()),
-        true => facts.device(row.bdf?)?.ids.known().map(name),
+    let model = |row: &Row| {
+        if row.label.is_empty() {
+            facts.device(row.bdf?)?.ids.known().map(name)
+        } else {
+            Some(row.label.clone())
+        }
     };
     let mut parts =
         counted(topology, Kind::Gpu, |row| model(row).unwrap_or_else(|| "GPU".to_owned()));

@@ -139,10 +139,7 @@ impl<'t> Partners<'t> {
                 // One root bus; a coherent GPU and the NICs of its socket.
                 let mut found = vec![self.rooted.get(&place.root)];
                 if let Fact::Known(Some(node)) = end.numa {
-                    let by_socket = match coherent {
-                        true => &self.by_node,
-                        false => &self.coherent,
-                    };
+                    let by_socket = if coherent { &self.by_node } else { &self.coherent };
                     found.push(by_socket.get(&node));
                 }
                 found.into_iter().flatten().map(Vec::as_slice).collect()

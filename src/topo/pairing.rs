@@ -128,10 +128,7 @@ fn one(
     let reason = format!("{} to {}: {reason}", me.name, partner.name);
     Match {
         row,
-        best: match topology.has_all_pairs() {
-            true => best,
-            false => vec![pick.row],
-        },
+        best: if topology.has_all_pairs() { best } else { vec![pick.row] },
         pick: Some(pick.row),
         nccl: Vec::new(),
         nearer_down: down.map(|down| down.row),
@@ -201,10 +198,7 @@ fn nearest(
     row: usize,
     is_wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Candidate> {
-    let most = match topology.has_all_pairs() {
-        true => usize::MAX,
-        false => MAX_CANDIDATES,
-    };
+    let most = if topology.has_all_pairs() { usize::MAX } else { MAX_CANDIDATES };
     if topology.rows[row].software {
         return Vec::new();
     }

@@ -43,10 +43,7 @@ impl Topology<'_> {
             Fact::Unknown(why) => return Fact::Unknown(why),
         }
         let is_below = self.is_below_one_bridge(bdf, row.bdf);
-        is_below.map(|is_below| match is_below {
-            true => RdmaPath::Pcie,
-            false => RdmaPath::C2c,
-        })
+        is_below.map(|is_below| if is_below { RdmaPath::Pcie } else { RdmaPath::C2c })
     }
 
     /// What asks for the forced mapping of a GPU's memory for a NIC; none if the default mapping serves it, or if the GPU is not coherent.

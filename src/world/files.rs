@@ -40,10 +40,7 @@ pub trait Files: Send + Sync {
         // A page, because the kernel writes most attributes of sysfs at once.
         let mut bytes = Vec::with_capacity(4096);
         file.take(MOST as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-        match bytes.len() > MOST {
-            true => Err(failed(io::ErrorKind::FileTooLarge.into())),
-            false => Ok(bytes),
-        }
+        if bytes.len() > MOST { Err(failed(io::ErrorKind::FileTooLarge.into())) } else { Ok(bytes) }
     }
 
     /// The part that `keep` returns of a file's first `most` bytes; only that is recorded, because files may be

@@ -12,7 +12,7 @@ use super::replay::Replay;
 use crate::model::{Fact, Failure, FileKind, FileState, Question, Recorded, Why};
 
 /// The kernel's limit.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 pub struct Report(Replay);
 
@@ -57,13 +57,14 @@ impl Report {
                 && (question != Question::Link || !rest.is_empty())
             {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return fail(&errno(rustix::io::Errno::LOOP));
                 }
                 let target = Path::new(target);
-                match target.is_absolute() {
-                    true => at = PathBuf::from("/"),
-                    false => _ = at.pop(),
+                if target.is_absolute() {
+                    at = PathBuf::from("/")
+                } else {
+                    _ = at.pop()
                 }
                 for name in names(target).into_iter().rev() {
                     rest.push_front(name);
@@ -101,13 +102,14 @@ impl Files for Report {
             let recorded = self.0.recorded(at);
             let is_file = recorded
                 .is_some_and(|recorded| recorded.link.is_none() && recorded.state.is_some());
-            match is_file {
-                true => Err(FileError::new(
+            if is_file {
+                Err(FileError::new(
                     Question::Link,
                     path,
                     io::Error::from_raw_os_error(rustix::io::Errno::INVAL.raw_os_error()),
-                )),
-                false => self.0.read_link(at),
+                ))
+            } else {
+                self.0.read_link(at)
             }
         })
     }

@@ -60,9 +60,10 @@ impl Tree {
     ) -> Result<OwnedFd, FileError> {
         let relative = relative(path);
         // openat2 rejects NOCTTY together with PATH.
-        let flags = match flags.contains(OFlags::PATH) {
-            true => flags | OFlags::CLOEXEC,
-            false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+        let flags = if flags.contains(OFlags::PATH) {
+            flags | OFlags::CLOEXEC
+        } else {
+            flags | OFlags::CLOEXEC | OFlags::NOCTTY
         };
         match self.how {
             How::Plain => sys::openat(&self.root, relative, flags, Mode::empty()),

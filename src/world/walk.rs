@@ -11,7 +11,7 @@ use rustix::fs::{self as sys, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// The kernel's limit.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Opens `path` as if `root` were the root directory.
 pub fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -35,7 +35,7 @@ pub fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd,
         match FileType::from_raw_mode(sys::fstat(&step)?.st_mode) {
             FileType::Symlink if !last || follow_last => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 let target = sys::readlinkat(&step, "", Vec::new())?;

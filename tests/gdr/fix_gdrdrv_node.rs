@@ -44,13 +44,13 @@ fn make(bench: &Bench, major: u32, mode: &str) {
 /// /proc/devices of the root.
 fn reboot(bench: &Bench, major: u32) {
     let devices = bench.text("proc/devices");
-    let lines: Vec<String> = devices
-        .lines()
-        .map(|line| match line.ends_with(" gdrdrv") {
-            true => format!("{major} gdrdrv"),
-            false => line.to_owned(),
-        })
-        .collect();
+    let lines: Vec<String> =
+        devices
+            .lines()
+            .map(|line| {
+                if line.ends_with(" gdrdrv") { format!("{major} gdrdrv") } else { line.to_owned() }
+            })
+            .collect();
     fs::write(bench.root().join("proc/devices"), lines.join("\n") + "\n").expect("numbers");
     bench.root_command("rm -f dev/gdrdrv && : > sys/module/gdrdrv/uevent && : > dev/null");
     let script = r#"

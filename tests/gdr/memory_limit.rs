@@ -64,10 +64,7 @@ fn large(inputs: Vec<Input>) -> Vec<Input> {
 
 /// The first of these commands, which read most of an input.
 fn first(count: usize) -> &'static [&'static [&'static str]] {
-    match tries_all() {
-        true => &SOME,
-        false => &SOME[..count],
-    }
+    if tries_all() { &SOME } else { &SOME[..count] }
 }
 
 /// Runs it within its memory: it ends with one of its exit codes.
@@ -255,10 +252,7 @@ fn reports_within(size: usize, memory: u64, all: bool) {
             continue;
         }
         tried += 1;
-        let input = match size > LARGEST {
-            true => input.packed(),
-            false => input,
-        };
+        let input = if size > LARGEST { input.packed() } else { input };
         let file = input.written(directory.path());
         read_report(by, &input, &file, &few, memory, all);
     }

@@ -46,12 +46,12 @@ fn check(report: &Value, sizes: &[u64], backend: &str) {
             assert_eq!(result["verdict"], "ok", "{result}");
             assert!(result["median"].as_f64() > Some(0.0), "{result}");
             // 32 messages in each of 5 batches, both ways in a ping-pong.
-            let ways = match ["mp.cpu.latency", "mp.stream.latency", "mp.kernel.latency"]
-                .contains(&name)
-            {
-                true => 2,
-                false => 1,
-            };
+            let ways =
+                if ["mp.cpu.latency", "mp.stream.latency", "mp.kernel.latency"].contains(&name) {
+                    2
+                } else {
+                    1
+                };
             assert_eq!(result["verified"], 32 * 5 * ways * bytes, "{result}");
         }
     }

@@ -123,10 +123,7 @@ fn bandwidth_is_measured_with_relaxed_ordering() {
     assert_eq!(report.code, 0, "{:#}", report.value);
     for result in report.results() {
         let name = result["name"].as_str().expect("a name");
-        let expected = match name.contains("bandwidth") {
-            true => json!(true),
-            false => Value::Null,
-        };
+        let expected = if name.contains("bandwidth") { json!(true) } else { Value::Null };
         assert_eq!(result["relaxed_ordering"], expected, "{name}");
     }
     // Two ends with seven bandwidths, and a trial each.

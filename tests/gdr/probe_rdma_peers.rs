@@ -445,9 +445,10 @@ fn lie(side: Side, link: Link<'static, Value>, lies: &Lies) -> Result<(), TestCa
     let most = kilobytes(side.id(), "VmHWM");
     prop_assert!(most.is_none_or(|most| most < 100 << 10), "{most:?} kB");
     let begun = Instant::now();
-    match lies.bye {
-        true => drop(link.bye()),
-        false => drop(link),
+    if lies.bye {
+        drop(link.bye())
+    } else {
+        drop(link)
     }
     let ended = side.end();
     prop_assert!(begun.elapsed() < SOON + BUSY, "{:?}", begun.elapsed());
@@ -479,9 +480,10 @@ fn lying_client_stops_server() {
         json!({"begin": {"number": 0, "subject": "x", "end": 0, "room": 8}}),
     ];
     let outcome = runner().run(&lies(&usual), |lies| {
-        let (listens, invitation) = match lies.to_transfers {
-            true => Side::listening_for_transfers(&json!({}), &SHORT),
-            false => Side::listening(&paging(), &SHORT),
+        let (listens, invitation) = if lies.to_transfers {
+            Side::listening_for_transfers(&json!({}), &SHORT)
+        } else {
+            Side::listening(&paging(), &SHORT)
         };
         let link = met(&invitation);
         lie(listens, link, &lies)
@@ -516,9 +518,10 @@ fn lying_server_stops_client() {
         if let (true, Some(curve)) = (lies.to_transfers, curve) {
             *curve = "direct".into();
         }
-        let leads = match lies.to_transfers {
-            true => Side::invited_to_transfers(&invitation, &json!({}), &SHORT),
-            false => Side::invited(&invitation, &paging(), &PAGED),
+        let leads = if lies.to_transfers {
+            Side::invited_to_transfers(&invitation, &json!({}), &SHORT)
+        } else {
+            Side::invited(&invitation, &paging(), &PAGED)
         };
         let terms =
             Conditions { until: Instant::now() + Duration::from_secs(60), interrupted: &|| false };

@@ -252,10 +252,7 @@ fn dead_end_stops_the_other() {
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_secs(3));
-        let (dead, other) = match dies_first {
-            true => (server, client),
-            false => (client, server),
-        };
+        let (dead, other) = if dies_first { (server, client) } else { (client, server) };
         dead.signal(Signal::KILL);
         let begun = Instant::now();
         let other = other.end();

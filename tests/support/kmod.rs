@@ -104,9 +104,10 @@ fn words(text: &str) -> Vec<String> {
     let mut quoted = false;
     for c in text.chars() {
         quoted ^= c == '"';
-        match c == ' ' && !quoted {
-            true => words.push(String::new()),
-            false => words.last_mut().expect("a word").push(c),
+        if c == ' ' && !quoted {
+            words.push(String::new())
+        } else {
+            words.last_mut().expect("a word").push(c)
         }
     }
     words.retain(|word| !word.is_empty());
@@ -117,9 +118,10 @@ fn with_modules(root: &Path, names: &[&str]) {
     let directory = root.join("lib/modules/6.8.0");
     fs::create_dir_all(&directory).expect("a directory");
     for name in names {
-        let alias = match name.contains("uvm") || name.starts_with("mlx") {
-            true => "",
-            false => "\\0alias=pci:v000010DEd*sv*sd*bc03sc02i00*",
+        let alias = if name.contains("uvm") || name.starts_with("mlx") {
+            ""
+        } else {
+            "\\0alias=pci:v000010DEd*sv*sd*bc03sc02i00*"
         };
         let source =
             format!("__attribute__((section(\".modinfo\"))) char a[] = \"license=MIT{alias}\";");

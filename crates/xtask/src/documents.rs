@@ -108,7 +108,7 @@ pub fn symptoms() -> anyhow::Result<String> {
         let words: Vec<String> =
             hint.words.iter().map(|(word, points)| format!("{word} {points:+}")).collect();
         let _ =
-            writeln!(page, "| {} | {} | {} |", hint.check, plain(&hint.cause), words.join(", "));
+            writeln!(page, "| {} | {} | {} |", hint.check, plain(hint.cause), words.join(", "));
     }
     Ok(page)
 }

@@ -67,9 +67,10 @@ fn values(key: &Key, value: &str) -> Values {
 fn joined(key: &Key, each: BTreeMap<String, Values>) -> Expected {
     let first = each.values().next().cloned().unwrap_or_default();
     let agree = each.values().all(|values| *values == first);
-    match agree && !key.name.starts_with("pairs.") {
-        true => Expected::All(first),
-        false => Expected::Each(each),
+    if agree && !key.name.starts_with("pairs.") {
+        Expected::All(first)
+    } else {
+        Expected::Each(each)
     }
 }
 

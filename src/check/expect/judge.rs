@@ -100,10 +100,8 @@ fn broken(
     found: &str,
     profile: &str,
 ) -> Judgement {
-    let expected = match values.0.is_empty() {
-        true => "none".to_owned(),
-        false => key.with_unit(&values.to_string()),
-    };
+    let expected =
+        if values.0.is_empty() { "none".to_owned() } else { key.with_unit(&values.to_string()) };
     let message = match key.comparison {
         Comparison::Set => differences(key, values, found),
         _ => format!(
@@ -128,10 +126,8 @@ fn differences(key: &Key, values: &Values, found: &str) -> String {
         return format!("{} {words} not expected: {more_names}.", more.len());
     }
     let (count, of, names) = (missing.len(), expected.len(), missing.join(", "));
-    let extra = match more.is_empty() {
-        true => String::new(),
-        false => format!("; not expected: {more_names}"),
-    };
+    let extra =
+        if more.is_empty() { String::new() } else { format!("; not expected: {more_names}") };
     format!("{count} of {of} {words} missing: {names}{extra}.")
 }
 
@@ -148,9 +144,10 @@ fn absent(key: &Key, expected: &Expected, found: &[Observation], profile: &str) 
     let missing = each.iter().filter(|(name, _)| is_known && !names.contains(name.as_str()));
     let missing = missing.map(|(name, values)| {
         let (subject, expected) = (key.subject(name), key.with_unit(&values.to_string()));
-        let message = match key.name.starts_with("pairs.") {
-            true => format!("{subject}: {expected} expected, none found."),
-            false => format!("{name} missing ({subject}: {expected} expected)."),
+        let message = if key.name.starts_with("pairs.") {
+            format!("{subject}: {expected} expected, none found.")
+        } else {
+            format!("{name} missing ({subject}: {expected} expected).")
         };
         Judgement::broken("machine", message)
             .evidence(source(profile, key), format!("{name}: {values}"))
@@ -180,18 +177,19 @@ pub fn bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Judg
             let found = format!("{median:.2}");
             let size = result.bytes.map_or("any size".to_owned(), words::size);
             let of = format!("{} with {size}", result.name);
-            let judgement = match values.accept(key.comparison, &median.to_string()) {
-                true => Judgement::pass(
+            let judgement = if values.accept(key.comparison, &median.to_string()) {
+                Judgement::pass(
                     &result.subject,
                     format!("{of}: {found} {} is as expected.", result.unit),
-                ),
-                false => Judgement::broken(
+                )
+            } else {
+                Judgement::broken(
                     &result.subject,
                     format!(
                         "{of}: at least {values} {unit} expected, {found} {unit} found.",
                         unit = result.unit
                     ),
-                ),
+                )
             };
             judgements.push(
                 judgement

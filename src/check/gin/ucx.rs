@@ -44,17 +44,15 @@ fn judge(library: &Library) -> Judgement {
             .evidence(&library.path, "no directory ucx")
             .needs("ucx_info -d of this installation: rc_gda is listed");
     };
-    let judgement = match plugins.iter().any(|plugin| plugin == PLUGIN) {
-        true => Judgement::pass(subject, "It has the transport of its device API, rc_gda."),
-        false => Judgement::broken(
+    let judgement = if plugins.iter().any(|plugin| plugin == PLUGIN) {
+        Judgement::pass(subject, "It has the transport of its device API, rc_gda.")
+    } else {
+        Judgement::broken(
             subject,
             "It has no transport for kernels: its device API finds no rc_gda.",
         )
-        .advice("Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed."),
+        .advice("Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed.")
     };
-    let list = match plugins.is_empty() {
-        true => "none for GPUs".to_owned(),
-        false => plugins.join(", "),
-    };
+    let list = if plugins.is_empty() { "none for GPUs".to_owned() } else { plugins.join(", ") };
     judgement.evidence(&library.path, list)
 }

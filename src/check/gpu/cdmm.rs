@@ -59,16 +59,17 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Proc, &source),
     };
     let mode = params.get(OPTION).map_or("", String::as_str);
-    let judgement = match is_by_driver(params) {
-        true => Judgement::info(
+    let judgement = if is_by_driver(params) {
+        Judgement::info(
             subject,
             "The driver manages its memory (CDMM): it is not a NUMA node, and the CPU accesses it only through mappings \
              (gdrcopy, cudaMallocManaged).",
-        ),
-        false => Judgement::pass(
+        )
+    } else {
+        Judgement::pass(
             subject,
             "The kernel manages its memory as a NUMA node: the CPU accesses it like host memory.",
-        ),
+        )
     };
     let node = ctx.facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
     let judgement = match node.map(|gpu| &gpu.memory_node) {

@@ -69,13 +69,10 @@ fn domain(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .needs("NVML's fabric registration: gdr doctor on the machine itself"),
         (false, false) => {
             let message = "NVLink connects this machine with no other.";
-            match ctx.expectations.names(PROFILE) {
-                true => Judgement::broken("machine", message).advice(
+            if ctx.expectations.names(PROFILE) { Judgement::broken("machine", message).advice(
                     "Only machines of one NVLink domain (GB200 NVL72, GB300 NVL72) share GPU memory over NVLink; elsewhere \
                      the profile rdma has what a job over several machines needs.",
-                ),
-                false => Judgement::skip("machine", message),
-            }
+                ) } else { Judgement::skip("machine", message) }
         }
     };
     vec![judgement]
@@ -98,9 +95,10 @@ fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
             State::Unknown(text) => unknown.push(text),
         }
     }
-    let open = match unknown.is_empty() {
-        true => String::new(),
-        false => format!(" Unknown: {}.", unknown.join("; ")),
+    let open = if unknown.is_empty() {
+        String::new()
+    } else {
+        format!(" Unknown: {}.", unknown.join("; "))
     };
     let judgement = match failed.is_empty() {
         false => Judgement::broken(
@@ -250,9 +248,10 @@ fn nccl(ctx: &Ctx<'_>) -> State {
 
 fn evidence(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let fabric = &ctx.facts.fabric;
-    let mut judgement = judgement.weighing(match ctx.expectations.names(PROFILE) {
-        true => Severity::Error,
-        false => Severity::Warn,
+    let mut judgement = judgement.weighing(if ctx.expectations.names(PROFILE) {
+        Severity::Error
+    } else {
+        Severity::Warn
     });
     let cliques = ctx.facts.nvml().map(|nvml| {
         words::list(nvml.gpus.iter().filter_map(|gpu| {

@@ -64,16 +64,17 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             Some(cuda) => format!(", up to CUDA {}.{}", cuda / 1000, cuda % 1000 / 10),
             None => String::new(),
         };
-        let judgement = match nvml.unreachable.is_empty() {
-            true => libcuda::judge(
+        let judgement = if nvml.unreachable.is_empty() {
+            libcuda::judge(
                 ctx,
                 &driver,
                 Judgement::pass(
                     "driver",
                     format!("Driver {driver} is loaded and NVML answers{cuda}."),
                 ),
-            ),
-            false => hidden(ctx, &driver).unwrap_or_else(|| lost(&driver, &nvml.unreachable)),
+            )
+        } else {
+            hidden(ctx, &driver).unwrap_or_else(|| lost(&driver, &nvml.unreachable))
         };
         return judgement
             .evidence(FILES, loaded.present().map_or("not there", String::as_str))

@@ -92,10 +92,8 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
         ),
     };
     let judgement = judgement.evidence("cuInit", "CUDA_ERROR_SYSTEM_NOT_READY (802)");
-    let judgement = match states.is_empty() {
-        true => judgement,
-        false => judgement.evidence(SOURCE, states.join(", ")),
-    };
+    let judgement =
+        if states.is_empty() { judgement } else { judgement.evidence(SOURCE, states.join(", ")) };
     manager(ctx, judgement)
 }
 

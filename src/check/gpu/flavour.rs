@@ -41,9 +41,10 @@ fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
             // One flavour drives these GPUs, and the other does not.
             let of_one_flavour =
                 |gpu: &PciDevice| Generation::of_device(gpu) != Some(Generation::TuringToHopper);
-            return vec![match passthrough::own_gpus(ctx.facts).any(of_one_flavour) {
-                true => unknown.weighing(Severity::Error),
-                false => unknown,
+            return vec![if passthrough::own_gpus(ctx.facts).any(of_one_flavour) {
+                unknown.weighing(Severity::Error)
+            } else {
+                unknown
             }];
         }
     };
@@ -120,16 +121,13 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
             subject,
             "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the memory path for RDMA.",
         ),
-        (Flavour::Proprietary, Generation::TuringToHopper) => match peermem_is_open(ctx) {
-            true => Judgement::info(
+        (Flavour::Proprietary, Generation::TuringToHopper) => (if peermem_is_open(ctx) { Judgement::info(
                 subject,
                 "Proprietary kernel modules: they export no dma-buf. nvidia-peermem is the only memory path for RDMA, and it is open.",
-            ),
-            false => Judgement::broken(
+            ) } else { Judgement::broken(
                 subject,
                 "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only memory path for RDMA.",
-            ),
-        }
+            ) })
         .advice(match branch {
             Some(..FIRST_OPEN) => "Install driver 515 or later with the open kernel modules (package nvidia-open, or the -open flavour).",
             _ => "Install the open kernel modules of the same version (package nvidia-open, or the -open flavour).",

@@ -44,9 +44,10 @@ pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .map(|device| device.bdf)
         .filter(|bdf| cuda_gpu(ctx, *bdf).is_ok_and(|gpu| gpu.fabric_handles == Fact::Known(true)))
         .collect();
-    match able.is_empty() {
-        true => each(ctx, |device| sharing(ctx, device)),
-        false => vec![channel(ctx, &able)],
+    if able.is_empty() {
+        each(ctx, |device| sharing(ctx, device))
+    } else {
+        vec![channel(ctx, &able)]
     }
 }
 
@@ -162,10 +163,7 @@ pub fn is_of_domain(ctx: &Ctx<'_>, bdf: Bdf) -> Option<bool> {
         (Fact::Known(state), _) if state == "not_supported" => Some(false),
         // Before that the cluster id is zero.
         (Fact::Known(state), Fact::Known(registration)) if state == "completed" => {
-            match registration.cluster {
-                true => is_coherent(ctx, bdf).then_some(true),
-                false => Some(false),
-            }
+            if registration.cluster { is_coherent(ctx, bdf).then_some(true) } else { Some(false) }
         }
         _ => None,
     }

@@ -114,11 +114,10 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Requirement> {
     if names("async") {
         let cuda = cuda(ctx);
         // param.stream-memops judges which form is on.
-        let first_form = match cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
-            true => {
-                ", with the first form of stream memory operations only: the second needs CUDA 11.7"
-            }
-            false => "",
+        let first_form = if cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
+            ", with the first form of stream memory operations only: the second needs CUDA 11.7"
+        } else {
+            ""
         };
         needs.push(Requirement {
             met: version >= oldest::ASYNC && cuda.is_none_or(|cuda| cuda >= oldest::ASYNC_CUDA),
@@ -127,10 +126,7 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Requirement> {
     }
     if names("gdrcopy") {
         let power = ctx.facts.platform.architecture == Fact::Known("ppc64le".to_owned());
-        let oldest = match power {
-            true => oldest::GDRDRV_POWER,
-            false => oldest::GDRDRV,
-        };
+        let oldest = if power { oldest::GDRDRV_POWER } else { oldest::GDRDRV };
         needs.push(Requirement {
             met: version >= oldest,
             words: format!("gdrcopy ({}.{:02})", oldest.0, oldest.1),
@@ -151,13 +147,14 @@ fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Requirement {
     if version >= oldest::OPEN && open {
         paths.push("dma-buf (515, open)");
     }
-    match paths.is_empty() {
-        true => Requirement {
+    if paths.is_empty() {
+        Requirement {
             met: false,
             words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules"
                 .to_owned(),
-        },
-        false => Requirement { met: true, words: format!("RDMA by {}", paths.join(" and ")) },
+        }
+    } else {
+        Requirement { met: true, words: format!("RDMA by {}", paths.join(" and ")) }
     }
 }
 

@@ -191,8 +191,5 @@ fn errors(gpu: &NvmlGpu, judgement: Judgement) -> Judgement {
         .filter(|(_, count)| **count > 0)
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    match counted.is_empty() {
-        true => judgement,
-        false => judgement.evidence(ERRORS, counted.join(", ")),
-    }
+    if counted.is_empty() { judgement } else { judgement.evidence(ERRORS, counted.join(", ")) }
 }

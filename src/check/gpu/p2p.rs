@@ -87,11 +87,10 @@ fn judge(
     pairs: &[(Bdf, Bdf)],
     all: bool,
 ) -> Judgement {
-    let subject = match all && pairs.len() > 1 {
-        true => format!("all {} pairs of GPUs", pairs.len()),
-        false => {
-            words::list(pairs.iter().map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))))
-        }
+    let subject = if all && pairs.len() > 1 {
+        format!("all {} pairs of GPUs", pairs.len())
+    } else {
+        words::list(pairs.iter().map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))))
     };
     let wanted = ctx.expectations.names("p2p");
     match access {
@@ -100,10 +99,10 @@ fn judge(
                 Judgement::pass(subject, "The driver allows peer-to-peer access, both ways.");
             let cuda_reports =
                 pairs.iter().all(|(a, b)| reports.access(*a, *b).0.known().is_some());
-            match cuda_reports {
-                true => judgement
-                    .evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
-                false => judgement.evidence(SOURCE, "OK for reads and writes"),
+            if cuda_reports {
+                judgement.evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways")
+            } else {
+                judgement.evidence(SOURCE, "OK for reads and writes")
             }
         }
         PeerAccess::Unknown => match (nvml(ctx), cuda(ctx)) {
@@ -114,10 +113,11 @@ fn judge(
         },
         PeerAccess::Denied(denial) => {
             let message = format!("The driver denies peer-to-peer access: {}.", denial.because);
-            match wanted {
-                true => Judgement::broken(subject, message),
-                false => Judgement::info(subject, message),
-            }
+            (if wanted {
+                Judgement::broken(subject, message)
+            } else {
+                Judgement::info(subject, message)
+            })
             .evidence(SOURCE, denial.status)
             .evidence("cuDeviceCanAccessPeer", denial.access)
             .advice(denial.advice)
@@ -134,10 +134,13 @@ fn pair_access(ctx: &Ctx<'_>, reports: &PeerReports<'_>, a: Bdf, b: Bdf) -> Peer
         ((Fact::Known(true), Fact::Known(true)), _) => PeerAccess::Allowed,
         ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => denied(&access),
         // CUDA did not report both directions.
-        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => match reports.is_without_cuda {
-            true => PeerAccess::Allowed,
-            false => PeerAccess::Unknown,
-        },
+        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => {
+            if reports.is_without_cuda {
+                PeerAccess::Allowed
+            } else {
+                PeerAccess::Unknown
+            }
+        }
         (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => PeerAccess::Unknown,
         (_, Some(_)) => denied(&access),
     }

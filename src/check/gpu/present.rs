@@ -101,11 +101,10 @@ fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Opti
     }
     let job = ctx.facts.environment.known();
     let is_in_job = job.is_some_and(|variables| variables.contains_key("SLURM_JOB_ID"));
-    let judgement = match container::in_container(ctx) || is_in_job {
-        true => {
-            Judgement::info(subject, format!("{message}: this container or job does not have it."))
-        }
-        false => match node::problem(ctx, gpu.bdf) {
+    let judgement = if container::in_container(ctx) || is_in_job {
+        Judgement::info(subject, format!("{message}: this container or job does not have it."))
+    } else {
+        match node::problem(ctx, gpu.bdf) {
             Some(problem) => problem
                 .advise(Judgement::broken(subject, format!("{message}: {}.", problem.text()))),
             None => Judgement::broken(
@@ -113,7 +112,7 @@ fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Opti
                 format!("{message}: the driver lost it, or could not start it."),
             )
             .advice(LOST),
-        },
+        }
     };
     Some(judgement.evidence("NVML", count))
 }
@@ -182,9 +181,10 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
             "Load nvidia (modprobe nvidia), then read the NVRM lines of the kernel log: they show why the driver did not bind it.".to_owned(),
         ),
     };
-    let judgement = match broken {
-        true => Judgement::broken(subject, message),
-        false => Judgement::info(subject, message),
+    let judgement = if broken {
+        Judgement::broken(subject, message)
+    } else {
+        Judgement::info(subject, message)
     };
     let judgement =
         judgement.evidence(source, driver.as_deref().unwrap_or("no such link")).advice(advice);

@@ -53,9 +53,10 @@ impl Gap {
     pub fn unknown(self, subject: impl Into<String>) -> Judgement {
         let judgement =
             Judgement::unknown(subject, self.why, self.area, self.source).needs(self.needs);
-        match self.evidence.is_empty() {
-            true => judgement,
-            false => judgement.evidence(self.source, self.evidence),
+        if self.evidence.is_empty() {
+            judgement
+        } else {
+            judgement.evidence(self.source, self.evidence)
         }
     }
 }

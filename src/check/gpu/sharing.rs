@@ -47,10 +47,11 @@ fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 let wanted = ["p2p", "mpi"].iter().any(|profile| ctx.expectations.names(profile))
                     || (ctx.expectations.names("gdrcopy")
                         && ctx.facts.gdrdrv.version.present().is_none());
-                match wanted {
-                    true => Judgement::broken(subject, message),
-                    false => Judgement::info(subject, message),
-                }
+                (if wanted {
+                    Judgement::broken(subject, message)
+                } else {
+                    Judgement::info(subject, message)
+                })
                 .evidence(SOURCE, "on")
                 .command("nvidia-smi -mig 0")
                 .advice("End what uses the instances first.")

@@ -28,16 +28,17 @@ fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Fact::Known(count) = *count else {
         return Vec::new();
     };
-    let judgement = match count >= DEFAULT {
-        true => Judgement::pass("machine", format!("A process may have {count} mappings.")),
-        false => Judgement::broken(
+    let judgement = if count >= DEFAULT {
+        Judgement::pass("machine", format!("A process may have {count} mappings."))
+    } else {
+        Judgement::broken(
             "machine",
             format!(
                 "A process may have {count} mappings, fewer than the kernel's default of {DEFAULT}: programs that map many \
                  GPU buffers fail with Cannot allocate memory."
             ),
         )
-        .command(format!("sysctl vm.max_map_count={DEFAULT}")).advice("A larger value works too; a file in /etc/sysctl.d keeps it across reboots."),
+        .command(format!("sysctl vm.max_map_count={DEFAULT}")).advice("A larger value works too; a file in /etc/sysctl.d keeps it across reboots.")
     };
     vec![judgement.evidence(SOURCE, count.to_string())]
 }

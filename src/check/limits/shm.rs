@@ -47,9 +47,10 @@ fn shm(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, mount: &Mount) -> Judgement {
     let mode = if mount.read_only { "ro" } else { "rw" };
     let size = mount.size.map(words::size);
-    let own = match mount.at == SHM {
-        true => String::new(),
-        false => format!(", which is part of {} ({})", mount.at, mount.kind),
+    let own = if mount.at == SHM {
+        String::new()
+    } else {
+        format!(", which is part of {} ({})", mount.at, mount.kind)
     };
     let judgement = match (mount.read_only, mount.size) {
         (true, _) => Judgement::broken(
@@ -87,13 +88,14 @@ fn judge(ctx: &Ctx<'_>, mount: &Mount) -> Judgement {
 }
 
 fn enlarge(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
-    match container::in_container(ctx) {
-        true => judgement.advice(
+    if container::in_container(ctx) {
+        judgement.advice(
             "Start the container with --shm-size=1g or more, or with --ipc=host; in Kubernetes mount an emptyDir with medium: Memory \
              at /dev/shm.",
-        ),
-        false => judgement
+        )
+    } else {
+        judgement
             .command("mount -o remount,size=50% /dev/shm")
-            .advice("A line of /etc/fstab keeps it across reboots."),
+            .advice("A line of /etc/fstab keeps it across reboots.")
     }
 }

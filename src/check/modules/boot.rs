@@ -61,9 +61,10 @@ fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     // is not needed.
     let container =
         ctx.facts.platform.container_marks.known().is_some_and(|marks| !marks.is_empty());
-    let weight = match container || memory_path::dma_buf_everywhere(ctx) {
-        true => Severity::Info,
-        false => Severity::Warn,
+    let weight = if container || memory_path::dma_buf_everywhere(ctx) {
+        Severity::Info
+    } else {
+        Severity::Warn
     };
     let message = format!(
         "{module} is loaded, and nothing that gdr knows loads it at boot: after a reboot or a restart of openibd the NICs may lose access to GPU memory."

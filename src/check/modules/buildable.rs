@@ -117,10 +117,8 @@ fn kernel(ctx: &Ctx<'_>) -> String {
 fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
     let stack: Vec<&str> =
         module.needs.iter().map(String::as_str).filter(|name| is_stack(name)).collect();
-    let needs = match module.needs.is_empty() {
-        true => "nothing".to_owned(),
-        false => module.needs.join(", "),
-    };
+    let needs =
+        if module.needs.is_empty() { "nothing".to_owned() } else { module.needs.join(", ") };
     let dep =
         |judgement: Judgement| judgement.evidence(DEP, format!("{} needs {needs}", module.path));
     if !stack.is_empty() {
@@ -169,15 +167,16 @@ fn is_stack(name: &str) -> bool {
 
 /// If dma-buf works for every NIC, only software without dma-buf is affected.
 fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
-    match memory_path::dma_buf_everywhere(ctx) {
-        false => judgement,
-        true => Judgement {
+    if memory_path::dma_buf_everywhere(ctx) {
+        Judgement {
             message: format!(
                 "{}. dma-buf is open without it.",
                 judgement.message.trim_end_matches('.')
             ),
             ..judgement.weighing(Severity::Info)
-        },
+        }
+    } else {
+        judgement
     }
 }
 

@@ -69,8 +69,8 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
     let parameter = ctx.facts.peer_memory.peerdirect_support.present();
     let lts = ofed.is_some_and(|ofed| numbers(ofed).starts_with(&[4, 9]));
     let parameter_is = parameter.map_or("not there", String::as_str);
-    let judgement = match lts && parameter_is != "1" {
-        true => Judgement::broken(
+    let judgement = if lts && parameter_is != "1" {
+        Judgement::broken(
             "nvidia-peermem",
             "With MLNX_OFED 4.9 nvidia-peermem needs its parameter peerdirect_support=1.",
         )
@@ -78,11 +78,9 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
         .advice(
             "Add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load \
                  the module again.",
-        ),
-        false => Judgement::pass(
-            "nvidia-peermem",
-            "nvidia-peermem is loaded, and nv_peer_mem is not.",
-        ),
+        )
+    } else {
+        Judgement::pass("nvidia-peermem", "nvidia-peermem is loaded, and nv_peer_mem is not.")
     };
     let judgement = judgement.evidence(MODULE, "not loaded");
     match ofed {

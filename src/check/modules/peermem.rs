@@ -67,10 +67,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         (&peermem, &dma_buf),
         (PathState::Closed(_) | PathState::Unknown(..), PathState::Open(_))
     );
-    let is_denied = match is_dma_buf_alone {
-        true => is_denied_to_plugin(ctx, nic),
-        false => Ok(false),
-    };
+    let is_denied = if is_dma_buf_alone { is_denied_to_plugin(ctx, nic) } else { Ok(false) };
     let judgement = match (&peermem, &dma_buf) {
         _ if let Err(missing) = is_denied => Judgement::missing(subject, missing),
         _ if is_denied == Ok(true) => {
@@ -141,10 +138,8 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let peers = &ctx.facts.peer_memory;
     let open_possible =
         ctx.facts.gpus().all(|gpu| Generation::of_device(gpu) > Some(Generation::BeforeTuring));
-    let other = match open_possible {
-        true => "; or install the open kernel modules and use dma-buf",
-        false => "",
-    };
+    let other =
+        if open_possible { "; or install the open kernel modules and use dma-buf" } else { "" };
     match (&peers.nvidia_peermem, &peers.clients, branch) {
         (_, _, Some(..470)) => judgement.advice(format!(
             "Install driver 470 or later, which brings nvidia-peermem, or nv_peer_mem for this one{other}."
@@ -161,10 +156,7 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
             ));
             // Its dependencies show that it can be loaded.
             let built = buildable(ctx).iter().any(|found| found.rule == Rule::Holds);
-            match not_loaded == &Fact::Known(false) && built {
-                true => judgement.fix("peermem"),
-                false => judgement,
-            }
+            if not_loaded == &Fact::Known(false) && built { judgement.fix("peermem") } else { judgement }
         }
     }
 }

@@ -84,9 +84,10 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
         shown(&first.name, &first.one),
         wanted(first),
         more(differences.len()),
-        match is_from_image(ctx, params) {
-            true => ": it was loaded from the initramfs, which contains another copy",
-            false => "",
+        if is_from_image(ctx, params) {
+            ": it was loaded from the initramfs, which contains another copy"
+        } else {
+            ""
         }
     );
     let keep: Vec<String> = differences

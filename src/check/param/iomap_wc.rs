@@ -39,9 +39,10 @@ fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
     let on_one = |gpu: Bdf| keys::key_of_device(each, gpu, KEY) == Some(1);
     let by_key = keys::key(all, KEY) == Some(1) || ctx.facts.gpus().any(|gpu| on_one(gpu.bdf));
-    let cause = match by_key {
-        true => Fact::Known(Some("the registry key RmForceDisableIomapWC=1")),
-        false => by_machine(ctx.facts),
+    let cause = if by_key {
+        Fact::Known(Some("the registry key RmForceDisableIomapWC=1"))
+    } else {
+        by_machine(ctx.facts)
     };
     let judgement = match cause {
         Fact::Known(Some(cause)) => {
@@ -52,14 +53,15 @@ fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
                      through gdrcopy are many times slower."
                 ),
             );
-            match by_key {
-                true => judgement.advice(
+            if by_key {
+                judgement.advice(
                     "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords if nothing needs it \
                  (GPUDirect Storage by P2PDMA does), rebuild the initramfs and reload the driver.",
-                ),
-                false => judgement.advice(
+                )
+            } else {
+                judgement.advice(
                     "Let the GPU write to host memory instead of the CPU writing to GPU memory.",
-                ),
+                )
             }
         }
         Fact::Known(None) => {

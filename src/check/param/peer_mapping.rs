@@ -74,12 +74,13 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judge
             let params = ctx.facts.driver.params.present();
             let all = params.and_then(|params| params.get("RegistryDwords"));
             let setting = setting(all.map_or("", String::as_str));
-            match container::in_container(ctx) {
-                true => judgement.fix("peer-mapping").advice(format!(
+            if container::in_container(ctx) {
+                judgement.fix("peer-mapping").advice(format!(
                     "On the machine itself, not in this container: {setting} Or give the container CAP_SYS_ADMIN in the \
                      machine's user namespace."
-                )),
-                false => judgement.fix("peer-mapping").advice(setting),
+                ))
+            } else {
+                judgement.fix("peer-mapping").advice(setting)
             }
         }
     }
@@ -140,9 +141,10 @@ fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
     let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
     let single = gpus.iter().all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
-    let subjects: Vec<(String, Option<u32>)> = match single {
-        true => vec![("driver".to_owned(), keys::key(all, KEY))],
-        false => gpus.iter().map(|gpu| (words::device(ctx, *gpu), of(all, each, *gpu))).collect(),
+    let subjects: Vec<(String, Option<u32>)> = if single {
+        vec![("driver".to_owned(), keys::key(all, KEY))]
+    } else {
+        gpus.iter().map(|gpu| (words::device(ctx, *gpu), of(all, each, *gpu))).collect()
     };
     subjects
         .into_iter()

@@ -78,9 +78,10 @@ pub fn fixed(text: &str) -> (String, Vec<String>) {
                 .filter(|part| !part.is_empty())
                 .collect(),
         };
-        match parts.iter().all(|part| tokens(part).next().is_some()) {
-            true => fixed.extend(parts.iter().map(|part| format!("{part};"))),
-            false => left.push(token.to_owned()),
+        if parts.iter().all(|part| tokens(part).next().is_some()) {
+            fixed.extend(parts.iter().map(|part| format!("{part};")))
+        } else {
+            left.push(token.to_owned())
         }
     }
     (fixed, left)
@@ -124,10 +125,7 @@ pub fn number(text: &str) -> u32 {
 
 /// `BB:DD`, `DDDD:BB:DD` or `DDDD:BB:DD.F`.
 fn address(text: &str) -> Option<Bdf> {
-    match text.contains('.') {
-        true => text.parse().ok(),
-        false => format!("{text}.0").parse().ok(),
-    }
+    if text.contains('.') { text.parse().ok() } else { format!("{text}.0").parse().ok() }
 }
 
 #[cfg(test)]

@@ -158,33 +158,31 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
         message.push_str(&pending);
     }
     let held = held.below(port);
-    let judgement = match held.is_empty() {
-        true => {
-            // The bits that the fix clears; setpci keeps the others.
-            let mask = (what.bits | AcsBits::REDIRECT).0;
-            let judgement = Judgement::broken(port.to_string(), message);
-            let judgement = match what.weight {
-                // Between host bridges clearing the bits has no effect.
-                Severity::Info => judgement,
-                Severity::Warn | Severity::Error => judgement
-                    .fix("acs")
-                    .command(format!("setpci -s {port} ECAP_ACS+0x6.w=0000:{mask:04x}")),
-            };
-            match ctx.facts.tools.get("setpci") {
-                Some(Fact::Known(None)) if judgement.fix.is_some() => {
-                    judgement.evidence("setpci", "not installed: it is in the package pciutils")
-                }
-                _ => judgement,
+    let judgement = if held.is_empty() {
+        // The bits that the fix clears; setpci keeps the others.
+        let mask = (what.bits | AcsBits::REDIRECT).0;
+        let judgement = Judgement::broken(port.to_string(), message);
+        let judgement = match what.weight {
+            // Between host bridges clearing the bits has no effect.
+            Severity::Info => judgement,
+            Severity::Warn | Severity::Error => judgement
+                .fix("acs")
+                .command(format!("setpci -s {port} ECAP_ACS+0x6.w=0000:{mask:04x}")),
+        };
+        match ctx.facts.tools.get("setpci") {
+            Some(Fact::Known(None)) if judgement.fix.is_some() => {
+                judgement.evidence("setpci", "not installed: it is in the package pciutils")
             }
+            _ => judgement,
         }
-        false => {
-            let held = words::list(held);
-            message.push_str(&format!(
+    } else {
+        let held = words::list(held);
+        message.push_str(&format!(
                 " {held} below it belongs to a virtual machine, which these bits isolate: do not clear them."
             ));
-            Judgement::broken(port.to_string(), message)
-                .advice("Leave the bits set; for virtual machines use DirectTrans with ATS: see pcie.acs-vm.")
-        }
+        Judgement::broken(port.to_string(), message).advice(
+            "Leave the bits set; for virtual machines use DirectTrans with ATS: see pcie.acs-vm.",
+        )
     };
     let judgement = judgement.weighing(what.weight);
     judgement

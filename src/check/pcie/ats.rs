@@ -46,16 +46,15 @@ fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
     let own = own(ctx).filter(|(row, _)| row.kind == Kind::Nic);
-    let nics: Vec<(String, Bdf, bool)> = match guest {
-        true => own.map(|(row, bdf)| (words::row(row), bdf, true)).collect(),
-        false => {
-            let inline: Vec<_> = own
-                .filter(|(row, _)| is_inline(ctx, row))
-                .map(|(row, bdf)| (words::row(row), bdf, false))
-                .collect();
-            let passed_through = passed_through.into_iter().map(|(name, bdf)| (name, bdf, true));
-            inline.into_iter().chain(passed_through).collect()
-        }
+    let nics: Vec<(String, Bdf, bool)> = if guest {
+        own.map(|(row, bdf)| (words::row(row), bdf, true)).collect()
+    } else {
+        let inline: Vec<_> = own
+            .filter(|(row, _)| is_inline(ctx, row))
+            .map(|(row, bdf)| (words::row(row), bdf, false))
+            .collect();
+        let passed_through = passed_through.into_iter().map(|(name, bdf)| (name, bdf, true));
+        inline.into_iter().chain(passed_through).collect()
     };
     if guest && ctx.topology.rows_of(Kind::Gpu).next().is_none() {
         return vec![Judgement::skip("machine", "There is no GPU.")];
@@ -149,15 +148,16 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
 /// The hypervisor may hide the capability, and the host's ports decide what it is worth.
 fn in_guest(name: &str, has: bool) -> Judgement {
     let proof = "gdr probe rdma shows the bandwidth";
-    match has {
-        true => Judgement::info(
+    if has {
+        Judgement::info(
             name,
             format!(
                 "{name} shows address translation services. Whether its traffic with a GPU is direct is unknown in a guest: the host's ports \
                  must let translated requests pass (DirectTrans), too; {proof}."
             ),
-        ),
-        false => Judgement::info(
+        )
+    } else {
+        Judgement::info(
             name,
             format!(
                 "{name} shows no address translation services in this guest. If it has none on the host either, its traffic with a GPU goes \
@@ -167,7 +167,7 @@ fn in_guest(name: &str, has: bool) -> Judgement {
         // The NIC has another address on the host.
         .advice(
             "If the bandwidth is low: on the host, set ATS_ENABLED=1 in the NIC with mlxconfig, then reset it (mlxfwreset) or power cycle.",
-        ),
+        )
     }
 }
 

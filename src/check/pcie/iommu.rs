@@ -68,9 +68,10 @@ fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Judgement::unknown(names, *why, Area::Sys, "/sys/kernel/iommu_groups/*/type");
         // With translation these would fail.
         let mut rows = unknown.iter().map(|(row, _)| row);
-        judgements.push(match rows.any(|row| pcie_peers(ctx, row).is_some()) {
-            true => judgement.weighing(Severity::Error),
-            false => judgement,
+        judgements.push(if rows.any(|row| pcie_peers(ctx, row).is_some()) {
+            judgement.weighing(Severity::Error)
+        } else {
+            judgement
         });
     }
     let nics = nics::rdma_nics(ctx.facts).filter_map(|nic| Some((&nic.name, nic.place.why()?)));
@@ -243,10 +244,7 @@ fn pcie_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
 fn iommu_words(line: &str) -> String {
     let words: Vec<&str> =
         line.split_ascii_whitespace().filter(|word| word.contains("iommu")).collect();
-    match words.is_empty() {
-        true => "no parameter for an IOMMU".to_owned(),
-        false => words.join(" "),
-    }
+    if words.is_empty() { "no parameter for an IOMMU".to_owned() } else { words.join(" ") }
 }
 
 #[cfg(test)]

@@ -135,9 +135,10 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     let known = current.speed.transfers_per_second().is_some();
     let narrow = current.width < max.width;
     let slow = known && current.speed < max.speed;
-    let between = match above == hop.below.bdf {
-        true => format!("The link above {below}"),
-        false => format!("The link between {above} and {below}"),
+    let between = if above == hop.below.bdf {
+        format!("The link above {below}")
+    } else {
+        format!("The link between {above} and {below}")
     };
     let (broken, message, advice) = match (narrow, slow) {
         (false, false) => return None,
@@ -164,9 +165,10 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         let message = format!("{message} In a guest the link belongs to the host.");
         return Some(Judgement::info(subject, message));
     }
-    Some(match broken {
-        true => Judgement::broken(subject, message).advice(advice),
-        false => Judgement::info(subject, message).advice(advice),
+    Some(if broken {
+        Judgement::broken(subject, message).advice(advice)
+    } else {
+        Judgement::info(subject, message).advice(advice)
     })
 }
 

@@ -63,9 +63,10 @@ fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// NICs with a Max_Read_Request_Size below 4096 bytes whose path has no mismatch.
 pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
-    match ctx.facts.platform.is_guest() {
-        true => Vec::new(),
-        false => small_readers(&compare(ctx).good).map(|(_, bdf, _)| *bdf).collect(),
+    if ctx.facts.platform.is_guest() {
+        Vec::new()
+    } else {
+        small_readers(&compare(ctx).good).map(|(_, bdf, _)| *bdf).collect()
     }
 }
 

@@ -122,10 +122,7 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     });
     let pairs = with_nics.filter(|(_, nic)| !passed_through[*nic]).chain(with_gpus);
     let pairs: Vec<(usize, usize)> = pairs.take(MAX_PATHS + 1).collect();
-    match pairs.len() <= MAX_PATHS {
-        true => Ok(pairs),
-        false => Err(TooMany),
-    }
+    if pairs.len() <= MAX_PATHS { Ok(pairs) } else { Err(TooMany) }
 }
 
 pub fn is_joined(ctx: &Ctx<'_>, a: usize, b: usize) -> bool {

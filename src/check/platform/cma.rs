@@ -59,9 +59,10 @@ fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .split_ascii_whitespace()
         .filter(|word| word.starts_with("cma=") || word.starts_with("kho"))
         .collect();
-    vec![match parameters.is_empty() {
-        true => judgement,
-        false => judgement.evidence("/proc/cmdline", parameters.join(" ")),
+    vec![if parameters.is_empty() {
+        judgement
+    } else {
+        judgement.evidence("/proc/cmdline", parameters.join(" "))
     }]
 }
 

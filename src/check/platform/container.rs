@@ -35,12 +35,13 @@ fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (namespaces, files): (Vec<&String>, Vec<&String>) =
         marks.iter().partition(|mark| mark.starts_with("namespace "));
     if namespaces.is_empty() {
-        let message = match files.is_empty() {
-            true => "This is not a container.".to_owned(),
-            false => format!(
+        let message = if files.is_empty() {
+            "This is not a container.".to_owned()
+        } else {
+            format!(
                 "This is not a container: the namespaces are the machine's, although container engines left traces: {}.",
                 words::list(files.iter().map(|file| file.as_str()))
-            ),
+            )
         };
         return vec![
             Judgement::pass("this process", message).evidence(NAMESPACES, "the machine's own"),
@@ -97,9 +98,10 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
                 .advice(advice)
         }
     };
-    match masked.is_empty() {
-        true => judgement,
-        false => judgement.evidence("/proc/self/mountinfo", words::list(&masked)),
+    if masked.is_empty() {
+        judgement
+    } else {
+        judgement.evidence("/proc/self/mountinfo", words::list(&masked))
     }
 }
 

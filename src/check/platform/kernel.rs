@@ -71,10 +71,11 @@ fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
             " Here pci=config_acs= and pci=disable_acs_redir= fail with more than one device.",
         );
     }
-    let judgement = match numbers >= DMA_BUF {
-        true => Judgement::pass("machine", message),
-        false => Judgement::broken("machine", message)
-            .advice("Use nvidia-peermem, or a kernel of 5.12 or later."),
+    let judgement = if numbers >= DMA_BUF {
+        Judgement::pass("machine", message)
+    } else {
+        Judgement::broken("machine", message)
+            .advice("Use nvidia-peermem, or a kernel of 5.12 or later.")
     };
     let mut judgements = vec![judgement.evidence(SOURCE, release)];
     if numbers >= MAP_PHYS {

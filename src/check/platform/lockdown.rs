@@ -73,10 +73,8 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
                  off.",
         );
     }
-    let redirecting = match ctx.facts.platform.is_guest() {
-        true => Fact::Known(false),
-        false => pcie::redirecting(ctx),
-    };
+    let redirecting =
+        if ctx.facts.platform.is_guest() { Fact::Known(false) } else { pcie::redirecting(ctx) };
     if let Fact::Unknown(why) = redirecting {
         let source = "whether a port's ACS bits must be cleared (pcie.acs)";
         return Judgement::unknown("machine", why, Area::Sys, source);

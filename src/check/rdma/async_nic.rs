@@ -55,11 +55,10 @@ fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn other(name: String, has_mlx5: bool, message: &str) -> Judgement {
-    match has_mlx5 {
-        true => Judgement::info(name, message),
-        false => {
-            Judgement::broken(name, message).advice("Use a ConnectX-4 or later, or a BlueField.")
-        }
+    if has_mlx5 {
+        Judgement::info(name, message)
+    } else {
+        Judgement::broken(name, message).advice("Use a ConnectX-4 or later, or a BlueField.")
     }
 }
 

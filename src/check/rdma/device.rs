@@ -45,17 +45,18 @@ fn no_nic(ctx: &Ctx<'_>) -> Judgement {
     let idle: Vec<String> = nics().map(|nic| nic.bdf.to_string()).collect();
     let judgement =
         Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no NIC");
-    match idle.is_empty() {
-        true => judgement.advice(
+    if idle.is_empty() {
+        judgement.advice(
             "Install a NIC with RDMA, or load the driver of the installed NIC (mlx5_ib, irdma, bnxt_re, efa).",
-        ),
-        false => judgement
+        )
+    } else {
+        judgement
             .evidence("/sys/bus/pci/devices", idle.join(", "))
             .command(format!("modprobe {}", rdma_module(nics())))
             .advice(format!(
                 "The NVIDIA NICs at {} have no RDMA device until their driver is loaded.",
                 idle.join(", ")
-            )),
+            ))
     }
 }
 

@@ -75,18 +75,19 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
         .needs("a version of three numbers");
     };
     let about = &minimum.about;
-    match have >= want {
-        true => Judgement::pass(
+    if have >= want {
+        Judgement::pass(
             name,
             format!("Firmware {version} is not older than {} ({about}).", minimum.version),
-        ),
-        false => Judgement::broken(
+        )
+    } else {
+        Judgement::broken(
             name,
             format!("Firmware {version} is older than {} ({about}).", minimum.version),
         )
         .evidence("profiles/devices.toml", &minimum.source)
         .command("mlxfwmanager --online -u")
-        .advice("Update the firmware with mlxfwmanager or mstflint."),
+        .advice("Update the firmware with mlxfwmanager or mstflint.")
     }
 }
 

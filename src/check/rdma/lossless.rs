@@ -97,9 +97,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
 }
 
 fn unread(subject: String, why: Option<Why>, interfaces: &str) -> Judgement {
-    let source = match interfaces.is_empty() {
-        true => "the port's network interface".to_owned(),
-        false => format!("the priorities of {interfaces}"),
+    let source = if interfaces.is_empty() {
+        "the port's network interface".to_owned()
+    } else {
+        format!("the priorities of {interfaces}")
     };
     match why {
         Some(why) => Judgement::unknown(subject, why, Area::Sys, &source),

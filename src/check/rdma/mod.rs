@@ -108,10 +108,7 @@ fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static st
         let driver = nic.attributes.as_ref().and_then(|attributes| attributes.driver.present());
         driver.is_some_and(|driver| driver == "mlx4_core")
     };
-    match nics.all(is_mlx4) {
-        true => "mlx4_ib",
-        false => "mlx5_ib",
-    }
+    if nics.all(is_mlx4) { "mlx4_ib" } else { "mlx5_ib" }
 }
 
 /// The kernel driver of Connect-IB, ConnectX-4 and later, and BlueField.

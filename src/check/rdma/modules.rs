@@ -43,18 +43,19 @@ fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if !without_node.is_empty() {
         let list = words::list(&without_node);
-        let judgement = match without_node.len() == devices.count() {
-            true => Judgement::broken(
+        let judgement = if without_node.len() == devices.count() {
+            Judgement::broken(
                 "machine",
                 format!("There is no verbs node for {list}: ib_uverbs is not loaded."),
             )
             .fix("rdma-modules")
-            .command("modprobe ib_uverbs"),
-            false => Judgement::broken(
+            .command("modprobe ib_uverbs")
+        } else {
+            Judgement::broken(
                 "machine",
                 format!("There is no verbs node for {list}, while other devices have one: ib_uverbs created none for it."),
             )
-            .advice("Read the uverbs and infiniband lines of the kernel log (dmesg)."),
+            .advice("Read the uverbs and infiniband lines of the kernel log (dmesg).")
         };
         return vec![judgement.evidence(VERBS, format!("none for {list}"))];
     }

@@ -161,9 +161,10 @@ fn infiniband(subject: String, verbs: Option<&VerbsPort>) -> Judgement {
 
 /// Reports a small path MTU; a failure only below the usual one.
 fn small(subject: String, bytes: u32, message: String) -> Judgement {
-    match bytes < USUAL {
-        true => Judgement::broken(subject, message),
-        false => Judgement::info(subject, message),
+    if bytes < USUAL {
+        Judgement::broken(subject, message)
+    } else {
+        Judgement::info(subject, message)
     }
 }
 

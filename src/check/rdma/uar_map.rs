@@ -105,10 +105,7 @@ fn judge(
         .map(|(result, gpus)| {
             let names: Vec<String> = gpus.iter().map(|gpu| name(ctx, *gpu)).collect();
             let pairs = names.iter().map(|gpu| format!("{gpu}–{}", nic.name));
-            let subject = match whole {
-                true => nic.name.clone(),
-                false => words::list(pairs),
-            };
+            let subject = if whole { nic.name.clone() } else { words::list(pairs) };
             judge_part(ctx, subject, nic, result, (&gpus, &words::list(&names)))
         })
         .collect()

@@ -56,10 +56,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let judgement = match (express.relaxed_ordering, setting) {
         (true, Some(setting)) => {
             let now = setting.current.as_deref().unwrap_or(&setting.next);
-            let when = match now.starts_with("force_relax") {
-                true => "for every region",
-                false => "for regions that ask for it",
-            };
+            let when = if now.starts_with("force_relax") { "for every region" } else { "for regions that ask for it" };
             Judgement::pass(name, format!("It may relax the order of its writes, {when}."))
                 .evidence(format!("mlxconfig {SETTING}"), now)
         }

@@ -233,9 +233,10 @@ fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if !judgements.is_empty() {
         return judgements;
     }
-    let set = match variables.is_empty() {
-        true => "no relevant variable is set".to_owned(),
-        false => words::list(variables.iter().map(|(name, value)| format!("{name}={value}"))),
+    let set = if variables.is_empty() {
+        "no relevant variable is set".to_owned()
+    } else {
+        words::list(variables.iter().map(|(name, value)| format!("{name}={value}")))
     };
     let pass = Judgement::pass(
         subject,

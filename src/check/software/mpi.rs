@@ -123,10 +123,11 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
         return Judgement::info(subject, message).evidence(&library.path, "I_MPI_OFFLOAD");
     }
     let subject = named("MPICH", library);
-    match has("yaksuri_cuda") {
-        true => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."))
-            .evidence(&library.path, "yaksuri_cuda"),
-        false => without(subject, library, "no string yaksuri_cuda"),
+    if has("yaksuri_cuda") {
+        Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."))
+            .evidence(&library.path, "yaksuri_cuda")
+    } else {
+        without(subject, library, "no string yaksuri_cuda")
     }
 }
 

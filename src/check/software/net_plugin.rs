@@ -108,9 +108,10 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             )
         }
         Some(oldest) => {
-            let advice = match oldest > supported.end() {
-                true => "Use an older release of the plugin, or a newer NCCL.",
-                false => "Use a newer release of the plugin.",
+            let advice = if oldest > supported.end() {
+                "Use an older release of the plugin, or a newer NCCL."
+            } else {
+                "Use a newer release of the plugin."
             };
             Judgement::broken(
                 subject,

@@ -81,9 +81,10 @@ fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
     if !nic.named {
         return None;
     }
-    let memory_path = match dma_buf && memory_path::dma_buf_alone(ctx) == Ok(true) {
-        true => " --use_cuda_dmabuf",
-        false => "",
+    let memory_path = if dma_buf && memory_path::dma_buf_alone(ctx) == Ok(true) {
+        " --use_cuda_dmabuf"
+    } else {
+        ""
     };
     let number = gpu.name.strip_prefix("GPU")?;
     Some(format!(

@@ -89,9 +89,10 @@ impl Scope {
             return Standing::Confirmed;
         }
         let mut rest = of_check().filter(|finding| finding.outcome != Outcome::Pass);
-        match self.why_undecided(check, findings).is_none() && rest.next().is_none() {
-            true => Standing::Excluded,
-            false => Standing::Open,
+        if self.why_undecided(check, findings).is_none() && rest.next().is_none() {
+            Standing::Excluded
+        } else {
+            Standing::Open
         }
     }
 }

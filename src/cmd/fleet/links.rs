@@ -73,10 +73,7 @@ fn measure(
         arrival: Duration::from_secs(options.run.arrival),
         round: Duration::from_secs(options.run.timeout),
     };
-    let host = match is_first {
-        true => Some(meeting.host(IpAddr::V6(Ipv6Addr::UNSPECIFIED))?),
-        false => None,
-    };
+    let host = if is_first { Some(meeting.host(IpAddr::V6(Ipv6Addr::UNSPECIFIED))?) } else { None };
     let machine = Machine::of(global, err)?;
     let session = Session {
         machine: &machine,

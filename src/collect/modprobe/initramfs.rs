@@ -101,7 +101,7 @@ fn on_partition(
             Fact::Known(paths) => paths,
             Fact::Unknown(why) => return Fact::Unknown(why),
         };
-        for path in paths.iter().take(MOST_ENTRIES) {
+        for path in paths.iter().take(MAX_ENTRIES) {
             match at(files, path, notes) {
                 Fact::Known(None) => {}
                 found => return found,
@@ -112,7 +112,7 @@ fn on_partition(
 }
 
 /// Limit of directories on a partition, one per installed system.
-const MOST_ENTRIES: usize = 32;
+const MAX_ENTRIES: usize = 32;
 
 /// A system's directory: its machine-id(5), or dracut's default.
 fn is_entry(name: &str) -> bool {
@@ -155,9 +155,10 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
     let reading = Reading { path, enough: &|| started.elapsed() > TIMEOUT };
     // The image may contain private files: only the reduced result is recorded.
     let text = files.streamed(Path::new(path), &|stream| {
-        let found = match path.ends_with(".efi") {
-            true => initramfs::read_unified(stream, &reading),
-            false => Some(initramfs::read(stream, &reading)),
+        let found = if path.ends_with(".efi") {
+            initramfs::read_unified(stream, &reading)
+        } else {
+            Some(initramfs::read(stream, &reading))
         };
         crate::model::to_json(&found).map_err(std::io::Error::from)
     });

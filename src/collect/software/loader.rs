@@ -142,7 +142,7 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
     const ENTRY: usize = 24;
-    const MOST_ENTRIES: usize = 1 << 17;
+    const MAX_ENTRIES: usize = 1 << 17;
     let start = match bytes.starts_with(MAGIC) {
         true => 0,
         false if bytes.starts_with(b"ld.so-1.7.0") => {
@@ -160,7 +160,7 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
         let end = rest.iter().take(4096).position(|byte| *byte == 0)?;
         std::str::from_utf8(rest.get(..end)?).ok()
     };
-    let count = usize::try_from(number(20)?).ok()?.min(MOST_ENTRIES);
+    let count = usize::try_from(number(20)?).ok()?.min(MAX_ENTRIES);
     let mut lines = String::new();
     for entry in 0..count {
         let at = HEADER + entry * ENTRY;

@@ -153,10 +153,7 @@ impl<'m> Fit<'m> {
             // Of equal ones the first, which is the smallest part.
             let best = gains.iter().enumerate().filter_map(by_gain);
             let Some((best, gain, effect)) =
-                best.reduce(|best, next| match next.1 > best.1 + 1e-6 {
-                    true => next,
-                    false => best,
-                })
+                best.reduce(|best, next| if next.1 > best.1 + 1e-6 { next } else { best })
             else {
                 break;
             };

@@ -82,10 +82,7 @@ pub fn isolate(network: &Network, measurements: &[Measurement]) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     let bandwidths = bandwidths(measurements);
     for explained in explain(&one_way, &bandwidths, LEAST_BANDWIDTH) {
-        let symptom = match explained.dead {
-            true => Symptom::Dead,
-            false => Symptom::Bandwidth,
-        };
+        let symptom = if explained.dead { Symptom::Dead } else { Symptom::Bandwidth };
         add(&mut faults, explained, symptom);
     }
     for explained in explain(&two_way, &latencies(measurements), LEAST_LATENCY) {

@@ -54,9 +54,10 @@ impl<'a> OsDevices<'a> {
             ports: ports(&os.object.infos),
             uverbs: Fact::Unknown(Why::NotCovered),
             // Vital product data would decide, on machines that may have such functions.
-            management: match gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
-                true => Fact::Known(false),
-                false => Fact::Unknown(Why::NotCovered),
+            management: if gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
+                Fact::Known(false)
+            } else {
+                Fact::Unknown(Why::NotCovered)
             },
             physical_function: Fact::Unknown(Why::NotCovered),
             ..RdmaDevice::default()
@@ -100,10 +101,7 @@ impl<'a> OsDevices<'a> {
 
     /// Unknown if the document has no OS device at all: hwloc was told to omit them.
     fn unless_omitted<T>(&self, devices: Vec<T>) -> Fact<Vec<T>> {
-        match self.all.is_empty() {
-            true => Fact::Unknown(Why::NotCovered),
-            false => Fact::Known(devices),
-        }
+        if self.all.is_empty() { Fact::Unknown(Why::NotCovered) } else { Fact::Known(devices) }
     }
 
     /// OpenFabrics: type 3 in hwloc 1 and 2, bit 5 in hwloc 3, which includes Atos' BXI; that is not RDMA.

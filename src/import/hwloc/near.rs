@@ -46,9 +46,10 @@ impl Nodes {
         if nodes.len() > NODES as u64 {
             return Fact::Unknown(Why::NotCovered);
         }
-        let nodes = match place.whole {
-            true => nodes.clone(),
-            false => nodes.without(|node| self.memory.contains(node)),
+        let nodes = if place.whole {
+            nodes.clone()
+        } else {
+            nodes.without(|node| self.memory.contains(node))
         };
         match (nodes.first(), nodes.len()) {
             (Some(node), 1) => Fact::Known(Some(node)),
@@ -71,9 +72,10 @@ fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
     for (number, cpus, memory) in listed {
         nodes.push(NumaNode {
             id: (*number)?,
-            cpus: match *memory && shared(listed, *cpus) {
-                true => IdList::default(),
-                false => (*cpus)?.clone(),
+            cpus: if *memory && shared(listed, *cpus) {
+                IdList::default()
+            } else {
+                (*cpus)?.clone()
             },
         });
     }

@@ -238,9 +238,10 @@ impl Building {
             infos: Vec::new(),
         });
         // In hwloc 1 a node is a part of the processors, with packages and devices below it.
-        Ok(match is_node {
-            true => Open::Part(part(start, false, false)),
-            false => Open::Object(self.objects.len() - 1),
+        Ok(if is_node {
+            Open::Part(part(start, false, false))
+        } else {
+            Open::Object(self.objects.len() - 1)
         })
     }
 

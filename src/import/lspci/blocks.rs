@@ -4,10 +4,10 @@ use super::lines::{Line, lines};
 use super::{form, head};
 
 /// Limit of lines per function; further content is unknown.
-const MOST_LINES: usize = 2000;
+const MAX_LINES: usize = 2000;
 
 /// Size of configuration space.
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Beginnings of lines below a first line, recognisable without indentation.
 const BEGINS: [&str; 8] = [
@@ -79,15 +79,15 @@ impl<'a> Block<'a> {
     fn take(&mut self, line: Line<'a>) {
         // lspci prints bytes last, so a later line belongs to another function, or the bytes do.
         let fits =
-            self.lines.len() < MOST_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
+            self.lines.len() < MAX_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
         self.whole &= fits;
-        if self.lines.len() < MOST_LINES {
+        if self.lines.len() < MAX_LINES {
             self.lines.push(line);
         }
     }
 
     fn add_bytes(&mut self, number: usize, (offset, row): (usize, Row)) {
-        if offset != self.bytes.len() || offset + row.len > MOST_BYTES {
+        if offset != self.bytes.len() || offset + row.len > MAX_BYTES {
             // Only the first gap: nothing fits after it.
             if self.failure.is_empty() {
                 let message = format!(
@@ -227,8 +227,8 @@ mod tests {
             assert!(!found(&lines(line))[0].3, "{line}");
         }
         let many = |count| "\tFoo: 1\n".repeat(count);
-        assert!(found(&lines(&many(MOST_LINES - 2)))[0].3);
-        assert!(!found(&lines(&many(MOST_LINES - 1)))[0].3);
+        assert!(found(&lines(&many(MAX_LINES - 2)))[0].3);
+        assert!(!found(&lines(&many(MAX_LINES - 1)))[0].3);
     }
 
     #[test]

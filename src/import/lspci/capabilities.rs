@@ -125,30 +125,24 @@ impl Listed {
         }
         let config = &mut self.config;
         let named = |name: &str| title.starts_with(name);
-        match () {
-            () if named("Access Control Services") && first(&mut self.named, "acs") => {
-                config.acs = known_if_complete(extended::acs(offset, below));
-            }
-            () if named("Address Translation Service") && first(&mut self.named, "ats") => {
-                config.ats = known_if_complete(extended::ats(offset, below));
-            }
-            () if named("Advanced Error Reporting") && first(&mut self.named, "aer") => {
-                config.aer = known_if_complete(extended::aer(offset, below));
-            }
-            () if named("Device Serial Number") && first(&mut self.named, "serial") => {
-                config.serial_number = known_if_complete(extended::serial_number(title));
-            }
-            () if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") => {
-                config.sriov = known_if_complete(extended::sriov(offset, below));
-            }
-            () if (named("Physical Resizable BAR") || named("Resizable BAR"))
-                && first(&mut self.named, "rebar") =>
-            {
-                config.resizable_bar = known_if_complete(extended::resizable_bar(below));
-            }
-            () if named("Null") => config.null_entries.push(offset),
-            () if named("<chain ") => self.broken_beyond = true,
-            () => {}
+        if named("Access Control Services") && first(&mut self.named, "acs") {
+            config.acs = known_if_complete(extended::acs(offset, below));
+        } else if named("Address Translation Service") && first(&mut self.named, "ats") {
+            config.ats = known_if_complete(extended::ats(offset, below));
+        } else if named("Advanced Error Reporting") && first(&mut self.named, "aer") {
+            config.aer = known_if_complete(extended::aer(offset, below));
+        } else if named("Device Serial Number") && first(&mut self.named, "serial") {
+            config.serial_number = known_if_complete(extended::serial_number(title));
+        } else if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") {
+            config.sriov = known_if_complete(extended::sriov(offset, below));
+        } else if (named("Physical Resizable BAR") || named("Resizable BAR"))
+            && first(&mut self.named, "rebar")
+        {
+            config.resizable_bar = known_if_complete(extended::resizable_bar(below));
+        } else if named("Null") {
+            config.null_entries.push(offset)
+        } else if named("<chain ") {
+            self.broken_beyond = true
         }
     }
 

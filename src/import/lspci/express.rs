@@ -54,10 +54,7 @@ pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Ex
         relaxed_ordering: control.flag("RlxdOrd")?,
         extended_tag: control.flag("ExtTag")?,
         no_snoop: control.flag("NoSnoop")?,
-        link: match port.is_integrated() {
-            true => None,
-            false => Some(link_pair(lines)?),
-        },
+        link: if port.is_integrated() { None } else { Some(link_pair(lines)?) },
     })
 }
 
@@ -75,9 +72,10 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
         aspm_supported: aspm(capabilities.after("ASPM ")?),
         aspm_enabled: aspm(control.after("ASPM ")?),
         port_number: capabilities.number("Port #")?,
-        data_link_layer_active: match capabilities.flag("LLActRep")? {
-            true => Some(status.flag("DLActive")?),
-            false => None,
+        data_link_layer_active: if capabilities.flag("LLActRep")? {
+            Some(status.flag("DLActive")?)
+        } else {
+            None
         },
         training: status.flag("Train")?,
         // `Disabled` until 3.9.

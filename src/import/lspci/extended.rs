@@ -29,9 +29,10 @@ pub(super) fn acs(offset: u16, lines: &[Line<'_>]) -> Option<Acs> {
         capable,
         control: bits("ACSCtl")?,
         egress_size: 0,
-        egress_vector: match capable.egress_control() {
-            true => Fact::Unknown(Why::NotCovered),
-            false => Fact::Known(Vec::new()),
+        egress_vector: if capable.egress_control() {
+            Fact::Unknown(Why::NotCovered)
+        } else {
+            Fact::Known(Vec::new())
         },
     })
 }

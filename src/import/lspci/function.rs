@@ -129,15 +129,18 @@ impl Function {
             () => Err(Why::NotCovered),
         };
         let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
-        let absent_beyond = match () {
-            () if listed.denied || unknown_header || !(self.complete || says_none) => {
-                absent.and(Err(Why::NotCovered))
-            }
-            () if listed.illegible => Err(Why::NotCovered),
-            () if listed.broken_beyond => Err(Why::Broken),
-            () if listed.beyond > 0 => Ok(()),
-            () if listed.may_go_beyond || host_bridge => Err(Why::NotCovered),
-            () => absent,
+        let absent_beyond = if listed.denied || unknown_header || !(self.complete || says_none) {
+            absent.and(Err(Why::NotCovered))
+        } else if listed.illegible {
+            Err(Why::NotCovered)
+        } else if listed.broken_beyond {
+            Err(Why::Broken)
+        } else if listed.beyond > 0 {
+            Ok(())
+        } else if listed.may_go_beyond || host_bridge {
+            Err(Why::NotCovered)
+        } else {
+            absent
         };
         self.beyond = listed.beyond > 0;
         self.maybe_beyond = listed.may_go_beyond && !self.beyond && !listed.denied && self.complete;
@@ -181,10 +184,12 @@ impl Function {
 
 fn verbosity(upper: &[Line<'_>]) -> Verbosity {
     let has = |name: &str| upper.iter().any(|line| line.text.starts_with(name));
-    match () {
-        () if has("Control: ") && has("Status: ") => Verbosity::Registers,
-        () if has("Flags: ") => Verbosity::Flags,
-        () => Verbosity::None,
+    if has("Control: ") && has("Status: ") {
+        Verbosity::Registers
+    } else if has("Flags: ") {
+        Verbosity::Flags
+    } else {
+        Verbosity::None
     }
 }
 

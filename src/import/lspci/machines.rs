@@ -10,7 +10,7 @@ use super::function::Function;
 use crate::model::Bdf;
 
 /// Limit of unconnected parts.
-const MOST_RUNS: usize = 256;
+const MAX_RUNS: usize = 256;
 
 /// Machines without common functions.
 #[derive(Default)]
@@ -56,19 +56,20 @@ impl Machines {
                 break;
             }
         }
-        if self.machines.len() < MOST_RUNS {
+        if self.machines.len() < MAX_RUNS {
             self.insert(run);
         } else {
-            let message = format!("has nothing in common with {MOST_RUNS} earlier parts: ignored");
+            let message = format!("has nothing in common with {MAX_RUNS} earlier parts: ignored");
             failure.add(first(&run.functions), message);
         }
     }
 
     /// Merges a machine with common functions into the run, or drops the smaller of both; false if that is the run.
     fn meet(&mut self, run: &mut Run, machine: Functions, failure: &mut ParseNotes) -> bool {
-        let (few, many) = match run.functions.len() < machine.len() {
-            true => (&run.functions, &machine),
-            false => (&machine, &run.functions),
+        let (few, many) = if run.functions.len() < machine.len() {
+            (&run.functions, &machine)
+        } else {
+            (&machine, &run.functions)
         };
         let common = few.keys().filter(|bdf| many.contains_key(bdf)).count();
         let contradiction = dump::contradiction(&machine, &run.functions);
@@ -77,16 +78,12 @@ impl Machines {
             return true;
         }
         let is_kept = run.functions.len() > machine.len();
-        let (kept, dropped) = match is_kept {
-            true => (&run.functions, &machine),
-            false => (&machine, &run.functions),
-        };
+        let (kept, dropped) =
+            if is_kept { (&run.functions, &machine) } else { (&machine, &run.functions) };
         let (line, message) = match contradiction {
             Some((of_machine, of_run)) => {
-                let (by, left_out) = match is_kept {
-                    true => (of_run, of_machine),
-                    false => (of_machine, of_run),
-                };
+                let (by, left_out) =
+                    if is_kept { (of_run, of_machine) } else { (of_machine, of_run) };
                 (
                     left_out,
                     format!(

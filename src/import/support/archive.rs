@@ -8,7 +8,7 @@ use std::io::Read;
 
 use ::tar::EntryType;
 
-use super::recording::{MOST_FILE, Recording, is_kept, normal};
+use super::recording::{MAX_FILE, Recording, is_kept, normal};
 use super::sections::{self, Layout};
 use super::tar;
 use super::{SupportReport, recording};
@@ -17,7 +17,7 @@ use crate::input::Lookahead;
 use crate::model::Failure;
 
 /// Limit of lspci's output: 5,000 functions with their bytes.
-const MOST_LSPCI: usize = 64 << 20;
+const MAX_LSPCI: usize = 64 << 20;
 
 /// Directories that these programs copy whole: a file that is not in the copy is absent. Of other directories they
 /// copy some files.
@@ -86,12 +86,13 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
         let names = recording.names_below(&path);
         recording.directory(&path, names)?;
     }
-    match recording.is_empty() {
-        true => Err(ImportError::Malformed(
+    if recording.is_empty() {
+        Err(ImportError::Malformed(
             "the tar archive is not from sosreport or supportconfig: it has neither files of /sys nor output of lspci"
                 .to_owned(),
-        )),
-        false => Ok(recording.finish()),
+        ))
+    } else {
+        Ok(recording.finish())
     }
 }
 
@@ -118,10 +119,7 @@ pub(super) fn logs(content: &mut Lookahead<'_>, most: u64) -> Result<Vec<u8>, Im
 fn inner(path: &str) -> Option<String> {
     let path = normal(path)?;
     let top = path.split('/').nth(1)?;
-    match TOP.contains(&top) {
-        true => Some(path),
-        false => Some(path[top.len() + 1..].to_owned()),
-    }
+    if TOP.contains(&top) { Some(path) } else { Some(path[top.len() + 1..].to_owned()) }
 }
 
 fn is_whole(path: &str) -> bool {
@@ -136,9 +134,10 @@ fn file(
     recording: &mut Recording,
 ) -> Result<(), ImportError> {
     if is_kept(path) {
-        return match size > MOST_FILE as u64 {
-            true => recording.failed(path, Failure::TooLarge),
-            false => recording.file(path, read_all(body, MOST_FILE)?),
+        return if size > MAX_FILE as u64 {
+            recording.failed(path, Failure::TooLarge)
+        } else {
+            recording.file(path, read_all(body, MAX_FILE)?)
         };
     }
     if SECTIONS.contains(&path) {
@@ -150,7 +149,7 @@ fn file(
     };
     match command.split_once('/') {
         Some(("pci", name)) if name.starts_with("lspci") => {
-            recording.lspci(&read_all(body, MOST_LSPCI)?, true)?;
+            recording.lspci(&read_all(body, MAX_LSPCI)?, true)?;
             recording.lspci(b"\n", true)
         }
         Some(("kernel", "uname_-a")) => recording.uname(&output(body)?),
@@ -168,7 +167,7 @@ fn file(
 
 /// A command's output.
 fn output(body: &mut dyn Read) -> Result<String, ImportError> {
-    let bytes = read_all(body, recording::MOST_FILE)?;
+    let bytes = read_all(body, recording::MAX_FILE)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

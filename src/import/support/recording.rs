@@ -13,7 +13,7 @@ const MOST: usize = 64 << 20;
 const PER_PATH: usize = 512;
 
 /// Limit of a file: collectors read no larger ones.
-pub(super) const MOST_FILE: usize = 1 << 20;
+pub(super) const MAX_FILE: usize = 1 << 20;
 
 /// The beginnings of paths that collectors read. Processes are left out: the checks are about the user's processes,
 /// and a report describes its own.
@@ -217,9 +217,10 @@ impl Recording {
             ("lsmod", _) => {
                 let lines = output.lines().filter(|line| !line.starts_with("Module "));
                 let modules = lines.filter_map(module).collect::<String>();
-                match self.report.files.contains_key("/proc/modules") {
-                    true => Ok(()),
-                    false => self.file("/proc/modules", modules.into_bytes()),
+                if self.report.files.contains_key("/proc/modules") {
+                    Ok(())
+                } else {
+                    self.file("/proc/modules", modules.into_bytes())
                 }
             }
             _ => Ok(()),
@@ -284,13 +285,12 @@ impl Recording {
             for name in OUT_OF_TREE {
                 let is_loaded = modules.lines().any(|line| line.split(' ').next() == Some(name));
                 let path = format!("{MODULES}{name}");
-                match is_loaded {
-                    true => files.entry(path).or_default().state = Some(state(FileKind::Directory)),
-                    false => {
-                        files.insert(path, gone());
-                        let all = files.entry("/sys/module".to_owned()).or_default();
-                        all.names.get_or_insert_default();
-                    }
+                if is_loaded {
+                    files.entry(path).or_default().state = Some(state(FileKind::Directory))
+                } else {
+                    files.insert(path, gone());
+                    let all = files.entry("/sys/module".to_owned()).or_default();
+                    all.names.get_or_insert_default();
                 }
             }
         }
@@ -306,13 +306,14 @@ impl Recording {
 
     fn take(&mut self, bytes: usize) -> Result<(), ImportError> {
         self.used += bytes;
-        match self.used > MOST {
-            true => Err(ImportError::Malformed(format!(
+        if self.used > MOST {
+            Err(ImportError::Malformed(format!(
                 "the support report has more than {} MiB of the files that gdr reads; take a snapshot on that machine with \
                  'gdr snapshot -o FILE'",
                 MOST >> 20
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 }

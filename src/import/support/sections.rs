@@ -1,7 +1,7 @@
 //! Texts with sections, each a file or a command's output: the log of nvidia-bug-report.sh, where a line of underscores
 //! begins a section, and the files of supportconfig, where `#==[ Command ]===#` does.
 
-use super::recording::{MOST_FILE, Recording, absent, is_kept};
+use super::recording::{MAX_FILE, Recording, absent, is_kept};
 use crate::import::ImportError;
 use crate::input::Lookahead;
 use crate::model::Failure;
@@ -84,10 +84,7 @@ pub(super) fn read(
         Layout::Supportconfig => "/etc/modprobe.d",
     };
     let names = recording.names_below(directory);
-    match names.is_empty() {
-        true => Ok(()),
-        false => recording.directory(directory, names),
-    }
+    if names.is_empty() { Ok(()) } else { recording.directory(directory, names) }
 }
 
 /// Begins the section that its first line names.
@@ -144,7 +141,7 @@ fn single(line: &str, recording: &mut Recording) -> Result<(), ImportError> {
 /// Ends a section. `whole` means that another one follows.
 fn end(section: Section, whole: bool, recording: &mut Recording) -> Result<(), ImportError> {
     match section {
-        Section::File(path, body) if body.len() > MOST_FILE => {
+        Section::File(path, body) if body.len() > MAX_FILE => {
             recording.failed(&path, Failure::TooLarge)
         }
         // In a log that was cut, the last file may be cut too.
@@ -171,7 +168,7 @@ fn without_state(mut body: Vec<u8>) -> Vec<u8> {
 
 fn longer(mut body: Vec<u8>, line: &[u8]) -> Vec<u8> {
     // One byte more than the limit means that it was exceeded.
-    if body.len() <= MOST_FILE {
+    if body.len() <= MAX_FILE {
         body.extend_from_slice(line);
         body.push(b'\n');
     }

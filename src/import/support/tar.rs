@@ -10,11 +10,11 @@ use crate::import::ImportError;
 use crate::input::{Lookahead, invalid, truncated};
 
 /// Limit of entries.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Limit of an entry's headers: its own, long names, pax records and the map of a sparse file. The crate keeps them in
 /// memory however long they are.
-const MOST_HEADERS: u64 = 256 << 10;
+const MAX_HEADERS: u64 = 256 << 10;
 
 const BLOCK: u64 = 512;
 
@@ -35,22 +35,20 @@ pub(super) fn entries<'c, 's>(
     content: &'c mut Lookahead<'s>,
     each: &mut dyn FnMut(&mut Entry<'_, Limited<'c, 's>>) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
-    let limits = Rc::new(Limits { end: Cell::new(MOST_HEADERS), is_read: Cell::new(false) });
+    let limits = Rc::new(Limits { end: Cell::new(MAX_HEADERS), is_read: Cell::new(false) });
     let mut archive = Archive::new(Limited { content, limits: Rc::clone(&limits) });
     for (count, entry) in archive.entries()?.enumerate() {
         let mut entry = entry.map_err(|error| limits.reason(error))?;
-        if count == MOST_ENTRIES {
+        if count == MAX_ENTRIES {
             return Err(ImportError::Malformed(format!(
-                "the archive has more than {MOST_ENTRIES} entries: pack only its directories proc, sys, etc and sos_commands"
+                "the archive has more than {MAX_ENTRIES} entries: pack only its directories proc, sys, etc and sos_commands"
             )));
         }
         let header = entry.header();
-        let size = match header.entry_type().is_gnu_sparse() {
-            true => header.entry_size()?,
-            false => entry.size(),
-        };
+        let size =
+            if header.entry_type().is_gnu_sparse() { header.entry_size()? } else { entry.size() };
         let end = entry.raw_file_position().saturating_add(size);
-        limits.end.set(end.saturating_add(BLOCK + MOST_HEADERS));
+        limits.end.set(end.saturating_add(BLOCK + MAX_HEADERS));
         each(&mut entry)?;
     }
     Ok(())
@@ -87,7 +85,7 @@ impl Read for Limited<'_, '_> {
         if taken >= end {
             return Err(invalid(format!(
                 "the archive has headers of more than {} KiB at byte {taken}",
-                MOST_HEADERS >> 10
+                MAX_HEADERS >> 10
             )));
         }
         let count = out.len().min(usize::try_from(end - taken).unwrap_or(usize::MAX));

@@ -41,13 +41,12 @@ pub(super) fn read(
         if head.path == "TRAILER!!!" && head.size == 0 {
             return Ok(());
         }
-        match visitor.is_relevant(&head) {
-            true => {
-                let mut content = vec![0; usize::try_from(head.size).map_err(|_| truncated())?];
-                archive.fill(&mut content)?;
-                visitor.take(&head, content);
-            }
-            false => archive.skip(head.size, visitor)?,
+        if visitor.is_relevant(&head) {
+            let mut content = vec![0; usize::try_from(head.size).map_err(|_| truncated())?];
+            archive.fill(&mut content)?;
+            visitor.take(&head, content);
+        } else {
+            archive.skip(head.size, visitor)?
         }
         archive.align(visitor)?;
         visitor.advance(0)?;

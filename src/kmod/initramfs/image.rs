@@ -13,13 +13,13 @@ use crate::kmod::nvidia;
 use crate::model::{Directive, Initramfs};
 
 /// Limits per image.
-const MOST_FILES: usize = 512;
-const MOST_LINKS: usize = 1024;
-const MOST_MODULES: usize = 64;
+const MAX_FILES: usize = 512;
+const MAX_LINKS: usize = 1024;
+const MAX_MODULES: usize = 64;
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Limit of unpacked bytes, twice the size of the largest images with all firmware.
-const MOST_UNPACKED: u64 = 2 << 30;
+const MAX_UNPACKED: u64 = 2 << 30;
 
 pub struct Reading<'a> {
     /// The path to record.
@@ -80,9 +80,10 @@ fn archives(
             found.advance(zeros as u64)?;
         }
         if input.peek(1)?.is_empty() {
-            return match compression.is_empty() {
-                true => Err(invalid("the image is empty")),
-                false => Ok(()),
+            return if compression.is_empty() {
+                Err(invalid("the image is empty"))
+            } else {
+                Ok(())
             };
         }
         let next = Compression::of(input.peek(6)?)?;
@@ -143,7 +144,7 @@ impl Visitor for Found<'_> {
     fn is_relevant(&mut self, entry: &Entry) -> bool {
         let name = entry.path.rsplit('/').next().unwrap_or_default();
         if is_of_the_driver(name) && entry.path.contains("/modules/") {
-            if self.modules.len() < MOST_MODULES && !self.modules.contains(&entry.path) {
+            if self.modules.len() < MAX_MODULES && !self.modules.contains(&entry.path) {
                 self.modules.push(entry.path.clone());
             }
             return false;
@@ -151,8 +152,8 @@ impl Visitor for Found<'_> {
         // A link in modprobe.d may lead elsewhere below /etc, as Debian's alternatives do.
         let configures = name.ends_with(".conf") || entry.path.starts_with("etc/alternatives/");
         let few = match entry.kind {
-            Kind::File => self.files.len() < MOST_FILES,
-            Kind::Link => self.links.len() < MOST_LINKS,
+            Kind::File => self.files.len() < MAX_FILES,
+            Kind::Link => self.links.len() < MAX_LINKS,
             Kind::Other => false,
         };
         configures && few && entry.size <= LARGEST_FILE
@@ -173,12 +174,13 @@ impl Visitor for Found<'_> {
 
     fn advance(&mut self, bytes: u64) -> io::Result<()> {
         self.unpacked += bytes;
-        if self.unpacked > MOST_UNPACKED {
+        if self.unpacked > MAX_UNPACKED {
             return Err(invalid("the image unpacks to more than 2 GiB"));
         }
-        match (self.enough)() {
-            true => Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long")),
-            false => Ok(()),
+        if (self.enough)() {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -240,9 +242,10 @@ fn in_modprobe_d(path: &str) -> bool {
 
 /// Resolves a link.
 fn follow(path: &str, target: &str) -> String {
-    let mut parts: Vec<&str> = match target.starts_with('/') {
-        true => Vec::new(),
-        false => path.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect(),
+    let mut parts: Vec<&str> = if target.starts_with('/') {
+        Vec::new()
+    } else {
+        path.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect()
     };
     for part in target.split('/') {
         match part {

@@ -7,7 +7,7 @@ use crate::input::{fill, invalid, truncated};
 
 /// Limits; ukify's stub has 15 sections and one page of headers.
 const LONGEST_STUB: u32 = 1 << 20;
-const MOST_SECTIONS: usize = 256;
+const MAX_SECTIONS: usize = 256;
 
 const SECTION: usize = 40;
 
@@ -35,8 +35,8 @@ pub(super) fn initrd<'s>(
     }
     let (sections, optional) = (number(&coff, 4) >> 16, number(&coff, 20) & 0xffff);
     let sections = usize::try_from(sections).unwrap_or(usize::MAX);
-    if sections > MOST_SECTIONS {
-        return Err(invalid(format!("the PE file has more than {MOST_SECTIONS} sections")));
+    if sections > MAX_SECTIONS {
+        return Err(invalid(format!("the PE file has more than {MAX_SECTIONS} sections")));
     }
     file.skip_to(file.at + u64::from(optional), enough)?;
     let mut table = vec![0; sections * SECTION];

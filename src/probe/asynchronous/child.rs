@@ -36,10 +36,8 @@ impl task::Task for Task {
             (kernel::PART, kernel::run),
         ];
         let without_register: [Part<Session<'_>>; 1] = [(kernel::PART, kernel::run_assisted)];
-        let parts = match has_queues {
-            true => parts.to_vec(),
-            false => [&parts[..2], &without_register].concat(),
-        };
+        let parts =
+            if has_queues { parts.to_vec() } else { [&parts[..2], &without_register].concat() };
         run_parts(&parts, &mut session, reporter, |session, name, why| {
             session.about.impossible(name, None, true, why)
         })

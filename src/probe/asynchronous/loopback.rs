@@ -287,9 +287,10 @@ impl Loop {
             });
         }
         self.queues.completed()?;
-        let wrong = match self.kernels {
-            true => self.compared(session, batch)?,
-            false => self.read(session, batch.numbers())?,
+        let wrong = if self.kernels {
+            self.compared(session, batch)?
+        } else {
+            self.read(session, batch.numbers())?
         };
         Ok((ended, wrong))
     }
@@ -360,22 +361,19 @@ impl Loop {
                     timeout: session.timeout,
                 });
             }
-            let wrong = match self.kernels {
-                false => {
-                    session.computed()?;
-                    times.push(begun.elapsed().as_secs_f64());
-                    self.read(session, std::iter::once(number))?
-                }
-                true => {
-                    session.compute_now()?;
-                    let check = self.received.compare(session, number, &self.results, 0)?;
-                    session.stream.synchronize()?;
-                    times.push(begun.elapsed().as_secs_f64());
-                    let mut result = [0xff; Check::BYTES];
-                    session.stream.read(&self.results, 0, &mut result)?;
-                    (check.finding(result)?.words > 0)
-                        .then(|| format!("message {number} differs from what was sent"))
-                }
+            let wrong = if self.kernels {
+                session.compute_now()?;
+                let check = self.received.compare(session, number, &self.results, 0)?;
+                session.stream.synchronize()?;
+                times.push(begun.elapsed().as_secs_f64());
+                let mut result = [0xff; Check::BYTES];
+                session.stream.read(&self.results, 0, &mut result)?;
+                (check.finding(result)?.words > 0)
+                    .then(|| format!("message {number} differs from what was sent"))
+            } else {
+                session.computed()?;
+                times.push(begun.elapsed().as_secs_f64());
+                self.read(session, std::iter::once(number))?
             };
             if wrong.is_some() {
                 return Ok((times, wrong));

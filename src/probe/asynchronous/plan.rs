@@ -44,9 +44,6 @@ impl Terms {
         let whole = |size: &usize| (*size).clamp(16, MAX_MESSAGE) & !15;
         let mut sizes: Vec<usize> = self.sizes.iter().map(whole).collect();
         sizes.dedup();
-        match sizes.is_empty() {
-            true => vec![MESSAGE],
-            false => sizes,
-        }
+        if sizes.is_empty() { vec![MESSAGE] } else { sizes }
     }
 }

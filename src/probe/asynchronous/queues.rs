@@ -100,20 +100,14 @@ impl Queues {
         let depth = messages.next_power_of_two();
         let is_datagram = transport == Transport::Ud;
         let mut request = Request {
-            transport: match is_datagram {
-                true => WireTransport::Datagram,
-                false => WireTransport::Connected,
-            },
+            transport: if is_datagram { WireTransport::Datagram } else { WireTransport::Connected },
             key: KEY,
             send_blocks: depth * 2,
             receives: depth,
             receive_segments: if is_datagram { 2 } else { 1 },
             send_completions: depth,
             receive_completions: depth,
-            waiting: match session.capabilities.nor {
-                true => Waiting::Nor,
-                false => Waiting::WithoutNor,
-            },
+            waiting: if session.capabilities.nor { Waiting::Nor } else { Waiting::WithoutNor },
             completions: [MemoryLocation::Host, session.faster],
             ..Request::default()
         };
@@ -125,13 +119,12 @@ impl Queues {
             }
             created => created?,
         };
-        let datagrams = match is_datagram {
-            false => None,
-            true => {
-                let memory = session.allocator.place(MemoryLocation::Host, ROUTE_BYTES)?;
-                let route = hca.register(&memory, MESSAGES)?;
-                Some(Datagrams { to: None, route })
-            }
+        let datagrams = if is_datagram {
+            let memory = session.allocator.place(MemoryLocation::Host, ROUTE_BYTES)?;
+            let route = hca.register(&memory, MESSAGES)?;
+            Some(Datagrams { to: None, route })
+        } else {
+            None
         };
         Ok(Self { pair, datagrams, hca })
     }

@@ -79,10 +79,7 @@ impl<'a> Session<'a> {
             reader: gpu.stream()?,
             capabilities: StreamCapabilities::of(&gpu)?,
             watchdog: Watchdog::start()?,
-            timeout: match gpu.is_sim() {
-                true => task.terms.timeout.max(TIMEOUT),
-                false => TIMEOUT,
-            },
+            timeout: if gpu.is_sim() { task.terms.timeout.max(TIMEOUT) } else { TIMEOUT },
             name: gpu.device().name.clone(),
             backend,
             words,

@@ -122,9 +122,12 @@ pub const TESTS: &[Test] = &[
             BANDWIDTH,
             "copybw, copylat",
             "times copies of each size through the mapping alone; part of latency",
-            |session, reporter| match has(&session.task.choices, LATENCY) {
-                true => Ok(()),
-                false => sweep::mapping(session, reporter),
+            |session, reporter| {
+                if has(&session.task.choices, LATENCY) {
+                    Ok(())
+                } else {
+                    sweep::mapping(session, reporter)
+                }
             },
         )
     },
@@ -150,8 +153,9 @@ pub fn includes_sweep(choices: &Choices) -> bool {
 }
 
 fn has(choices: &Choices, name: &str) -> bool {
-    match choices.tests.is_empty() {
-        true => TESTS.iter().any(|test| test.name == name && test.by_default),
-        false => choices.tests.iter().any(|test| test == name),
+    if choices.tests.is_empty() {
+        TESTS.iter().any(|test| test.name == name && test.by_default)
+    } else {
+        choices.tests.iter().any(|test| test == name)
     }
 }

@@ -36,16 +36,17 @@ pub fn run(
     let (stream, memory, mapping) = (&session.stream, &session.memory, &mut session.mapping);
     write.measure(task, reporter, |budget| {
         let mut copy = || Ok::<(), StepError>(mapping.write(start, source)?);
-        let timed = match cold {
-            true => time_prepared(
+        let timed = if cold {
+            time_prepared(
                 budget,
                 || {
                     stream.fill(memory, start, bytes, UNTOUCHED)?;
                     Ok(stream.synchronize()?)
                 },
                 &mut copy,
-            )?,
-            false => time_and_cpu(budget, false, &mut copy)?,
+            )?
+        } else {
+            time_and_cpu(budget, false, &mut copy)?
         };
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
@@ -68,18 +69,19 @@ pub fn run(
         fill(0, filled)?;
         let places = Places::new(start, filled, bytes);
         let mut found = source.to_vec();
-        let timed = match cold {
-            true => time_prepared(
+        let timed = if cold {
+            time_prepared(
                 budget,
                 || {
                     let at = places.next();
                     fill(at, at + bytes)
                 },
                 || Ok(mapping.read(places.last(), &mut found)?),
-            )?,
-            false => time_and_cpu(budget, true, || {
+            )?
+        } else {
+            time_and_cpu(budget, true, || {
                 Ok::<(), StepError>(mapping.read(places.next(), &mut found)?)
-            })?,
+            })?
         };
         let at = places.last();
         let mut expected = vec![0; at % 4 + bytes];

@@ -24,9 +24,10 @@ fn sweep(
     let sizes = session.sizes.clone();
     let copies = if with_engine { 6 } else { 2 };
     reporter.expect_more((sizes.len() * copies) as u64);
-    let host = match with_engine {
-        true => engine::host_memory(session, sizes.last().copied().unwrap_or(1), reporter)?,
-        false => None,
+    let host = if with_engine {
+        engine::host_memory(session, sizes.last().copied().unwrap_or(1), reporter)?
+    } else {
+        None
     };
     for bytes in sizes {
         // A new pattern for each size, so that data of an earlier size is wrong.

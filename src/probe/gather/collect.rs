@@ -108,9 +108,12 @@ fn receive(link: Link<'_, Message>, until: Instant, events: &Sender<Event>) {
     // Ignored here and below: the receiver is gone only after an error.
     let _ = events.send(Event::Arrived(rank, node.clone()));
     let ours = env!("CARGO_PKG_VERSION");
-    let outcome = document(&link, until).map_err(|(why, reason)| match gdr == ours {
-        true => (why, reason),
-        false => (Absence::Version, format!("gdr {gdr} runs there, {ours} here: {reason}")),
+    let outcome = document(&link, until).map_err(|(why, reason)| {
+        if gdr == ours {
+            (why, reason)
+        } else {
+            (Absence::Version, format!("gdr {gdr} runs there, {ours} here: {reason}"))
+        }
     });
     let _ = events.send(Event::Ended(Collected { rank, node, outcome }));
     // Ignored: the result is here.

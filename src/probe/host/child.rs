@@ -26,15 +26,16 @@ impl task::Task for Task {
         let gpu = self.target.open()?;
         reporter.send(&Event::Gpu(Box::new(self.target.probed(&gpu.device().name))))?;
         let mut session = Session::new(self, gpu, reporter)?;
-        let parts: &[Part<Session<'_>>] = match self.links_only {
-            true => &[("host.pinned", links::pinned_only)],
-            false => &[
+        let parts: &[Part<Session<'_>>] = if self.links_only {
+            &[("host.pinned", links::pinned_only)]
+        } else {
+            &[
                 ("host.unified-addressing", unified::run),
                 ("validate", integrity::run),
                 ("host.links", links::run),
                 ("host.kernel", kernels::run),
                 ("host.staged", staged::run),
-            ],
+            ]
         };
         run_parts(parts, &mut session, reporter, |session, name, why| {
             session.about.impossible(name, None, true, why)

@@ -153,10 +153,7 @@ fn perform(session: &Session<'_>, figure: Figure, step: &Step) -> Result<Perform
     if matches!(step.kind, Kind::Put | Kind::Get) {
         session.peer.send(Message::Done)?;
     }
-    let wrong = match is_answered {
-        true => memory.check(reader, Side::Server, step)?,
-        false => None,
-    };
+    let wrong = if is_answered { memory.check(reader, Side::Server, step)? } else { None };
     Ok(Performed { times, wrong })
 }
 

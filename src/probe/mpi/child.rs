@@ -42,10 +42,8 @@ impl task::Task for Task {
             Library::Launcher => found(),
         };
         let output = Redirected::begin().map_err(StepError::Io)?;
-        let mut writer: Box<dyn io::Write> = match self.writes() {
-            true => Box::new(output.original()?),
-            false => Box::new(io::sink()),
-        };
+        let mut writer: Box<dyn io::Write> =
+            if self.writes() { Box::new(output.original()?) } else { Box::new(io::sink()) };
         let mut reporter = Reporter::new(&mut *writer, self.terms.timeout);
         match &self.part {
             Part::Trial => trial::run(self, &files, &mut reporter),

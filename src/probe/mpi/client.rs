@@ -91,9 +91,10 @@ impl Client<'_, '_, '_> {
     /// As in `rank 0 > rank 1 (same host)`.
     fn subject(&self, pair: Pair, kind: Kind, hellos: &[Hello]) -> Subject {
         let host = |rank: u32| hellos.get(rank as usize).map_or("", |hello| &hello.host);
-        let place = match pair.same_host {
-            true => "same host".to_owned(),
-            false => format!("{} to {}", host(0), host(pair.rank)),
+        let place = if pair.same_host {
+            "same host".to_owned()
+        } else {
+            format!("{} to {}", host(0), host(pair.rank))
         };
         let simulated = match kind {
             Kind::Gpu if self.is_gpu_simulated() && !self.backend.contains("sim") => "-sim",

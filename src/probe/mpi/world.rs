@@ -93,10 +93,7 @@ impl World {
                 sim.to.send(text.clone()).map_err(|_| StepError::OutOfStep)?;
                 let theirs = sim.from.recv_timeout(EXCHANGE);
                 let theirs = theirs.map_err(|_| StepError::OutOfStep)?;
-                match first {
-                    true => vec![text, theirs],
-                    false => vec![theirs, text],
-                }
+                if first { vec![text, theirs] } else { vec![theirs, text] }
             }
         };
         let hello = |text: Vec<u8>| serde_json::from_slice(&text).map_err(|_| StepError::OutOfStep);

@@ -71,19 +71,18 @@ impl GpuPair<'_> {
     ) -> Result<Option<(u32, Wrong)>, Error> {
         let local = (self.local_gpu, self.local);
         let remote = (self.remote_gpu, self.remote);
-        let ((sender, source), (receiver, target)) = match transfer.is_write() {
-            true => (local, remote),
-            false => (remote, local),
-        };
+        let ((sender, source), (receiver, target)) =
+            if transfer.is_write() { (local, remote) } else { (remote, local) };
         for round in 1..=ROUNDS {
             let (sent, before) = (seeds.next(), seeds.next());
             fill(&sender.witness, source, bytes, sent)?;
             fill(&receiver.witness, target, bytes, before)?;
             self.queue(transfer, bytes)?;
             self.local_gpu.stream.synchronize()?;
-            let wrong = match transfer.is_kernel() {
-                true => by_engine(&receiver.witness, target, bytes, sent)?,
-                false => by_kernel(&receiver.witness, target, bytes, sent)?,
+            let wrong = if transfer.is_kernel() {
+                by_engine(&receiver.witness, target, bytes, sent)?
+            } else {
+                by_kernel(&receiver.witness, target, bytes, sent)?
             };
             if let Some(wrong) = wrong {
                 return Ok(Some((round, wrong)));

@@ -60,9 +60,10 @@ pub fn run(
     cluster.begin(name, unit, reporter)?;
     // In both directions: a copy of the remote GPU reads back what the local one wrote.
     let _access = local_gpu.gpu.access(&remote_gpu.gpu)?;
-    let reverse_access = match remote_gpu.gpu.can_access(&local_gpu.gpu)? {
-        true => Some(remote_gpu.gpu.access(&local_gpu.gpu)?),
-        false => None,
+    let reverse_access = if remote_gpu.gpu.can_access(&local_gpu.gpu)? {
+        Some(remote_gpu.gpu.access(&local_gpu.gpu)?)
+    } else {
+        None
     };
     for transfer in Transfer::ALL {
         work.verify(transfer, &format!("validate.{}", transfer.name()), reporter)?;
@@ -104,14 +105,10 @@ fn access(
         link: cluster.capacity(pair).map(|(rate, _)| (rate * 1e9).round() as u64),
     };
     let about = Subject::new(&probed.subject, task.backend());
-    let result = match granted {
-        true => about.right("p2p.access", None, 0),
-        false => about.impossible(
-            "p2p.access",
-            None,
-            true,
-            no_access_reason(&probed, local_gpu, remote_gpu),
-        ),
+    let result = if granted {
+        about.right("p2p.access", None, 0)
+    } else {
+        about.impossible("p2p.access", None, true, no_access_reason(&probed, local_gpu, remote_gpu))
     };
     reporter.send(&Event::Pair(Box::new(probed)))?;
     reporter.result(result)?;
@@ -171,9 +168,10 @@ impl Work<'_> {
 
     /// The sizes for all transfers but the main sweep.
     fn other_sizes(&self) -> Vec<usize> {
-        match self.cluster.task.terms.depth.every_size() {
-            true => self.cluster.sizes(),
-            false => vec![self.cluster.largest()],
+        if self.cluster.task.terms.depth.every_size() {
+            self.cluster.sizes()
+        } else {
+            vec![self.cluster.largest()]
         }
     }
 
@@ -223,17 +221,16 @@ impl Work<'_> {
         let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
         let latency = format!("{name}.latency");
         reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
-        let samples = match access {
-            true => self.sample(bytes, copy)?,
-            false => {
-                let count = Runs::of(bytes).timed;
-                let mut all = time(budget, || {
-                    (0..count).try_for_each(|_| copy())?;
-                    stream.synchronize()
-                })?;
-                all.iter_mut().for_each(|seconds| *seconds /= f64::from(count));
-                all
-            }
+        let samples = if access {
+            self.sample(bytes, copy)?
+        } else {
+            let count = Runs::of(bytes).timed;
+            let mut all = time(budget, || {
+                (0..count).try_for_each(|_| copy())?;
+                stream.synchronize()
+            })?;
+            all.iter_mut().for_each(|seconds| *seconds /= f64::from(count));
+            all
         };
         let promise = self.cluster.promise(self.pair, bytes).filter(|_| access);
         let name = format!("{name}.bandwidth");

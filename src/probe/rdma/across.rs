@@ -144,10 +144,7 @@ pub fn run<P: Across>(
             return Ok(());
         }
     };
-    let role = match is_client {
-        true => Role::Client { end: 0 },
-        false => Role::Server,
-    };
+    let role = if is_client { Role::Client { end: 0 } } else { Role::Server };
     run_over(probe, children, places, link, role)
 }
 
@@ -276,17 +273,18 @@ fn describe_server(
             format!("gdr probe {probe} --no-secret {host}"),
         ];
     }
-    match is_given {
-        true => [
+    if is_given {
+        [
             format!(
                 "{listening}; the command for the other machine, with the same secret in {SECRET_VARIABLE} or --secret-file:"
             ),
             format!("gdr probe {probe} {host}"),
-        ],
-        false => [
+        ]
+    } else {
+        [
             format!("{listening}; the command for the other machine, with a secret for this run:"),
             format!("{SECRET_VARIABLE}={} gdr probe {probe} {host}", secret.text()),
-        ],
+        ]
     }
 }
 

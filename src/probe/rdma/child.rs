@@ -69,9 +69,10 @@ fn run_one_end(
         Err(failure) => return Err(report_failure(None, &mut control, failure)),
     };
     report_gpudirect(&end, place, reporter)?;
-    let done = match is_server {
-        true => server::server(&mut end, task.room, &mut control, Some(reporter)),
-        false => client::client(&mut end, &mut control, task, reporter),
+    let done = if is_server {
+        server::server(&mut end, task.room, &mut control, Some(reporter))
+    } else {
+        client::client(&mut end, &mut control, task, reporter)
     };
     // After a failure too: they may say why.
     report_counters(reporter, &task.subject, false, end.counters.rises())?;

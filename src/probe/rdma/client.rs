@@ -465,9 +465,10 @@ impl Client<'_, '_> {
             Ok((samples, this.finish_step(time)?))
         })?;
         let about = Subject {
-            backend: match self.about.backend.ends_with("-sim") {
-                true => "staged-sim".to_owned(),
-                false => "staged".to_owned(),
+            backend: if self.about.backend.ends_with("-sim") {
+                "staged-sim".to_owned()
+            } else {
+                "staged".to_owned()
             },
             ..self.about.clone()
         };

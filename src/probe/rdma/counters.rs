@@ -85,10 +85,7 @@ pub fn report_counters(
     rises: Vec<Rise>,
 ) -> io::Result<()> {
     let changes = changes(subject, is_remote, rises);
-    match changes.is_empty() {
-        true => Ok(()),
-        false => reporter.send(&Event::Counters(changes)),
-    }
+    if changes.is_empty() { Ok(()) } else { reporter.send(&Event::Counters(changes)) }
 }
 
 /// The counters of an end in a report. Names that are not in the table, as another machine may send, are left out.

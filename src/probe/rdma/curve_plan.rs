@@ -14,9 +14,10 @@ use crate::probe::depth::Terms;
 
 /// The test cases between two ends; none over EFA, and if the curve needs GPUDirect RDMA, which an end does not have.
 pub fn curve_cases(curve: Curve, task: &Task, end: &End, other: &Offer) -> Vec<Planned> {
-    match end.srd.is_some() || curve.is_direct() && (end.is_staged() || other.staged) {
-        true => Vec::new(),
-        false => planned(task, curve.test_cases(&task.terms), end, other),
+    if end.srd.is_some() || curve.is_direct() && (end.is_staged() || other.staged) {
+        Vec::new()
+    } else {
+        planned(task, curve.test_cases(&task.terms), end, other)
     }
 }
 

@@ -139,10 +139,11 @@ fn cost(
             of_subject.filter(|result| result.name == name).collect()
         };
         let measured = of(&there.subject).into_iter();
-        let there = match is_largest {
-            true => measured.max_by_key(|result| result.bytes),
-            false => measured.min_by_key(|result| result.bytes),
-        }?;
+        let there = (if is_largest {
+            measured.max_by_key(|result| result.bytes)
+        } else {
+            measured.min_by_key(|result| result.bytes)
+        })?;
         let here = of(&here.subject);
         let here = here.iter().find(|result| result.bytes == there.bytes)?;
         let ratio = there.median? / here.median.filter(|median| *median > 0.0)?;

@@ -78,9 +78,10 @@ impl Plan {
 
     /// Leaves out an operation, once for all sizes.
     fn leave_out(&mut self, kind: Kind, whose: &str) {
-        let name = match kind.is_atomic() {
-            true => format!("validate.rc.{}{SUFFIX}", kind.name()),
-            false => format!("rdma.{}.bandwidth{SUFFIX}", kind.name()),
+        let name = if kind.is_atomic() {
+            format!("validate.rc.{}{SUFFIX}", kind.name())
+        } else {
+            format!("rdma.{}.bandwidth{SUFFIX}", kind.name())
         };
         let why = format!(
             "the {whose} NIC offers no on-demand paging for this operation over RC (ibv_query_device_ex)"
@@ -99,10 +100,12 @@ fn without(purpose: Purpose, ours: Paging, theirs: Paging) -> Option<&'static st
         let mut roles = roles.into_iter().flatten();
         roles.any(|role| !paging.covers(purpose.kind, role))
     };
-    match () {
-        () if lacks(ours, Role::Requester) => Some("local"),
-        () if lacks(theirs, Role::Responder) => Some("remote"),
-        () => None,
+    if lacks(ours, Role::Requester) {
+        Some("local")
+    } else if lacks(theirs, Role::Responder) {
+        Some("remote")
+    } else {
+        None
     }
 }
 
@@ -153,9 +156,10 @@ pub fn costs(results: &[ProbeResult]) -> Vec<String> {
             let of_name = results.iter().filter(|result| {
                 result.subject == subject && result.name == name && result.median.is_some()
             });
-            match is_largest {
-                true => of_name.max_by_key(|result| result.bytes),
-                false => of_name.min_by_key(|result| result.bytes),
+            if is_largest {
+                of_name.max_by_key(|result| result.bytes)
+            } else {
+                of_name.min_by_key(|result| result.bytes)
             }
         };
         let ratio = |(name, words, is_largest): (&str, &str, bool)| {

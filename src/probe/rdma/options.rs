@@ -100,9 +100,10 @@ impl Options {
     /// Bytes of the largest message.
     pub fn room(&self) -> usize {
         let terms = &self.scope.terms;
-        match self.curves {
-            true => terms.transfer_sizes().last().copied().unwrap_or(4),
-            false => terms.rdma_room(),
+        if self.curves {
+            terms.transfer_sizes().last().copied().unwrap_or(4)
+        } else {
+            terms.rdma_room()
         }
     }
 

@@ -233,10 +233,8 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
 pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     let is_loop = local.port == remote.port;
     let ports = if is_loop { [None; 2] } else { [local.rate_of_bond(), remote.rate_of_bond()] };
-    let subject = match is_loop {
-        true => local.subject.clone(),
-        false => pair_subject(&local.subject, &remote.subject),
-    };
+    let subject =
+        if is_loop { local.subject.clone() } else { pair_subject(&local.subject, &remote.subject) };
     let limits = [local.path, remote.path].into_iter().chain(ports);
     new_task(
         options,

@@ -44,10 +44,7 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let found = match self.curves {
-            true => curves(self, &nics, &found),
-            false => found,
-        };
+        let found = if self.curves { curves(self, &nics, &found) } else { found };
         let found = on_nodes(self, machine, &nics, found)?;
         match &self.remote {
             RemoteEnd::Here(named) => {
@@ -92,10 +89,7 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let name = match self.curves {
-            true => "transfer.v3.bandwidth",
-            false => "rdma.write.bandwidth",
-        };
+        let name = if self.curves { "transfer.v3.bandwidth" } else { "rdma.write.bandwidth" };
         for place in &found {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");
@@ -210,9 +204,10 @@ fn devices(
     children: &mut Children<'_>,
 ) -> Result<Option<Devices>, ProbeError> {
     // Without the library nothing else works.
-    let nics = match options.simulates_nic() {
-        true => vec![simulated_nic()],
-        false => match children.nics()? {
+    let nics = if options.simulates_nic() {
+        vec![simulated_nic()]
+    } else {
+        match children.nics()? {
             Some(names) => served(machine, &names),
             None => {
                 if options.scope.sim {
@@ -220,7 +215,7 @@ fn devices(
                 }
                 return Ok(None);
             }
-        },
+        }
     };
     Ok(gpus(options, machine, children)?.map(|gpus| (nics, gpus)))
 }

@@ -145,10 +145,7 @@ fn post(
     }
     let signalled = iteration % SIGNAL_INTERVAL == 0 || iteration == count;
     connected.send(&Post { signalled, ..*request })?;
-    match signalled {
-        true => connected.sent.wait(control).map(drop),
-        false => Ok(()),
-    }
+    if signalled { connected.sent.wait(control).map(drop) } else { Ok(()) }
 }
 
 /// Runs the iterations, counted from 1, and returns the seconds of each.

@@ -148,9 +148,12 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
         let longest = if transport == Transport::Ud { ends.mtu } else { usize::MAX };
         let sizes = terms.depth.rdma_verified().iter().copied();
         let sizes: Vec<usize> = sizes.filter(|size| *size <= most.min(longest)).collect();
-        let cases = |kind: &Kind| match kind.is_atomic() {
-            true => vec![TestCase::Verify(transport, *kind, 8)],
-            false => sizes.iter().map(|size| TestCase::Verify(transport, *kind, *size)).collect(),
+        let cases = |kind: &Kind| {
+            if kind.is_atomic() {
+                vec![TestCase::Verify(transport, *kind, 8)]
+            } else {
+                sizes.iter().map(|size| TestCase::Verify(transport, *kind, *size)).collect()
+            }
         };
         let kinds = kinds.iter();
         let kinds = kinds.filter(|kind| ends.atomics || !kind.is_atomic());
@@ -303,10 +306,7 @@ mod tests {
             settings: Settings::default(),
             relaxed_ordering: RelaxedOrdering::On,
             on_demand: false,
-            extent: match all {
-                true => Extent::OneFigure,
-                false => Extent::Whole,
-            },
+            extent: if all { Extent::OneFigure } else { Extent::Whole },
             terms,
         }
     }

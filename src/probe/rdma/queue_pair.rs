@@ -279,10 +279,7 @@ impl ActiveQueuePair {
                 let segments = [region.segment(post.at as u64, post.bytes as u32)];
                 let entry = Wqe::new(post.operation, if post.bytes == 0 { &[] } else { &segments });
                 let mut pair = pair.borrow_mut();
-                let entry = match post.signalled {
-                    true => entry.signalled(),
-                    false => entry,
-                };
+                let entry = if post.signalled { entry.signalled() } else { entry };
                 pair.queues.send.prepare(&entry)?.ring()?;
                 if post.signalled {
                     pair.ids.push_back(post.id);
@@ -393,22 +390,19 @@ impl SimulatedQueuePair {
     /// Takes a completion of a sent or of a received message.
     fn take(&mut self, is_sent: bool) -> Result<Option<WorkCompletion>, StepError> {
         let Self { queues, ids } = self;
-        let completions = match is_sent {
-            true => &mut queues.send_completions,
-            false => &mut queues.receive_completions,
-        };
+        let completions =
+            if is_sent { &mut queues.send_completions } else { &mut queues.receive_completions };
         let Some(completion) = completions.poll()? else {
             return Ok(None);
         };
         if let Some(failed) = completion.event.failed() {
             return Err(StepError::Wqe { syndrome: failed.syndrome, vendor: failed.vendor });
         }
-        let id = match is_sent {
-            true => {
-                queues.send.complete(&completion)?;
-                ids.pop_front().ok_or(StepError::OutOfStep)?
-            }
-            false => queues.receive.complete(&completion)?,
+        let id = if is_sent {
+            queues.send.complete(&completion)?;
+            ids.pop_front().ok_or(StepError::OutOfStep)?
+        } else {
+            queues.receive.complete(&completion)?
         };
         Ok(Some(WorkCompletion {
             id,

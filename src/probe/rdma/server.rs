@@ -198,12 +198,13 @@ impl Connection {
             && purpose.settings.is_valid()
             && (!purpose.relaxed_ordering || end.relaxed_ordering.is_ok())
             && (!purpose.on_demand || end.on_demand.is_ok());
-        match is_possible {
-            true => Ok(Self {
+        if is_possible {
+            Ok(Self {
                 purpose,
                 connected: connect_queue_pairs(end, purpose, Role::Responder, other, control)?,
-            }),
-            false => Err(StepError::OutOfStep),
+            })
+        } else {
+            Err(StepError::OutOfStep)
         }
     }
 }
@@ -227,10 +228,7 @@ fn queue_pairs_for<'c>(
 }
 
 fn check_count(count: u32) -> Result<(), StepError> {
-    match count <= MAX_MESSAGES {
-        true => Ok(()),
-        false => Err(StepError::OutOfStep),
-    }
+    if count <= MAX_MESSAGES { Ok(()) } else { Err(StepError::OutOfStep) }
 }
 
 /// Checks the number of messages of a flow.

@@ -74,10 +74,12 @@ impl Abilities {
 
     /// What stands for writes where one figure is wanted and the devices have none.
     fn instead_of_writes(self) -> Kind {
-        match () {
-            () if self.writes => Kind::Write,
-            () if self.reads => Kind::Read,
-            () => Kind::Send,
+        if self.writes {
+            Kind::Write
+        } else if self.reads {
+            Kind::Read
+        } else {
+            Kind::Send
         }
     }
 

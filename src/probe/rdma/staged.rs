@@ -135,9 +135,10 @@ pub fn send(
         if marks.last().is_none_or(|(_, before)| messages >= before + BLOCK) {
             marks.push((Instant::now(), messages));
         }
-        match any || received > 0 {
-            true => timer = PollTimer::new(end.timeout),
-            false => timer.tick("a chunk to arrive", control)?,
+        if any || received > 0 {
+            timer = PollTimer::new(end.timeout)
+        } else {
+            timer.tick("a chunk to arrive", control)?
         }
     }
     let seconds = |pair: &[(Instant, usize)]| {
@@ -199,9 +200,10 @@ pub fn receive(
             any = true;
         }
         sent += connected.sent.poll()?.len();
-        match any {
-            true => timer = PollTimer::new(end.timeout),
-            false => timer.tick("a chunk of the remote end", control)?,
+        if any {
+            timer = PollTimer::new(end.timeout)
+        } else {
+            timer.tick("a chunk of the remote end", control)?
         }
     }
     Ok(())

@@ -121,9 +121,10 @@ impl Receiving {
                     }
                 }
             }
-            match any {
-                true => timer = PollTimer::new(end.timeout),
-                false => timer.tick("a message of the remote end", control)?,
+            if any {
+                timer = PollTimer::new(end.timeout)
+            } else {
+                timer.tick("a message of the remote end", control)?
             }
         }
         Ok(())

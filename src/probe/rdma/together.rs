@@ -135,9 +135,10 @@ impl Meeting {
             .changed
             .wait_timeout_while(state, self.time, |state| state.round == round && !state.failed);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        match state.round == round || waited.timed_out() {
-            true => Err(StepError::Option(OTHER_FAILED.to_owned())),
-            false => Ok(()),
+        if state.round == round || waited.timed_out() {
+            Err(StepError::Option(OTHER_FAILED.to_owned()))
+        } else {
+            Ok(())
         }
     }
 
@@ -263,10 +264,8 @@ fn client(
         return Err(StepError::OutOfStep);
     };
     let path = end.selection.memory_path;
-    let simulated = match end.is_simulated() || matches!(end.device, Device::Sim(_)) {
-        true => "-sim",
-        false => "",
-    };
+    let simulated =
+        if end.is_simulated() || matches!(end.device, Device::Sim(_)) { "-sim" } else { "" };
     Ok(Measured {
         bytes,
         alone,
@@ -339,12 +338,13 @@ pub fn shared(results: &[ProbeResult]) -> Option<String> {
             (share < KEEPS).then(|| format!("{subject} {:.0} %", 100.0 * share))
         })
         .collect();
-    Some(match slower.is_empty() {
-        true => format!("{text} They share no bottleneck."),
-        false => format!(
+    Some(if slower.is_empty() {
+        format!("{text} They share no bottleneck.")
+    } else {
+        format!(
             "{text} These share a link, a memory or CPUs, and keep of their own: {}. gdr doctor --only pcie.shared names shared links.",
             slower.join(", ")
-        ),
+        )
     })
 }
 

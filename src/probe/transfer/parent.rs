@@ -27,9 +27,10 @@ impl Probe for Options {
         self.0.measure(machine, children)?;
         let is_server = matches!(self.0.remote, RemoteEnd::Comes(..));
         let has_failed = children.report.results.iter().any(|result| result.required);
-        match is_server || has_failed || children.interrupts.pending() {
-            true => Ok(()),
-            false => self.v2(machine, children),
+        if is_server || has_failed || children.interrupts.pending() {
+            Ok(())
+        } else {
+            self.v2(machine, children)
         }
     }
 

@@ -65,9 +65,10 @@ fn shape(text: &str, names: &BTreeSet<&str>) -> String {
         rest = &rest[start..];
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let word = trimmed(&rest[..end]);
-        match !word.is_empty() && (names.contains(word) || is_device(word)) {
-            true => out.push(PLACEHOLDER),
-            false => out.push_str(word),
+        if !word.is_empty() && (names.contains(word) || is_device(word)) {
+            out.push(PLACEHOLDER)
+        } else {
+            out.push_str(word)
         }
         rest = &rest[word.len()..];
         // A word without letters is punctuation.

@@ -196,10 +196,7 @@ impl StepLine {
 
     /// What stands before the command, or everything.
     pub(in crate::render) fn words(&self) -> String {
-        match self.is_command {
-            true => self.lead.clone(),
-            false => self.to_string(),
-        }
+        if self.is_command { self.lead.clone() } else { self.to_string() }
     }
 }
 

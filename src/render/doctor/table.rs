@@ -102,10 +102,8 @@ fn title(report: &Report<'_>, style: Style) -> String {
     let recording = report.host.recording();
     let what =
         recording.map_or_else(String::new, |source| format!(" (recorded: {})", printable(&source)));
-    let host = match parts.is_empty() {
-        true => "a machine without a name".to_owned(),
-        false => parts.join(", "),
-    };
+    let host =
+        if parts.is_empty() { "a machine without a name".to_owned() } else { parts.join(", ") };
     let title = wrap(&format!("gdr doctor: {host}{what}"), style.width, 0, "  ");
     format!("{}\n", style.paint(Tone::Strong, &title))
 }

@@ -183,9 +183,10 @@ impl Page {
             .iter()
             .map(|(id, title)| format!("<li><a href=\"#{id}\">{}</a></li>", text(title)))
             .collect();
-        let nav = match links.is_empty() {
-            true => String::new(),
-            false => format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n"),
+        let nav = if links.is_empty() {
+            String::new()
+        } else {
+            format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
         };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -67,10 +67,7 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         for result in measured().filter(is_it) {
             let bytes = result.bytes.map(size).unwrap_or_default();
             let row = row(result, format!("{words} ({bytes})"));
-            match end.ends_with("latency") {
-                true => rows.push(row),
-                false => rates.push(row),
-            }
+            if end.ends_with("latency") { rows.push(row) } else { rates.push(row) }
         }
     }
     if rows.is_empty() {
@@ -93,19 +90,17 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         let Some((_, cpu)) = loops(CPU).find(|(other, _)| *other == details) else {
             continue;
         };
-        let which = match is_one {
-            true => String::new(),
-            false => format!(" ({details})"),
-        };
-        let words = match stream < cpu {
-            true => format!(
+        let which = if is_one { String::new() } else { format!(" ({details})") };
+        let words = if stream < cpu {
+            format!(
                 "a message driven by the stream{which} takes {:.0} % of the time of one driven by the CPU",
                 stream / cpu * 100.0
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "a message driven by the stream{which} takes {:.1} times as long as one driven by the CPU",
                 stream / cpu
-            ),
+            )
         };
         text.push_str(&line_of(&words, style));
     }

@@ -45,10 +45,7 @@ fn what(result: &ProbeResult) -> String {
                 Some(bytes) if name.ends_with(".data") => size(bytes),
                 _ => "a kernel".to_owned(),
             };
-            let first = match name.contains(".gpu-first") {
-                true => ", GPU first",
-                false => "",
-            };
+            let first = if name.contains(".gpu-first") { ", GPU first" } else { "" };
             format!("round trip with {what}{first}")
         }
     }

@@ -229,10 +229,7 @@ impl Axes {
         let range = |logs: Vec<f64>| {
             let low = logs.iter().copied().fold(f64::INFINITY, f64::min).floor() as i32;
             let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil() as i32;
-            match logs.is_empty() {
-                true => (0, 1),
-                false => (low, high.max(low + 1)),
-            }
+            if logs.is_empty() { (0, 1) } else { (low, high.max(low + 1)) }
         };
         Self {
             what,

@@ -77,9 +77,10 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
     for (at, row) in grid.iter().enumerate() {
         let cells: String = row.iter().map(|cell| cell.map_or(' ', |(mark, _)| mark)).collect();
-        let painted = match style.color {
-            true => row.iter().map(|cell| paint(*cell, style)).collect(),
-            false => cells.trim_end().to_owned(),
+        let painted = if style.color {
+            row.iter().map(|cell| paint(*cell, style)).collect()
+        } else {
+            cells.trim_end().to_owned()
         };
         let line = format!("{:>LEFT$}│{painted}", tick(axes, at));
         text.push_str(line.trim_end());

@@ -102,12 +102,11 @@ fn kernels(results: &[&ProbeResult], style: Style) -> String {
     .into_iter()
     .flatten()
     .collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => {
-            let line = format!("a kernel on pinned host memory {}", parts.join(", "));
-            format!("\n{}", line_of(&line, style))
-        }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        let line = format!("a kernel on pinned host memory {}", parts.join(", "));
+        format!("\n{}", line_of(&line, style))
     }
 }
 

@@ -73,9 +73,10 @@ fn verdict(result: &ProbeResult) -> (&'static str, Tone) {
 }
 
 fn failure(result: &ProbeResult, sizes: BTreeSet<u64>, with_subject: bool) -> String {
-    let name = match with_subject {
-        true => format!("{}, {}", result.subject, result.name),
-        false => result.name.clone(),
+    let name = if with_subject {
+        format!("{}, {}", result.subject, result.name)
+    } else {
+        result.name.clone()
     };
     let sizes: Vec<String> = sizes.into_iter().map(size).collect();
     let sizes = if sizes.is_empty() { String::new() } else { format!(", {}", sizes.join(" ")) };

@@ -167,8 +167,5 @@ fn together(report: &ProbeReport, style: Style) -> String {
             }
         }
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("\n{text}"),
-    }
+    if text.is_empty() { text } else { format!("\n{text}") }
 }

@@ -109,9 +109,10 @@ fn place(end: &ProbedEnd, which: &str) -> String {
     let mut parts = vec![format!("{which}: {}:{}", end.device, end.port), end.link_layer.clone()];
     parts.extend(end.virtual_function.map(VirtualFunction::phrase));
     if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
-        parts.push(match kind == &end.link_layer {
-            true => format!("GID {index}"),
-            false => format!("GID {index} ({kind})"),
+        parts.push(if kind == &end.link_layer {
+            format!("GID {index}")
+        } else {
+            format!("GID {index} ({kind})")
         });
     }
     parts.push(match end.srd {

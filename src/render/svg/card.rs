@@ -72,10 +72,12 @@ impl<'a> Cards<'a> {
         let sections: Vec<Section> = rows.iter().map(|at| self.section(*at)).collect();
         let kinds = |kind| rows.iter().any(|at| self.topology.rows[*at].kind == kind);
         Card {
-            look: match () {
-                () if kinds(Kind::Gpu) => Look::Gpu,
-                () if kinds(Kind::Nic) => Look::Nic,
-                () => Look::Nvme,
+            look: if kinds(Kind::Gpu) {
+                Look::Gpu
+            } else if kinds(Kind::Nic) {
+                Look::Nic
+            } else {
+                Look::Nvme
             },
             w: self.width(rows),
             h: sections.iter().map(|section| section.h).sum(),

@@ -106,10 +106,7 @@ fn notes_width(notes: &[Note]) -> i32 {
 
 /// Title of a host bridge's box.
 pub fn root_title(bus: &str, continued: bool) -> String {
-    match continued {
-        false => format!("host bridge {bus}"),
-        true => format!("{bus}, continued"),
-    }
+    if continued { format!("{bus}, continued") } else { format!("host bridge {bus}") }
 }
 
 /// Label for devices without a row.

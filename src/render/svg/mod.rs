@@ -67,9 +67,10 @@ fn scene(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String)
     let mut layout = Layout::new(&cards, &nets.drawn);
 
     let width = legend::head(&mut layout.scene, facts, topology, MARGIN).max(MIN_WIDTH);
-    let (right, bottom) = match groups.is_empty() {
-        true => nothing(&mut layout.scene, facts, omission.as_deref()),
-        false => layout.groups(&groups, MARGIN, legend::HEAD, width),
+    let (right, bottom) = if groups.is_empty() {
+        nothing(&mut layout.scene, facts, omission.as_deref())
+    } else {
+        layout.groups(&groups, MARGIN, legend::HEAD, width)
     };
     let mut scene = layout.scene;
     let right = right.max(MARGIN + width);

@@ -29,10 +29,7 @@ pub fn picks<'a>(
     let gpu =
         |found: &&Match| topology.rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
     topology.matches.iter().filter(gpu).flat_map(|found| {
-        let nics = match found.nccl.is_empty() {
-            true => found.pick.as_slice(),
-            false => &found.nccl,
-        };
+        let nics = if found.nccl.is_empty() { found.pick.as_slice() } else { &found.nccl };
         let nics = nics.iter().filter(|nic| **nic < topology.rows.len());
         nics.map(|nic| (found.row, *nic, found.verdict))
     })

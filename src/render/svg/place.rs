@@ -130,9 +130,10 @@ impl Layout<'_> {
 
     fn link(&mut self, from: (i32, i32), to: (i32, i32), notes: &[Note], lanes: u8) {
         let bend = from.1 + 9;
-        let points = match from.0 == to.0 {
-            true => vec![from, to],
-            false => vec![from, (from.0, bend), (to.0, bend), to],
+        let points = if from.0 == to.0 {
+            vec![from, to]
+        } else {
+            vec![from, (from.0, bend), (to.0, bend), to]
         };
         self.scene.wires.push(Wire {
             points,

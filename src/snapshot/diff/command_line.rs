@@ -26,8 +26,5 @@ pub fn only_in(
     });
     let mut words: Vec<(usize, &str)> = differ.flat_map(|(_, words)| words).copied().collect();
     words.sort_unstable();
-    match words.is_empty() {
-        true => "none of these".to_owned(),
-        false => texts(&words).join(" "),
-    }
+    if words.is_empty() { "none of these".to_owned() } else { texts(&words).join(" ") }
 }

@@ -43,9 +43,10 @@ impl Node {
                     return Self::Unknown(why);
                 }
                 let fields = children(path, fields);
-                match MAPS_OF_THINGS.contains(&path.join("/").as_str()) {
-                    true => Self::Things(fields),
-                    false => Self::Facts(fields),
+                if MAPS_OF_THINGS.contains(&path.join("/").as_str()) {
+                    Self::Things(fields)
+                } else {
+                    Self::Facts(fields)
                 }
             }
             Value::Array(values) => array(path, values),

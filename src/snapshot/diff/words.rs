@@ -50,10 +50,7 @@ fn ids(value: &Value) -> Option<String> {
 /// The root bus and the bridges, as in a sysfs path.
 fn place(value: &Value) -> Option<String> {
     let place: crate::model::Place = serde_json::from_value(value.clone()).ok()?;
-    let root = match place.rooted {
-        true => place.root.to_string(),
-        false => "...".to_owned(),
-    };
+    let root = if place.rooted { place.root.to_string() } else { "...".to_owned() };
     let bridges = place.bridges.iter().map(ToString::to_string);
     Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
 }
@@ -64,10 +61,7 @@ fn link(value: &Value) -> Option<String> {
         return None;
     }
     let link: Link = serde_json::from_value(value.clone()).ok()?;
-    Some(match link.is_up() {
-        true => link.to_string(),
-        false => "down".to_owned(),
-    })
+    Some(if link.is_up() { link.to_string() } else { "down".to_owned() })
 }
 
 /// Drops the inode numbers of namespaces, which only distinguish them.
@@ -75,10 +69,7 @@ fn without_inodes(marks: &[Value]) -> String {
     let marks = marks.iter().filter_map(Value::as_str);
     let marks: Vec<&str> =
         marks.map(|mark| mark.split_once(":[").map_or(mark, |(name, _)| name)).collect();
-    match marks.is_empty() {
-        true => "none".to_owned(),
-        false => marks.join(", "),
-    }
+    if marks.is_empty() { "none".to_owned() } else { marks.join(", ") }
 }
 
 /// Bytes in the largest unit without a remainder.

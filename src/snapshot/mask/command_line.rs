@@ -105,21 +105,21 @@ impl Masker {
             return format!("{open}{}{open}", self.own_word(inner));
         };
         let kept = self.own_word(name);
-        let value = match () {
-            () if ["BOOT_IMAGE", "initrd"].contains(&name) => self.file_name(value),
-            () if is_kept(name) => self.text(Place::CommandLine, value),
-            () if is_harmless(name, value) => value.to_owned(),
-            () => MASKED.to_owned(),
+        let value = if ["BOOT_IMAGE", "initrd"].contains(&name) {
+            self.file_name(value)
+        } else if is_kept(name) {
+            self.text(Place::CommandLine, value)
+        } else if is_harmless(name, value) {
+            value.to_owned()
+        } else {
+            MASKED.to_owned()
         };
         format!("{open}{kept}={value}{open}")
     }
 
     /// A word of the kernel, which is not private.
     fn own_word<'a>(&mut self, word: &'a str) -> &'a str {
-        match is_plain(word) && self.text(Place::CommandLine, word) == word {
-            true => word,
-            false => MASKED,
-        }
+        if is_plain(word) && self.text(Place::CommandLine, word) == word { word } else { MASKED }
     }
 
     /// A kernel image: its directory is private, and may be a number.

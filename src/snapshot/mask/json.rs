@@ -26,9 +26,10 @@ pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Opti
         let (text, behind) = rest.split_at(length);
         let around = open.last().copied().unwrap_or(Place::Plain);
         if behind.trim_start().starts_with(':') {
-            place = match text.trim_end_matches('"').ends_with("version") {
-                true => Place::Version,
-                false => around,
+            place = if text.trim_end_matches('"').ends_with("version") {
+                Place::Version
+            } else {
+                around
             };
             out.push_str(text);
         } else {

@@ -231,9 +231,10 @@ impl Ledger {
     }
 
     pub fn domain(&mut self, domain: &str) -> String {
-        match domain.eq_ignore_ascii_case("localdomain") || domain == "local" {
-            true => domain.to_owned(),
-            false => self.word(Kind::Domain, domain, "masked", ".example"),
+        if domain.eq_ignore_ascii_case("localdomain") || domain == "local" {
+            domain.to_owned()
+        } else {
+            self.word(Kind::Domain, domain, "masked", ".example")
         }
     }
 

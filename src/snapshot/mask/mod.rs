@@ -227,9 +227,8 @@ impl Masker {
         const NUMBERS: [&str; 4] = ["wwid", "nguid", "eui", "wwn"];
         let name = path.rsplit('/').next().unwrap_or_default();
         let trimmed = text.trim();
-        let around = |new: String| match trimmed.is_empty() {
-            true => text.to_owned(),
-            false => text.replacen(trimmed, &new, 1),
+        let around = |new: String| {
+            if trimmed.is_empty() { text.to_owned() } else { text.replacen(trimmed, &new, 1) }
         };
         match name {
             _ if HOST_NAMES.contains(&path) => around(self.ledger.own_host(trimmed)),
@@ -270,10 +269,7 @@ impl Masker {
             return format!("{mark}{:016x}", self.ledger.eui(value));
         }
         let by_shape = scan::spans(self.patterns, &mut self.ledger, Place::Plain, text);
-        match by_shape.is_empty() {
-            true => self.ledger.serial(text),
-            false => self.text(Place::Plain, text),
-        }
+        if by_shape.is_empty() { self.ledger.serial(text) } else { self.text(Place::Plain, text) }
     }
 
     fn file_parts(&mut self, path: &str, file_parts: &mut bytes::Parts<'_>) {

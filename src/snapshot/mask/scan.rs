@@ -192,16 +192,11 @@ impl Scan<'_> {
         let mut digits = digits.chars();
         let masked: String = original
             .chars()
-            .map(|c| match c.is_ascii_hexdigit() {
-                true => digits.next().unwrap_or('0'),
-                false => c,
-            })
+            .map(|c| if c.is_ascii_hexdigit() { digits.next().unwrap_or('0') } else { c })
             .collect();
         // Keeps the case of an unchanged text.
-        let masked = match masked.eq_ignore_ascii_case(original) {
-            true => original.to_owned(),
-            false => masked,
-        };
+        let masked =
+            if masked.eq_ignore_ascii_case(original) { original.to_owned() } else { masked };
         self.found.push((range, masked));
         end
     }

@@ -125,9 +125,10 @@ impl Words {
     /// The longest known word that begins here and ends at a word boundary.
     fn word_at(&self, text: &str, at: usize, part: &str) -> Option<(usize, Word)> {
         // Checking the length first is cheap and excludes most parts.
-        let lengths = match self.parts.contains(&part.len()) {
-            true => self.lengths.get(&part.to_lowercase()),
-            false => None,
+        let lengths = if self.parts.contains(&part.len()) {
+            self.lengths.get(&part.to_lowercase())
+        } else {
+            None
         };
         lengths.into_iter().flatten().find_map(|Reverse(length)| {
             let name = text.get(at..at + length)?;
@@ -202,10 +203,7 @@ fn domain_behind(rest: &str) -> usize {
         }
     }
     let is_domain = last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic());
-    match is_domain && !UNIT_SUFFIXES.contains(&last) {
-        true => length,
-        false => 0,
-    }
+    if is_domain && !UNIT_SUFFIXES.contains(&last) { length } else { 0 }
 }
 
 #[cfg(test)]

@@ -103,9 +103,10 @@ impl PrivateDirectory {
         check(&file, &path, FileType::RegularFile)?;
         let mut content = Vec::new();
         let count = File::from(file).take(most + 1).read_to_end(&mut content).map_err(failed)?;
-        match u64::try_from(count).is_ok_and(|count| count <= most) {
-            true => Ok(Some(content)),
-            false => Err(failed(io::ErrorKind::FileTooLarge.into())),
+        if u64::try_from(count).is_ok_and(|count| count <= most) {
+            Ok(Some(content))
+        } else {
+            Err(failed(io::ErrorKind::FileTooLarge.into()))
         }
     }
 

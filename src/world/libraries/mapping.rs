@@ -34,9 +34,10 @@ fn try_one(device: &Device) -> GpuMapping {
             let reason = gpu::sentence(error.as_ref());
             let busy = |error: &gpu::Error| matches!(error.kind(), Kind::Busy | Kind::OutOfMemory);
             // CUDA's errors before the mapping; gdrcopy's have another type.
-            let trial = match error.downcast_ref::<gpu::Error>().is_some_and(busy) {
-                true => MappingTrial::NotTried { reason },
-                false => MappingTrial::Refused { reason },
+            let trial = if error.downcast_ref::<gpu::Error>().is_some_and(busy) {
+                MappingTrial::NotTried { reason }
+            } else {
+                MappingTrial::Refused { reason }
             };
             (trial, backends(&Gdr::explain()))
         }

@@ -19,7 +19,7 @@ use crate::model::{
 const BYTES: usize = 2 << 20;
 
 /// There may be hundreds of virtual functions; only the first devices are tried.
-const MOST_DEVICES: usize = 64;
+const MAX_DEVICES: usize = 64;
 
 /// The access that every NIC supports: receiving.
 const RECEIVING: Access = Access {
@@ -42,9 +42,10 @@ fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
     // Verbs first, because listing devices needs no context.
     let names = device_names().map_err(|error| {
         let VerbsError { reason, .. } = verbs_error(&error);
-        match error.is_absent() {
-            true => RegistrationOutcome::Absent { reason },
-            false => RegistrationOutcome::Failed { reason },
+        if error.is_absent() {
+            RegistrationOutcome::Absent { reason }
+        } else {
+            RegistrationOutcome::Failed { reason }
         }
     })?;
     let failed = |reason: &str| RegistrationOutcome::Failed { reason: reason.to_owned() };
@@ -61,7 +62,7 @@ fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
     if gpus.is_empty() {
         return Err(failed("CUDA counts no GPU"));
     }
-    let nics: Nics = names.into_iter().take(MOST_DEVICES).map(open).collect();
+    let nics: Nics = names.into_iter().take(MAX_DEVICES).map(open).collect();
     Ok(gpus.iter().map(|gpu| try_one(gpu, &nics)).collect())
 }
 

@@ -57,9 +57,10 @@ impl Lossy {
         path: &Path,
         answer: impl FnOnce(&dyn Files) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        match self.is_lost(path) {
-            true => Err(FileError::new(question, path, self.error())),
-            false => answer(self.files.as_ref()),
+        if self.is_lost(path) {
+            Err(FileError::new(question, path, self.error()))
+        } else {
+            answer(self.files.as_ref())
         }
     }
 }
@@ -67,9 +68,10 @@ impl Lossy {
 impl Files for Lossy {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
         let file = self.ask(Question::Open, path, |files| files.open(path))?;
-        Ok(match self.how == How::DeniedPast64 && path == self.path {
-            true => Box::new(Start(file)),
-            false => file,
+        Ok(if self.how == How::DeniedPast64 && path == self.path {
+            Box::new(Start(file))
+        } else {
+            file
         })
     }
 

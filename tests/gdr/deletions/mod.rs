@@ -86,9 +86,10 @@ fn general(loss: &Loss) -> String {
     let mut out = String::new();
     for part in text.split_inclusive('/') {
         let is_address = part.len() > 10 && part.as_bytes()[4] == b':';
-        match is_address {
-            true => out.push_str("BDF/"),
-            false => out.push_str(&part.replace(|c: char| c.is_ascii_digit(), "")),
+        if is_address {
+            out.push_str("BDF/")
+        } else {
+            out.push_str(&part.replace(|c: char| c.is_ascii_digit(), ""))
         }
     }
     out
@@ -139,10 +140,7 @@ fn lose_some(run: &mut Run, time: Duration, most: usize) -> usize {
             for loss in losses.split_off(losses.len().saturating_sub(IN_A_ROW)) {
                 run.lose(subject, &loss);
             }
-            match losses.is_empty() {
-                true => *kept = None,
-                false => left = true,
-            }
+            if losses.is_empty() { *kept = None } else { left = true }
         }
         if !left {
             return machines;

@@ -175,9 +175,10 @@ impl History {
                 let mut child = self.start(*part, None);
                 std::thread::sleep(Duration::from_micros(*after));
                 let _ = child.kill();
-                match child.wait().expect("its end").success() {
-                    true => counts.ended += 1,
-                    false => counts.killed += 1,
+                if child.wait().expect("its end").success() {
+                    counts.ended += 1
+                } else {
+                    counts.killed += 1
                 }
                 self.settle();
             }

@@ -26,9 +26,10 @@ pub fn problem(page: &[u8], underlined: bool) -> Option<String> {
     let Ok(text) = std::str::from_utf8(page) else {
         return Some("it is not UTF-8".to_owned());
     };
-    let plain = match underlined {
-        true => text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", ""),
-        false => text.to_owned(),
+    let plain = if underlined {
+        text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "")
+    } else {
+        text.to_owned()
     };
     if let Some(c) = plain.chars().find(|c| is_forbidden(*c)) {
         let line = plain.lines().find(|line| line.contains(c)).unwrap_or_default();

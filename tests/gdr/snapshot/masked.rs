@@ -43,9 +43,12 @@ fn masked_snapshot_has_no_private_data_and_same_conclusions() {
     let text = fs::read_to_string(&information).expect("its information");
     let text = text
         .lines()
-        .map(|line| match line.starts_with("GPU UUID") {
-            true => format!("GPU UUID: \t {gpu}\n"),
-            false => format!("{line}\n"),
+        .map(|line| {
+            if line.starts_with("GPU UUID") {
+                format!("GPU UUID: \t {gpu}\n")
+            } else {
+                format!("{line}\n")
+            }
         })
         .collect::<String>();
     fs::write(&information, text).expect("a file");

@@ -72,14 +72,13 @@ fn facts_of(run: &Run) -> String {
         let (_, after) = rest.split_once("</text>").expect("the end of the line");
         return format!("{before}</text>{after}");
     }
-    match run.stdout.starts_with("gdr doctor: ") {
-        true => {
-            let lines = run.stdout.lines().skip(1);
-            // The rest of a title that is wrapped.
-            let lines: Vec<&str> = lines.skip_while(|line| line.starts_with("  ")).collect();
-            lines.join("\n")
-        }
-        false => run.stdout.clone(),
+    if run.stdout.starts_with("gdr doctor: ") {
+        let lines = run.stdout.lines().skip(1);
+        // The rest of a title that is wrapped.
+        let lines: Vec<&str> = lines.skip_while(|line| line.starts_with("  ")).collect();
+        lines.join("\n")
+    } else {
+        run.stdout.clone()
     }
 }
 

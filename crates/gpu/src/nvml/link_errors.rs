@@ -48,8 +48,5 @@ pub(super) fn read(session: &Session, device: Device<'_>) -> Reading<BTreeMap<St
             *counter = counter.saturating_add(value);
         }
     }
-    match counters.is_empty() {
-        true => Reading::NotCovered,
-        false => Reading::Known(counters),
-    }
+    if counters.is_empty() { Reading::NotCovered } else { Reading::Known(counters) }
 }

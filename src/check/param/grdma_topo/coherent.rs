@@ -60,9 +60,10 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
             "NICs reach this GPU's memory over NVLink-C2C, for every topology. The driver denies the forced PCIe mapping for {} (errno 524): \
              NCCL 2.27 and later does not ask for it there. Software that does needs {}.",
             names(&answers.unused),
-            match forced_pcie_has_override(ctx.facts) {
-                true => "NVreg_GrdmaPciTopoCheckOverride=1",
-                false => "NIC and GPU in one IOMMU group",
+            if forced_pcie_has_override(ctx.facts) {
+                "NVreg_GrdmaPciTopoCheckOverride=1"
+            } else {
+                "NIC and GPU in one IOMMU group"
             }
         );
         Judgement::info(subject, message)

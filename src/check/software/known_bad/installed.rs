@@ -28,9 +28,10 @@ pub fn installed(ctx: &Ctx<'_>, component: Component) -> Result<Vec<Installed>, 
         }
         Component::Ofed => {
             let stack = &ctx.facts.rdma_stack;
-            match known(&stack.ofed, Area::Files, "/usr/bin/ofed_info")? {
-                true => module(component, &stack.mlx5_version, "/sys/module/mlx5_core/version"),
-                false => Ok(Vec::new()),
+            if *known(&stack.ofed, Area::Files, "/usr/bin/ofed_info")? {
+                module(component, &stack.mlx5_version, "/sys/module/mlx5_core/version")
+            } else {
+                Ok(Vec::new())
             }
         }
         Component::Nccl => libraries(ctx, "libnccl.so.2", |library| Ok(Some(by_name(library)))),

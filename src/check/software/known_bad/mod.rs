@@ -63,17 +63,18 @@ fn may_matter(ctx: &Ctx<'_>, component: Component) -> bool {
 fn judge(ctx: &Ctx<'_>, component: Component, found: &Installed) -> Judgement {
     let name = component.name();
     let Some(version) = &found.version else {
-        return match may_matter(ctx, component) {
-            true => Judgement::undetermined(
+        return if may_matter(ctx, component) {
+            Judgement::undetermined(
                 &found.subject,
                 format!("The version of {name} is unknown here, and some versions have faults that matter on this machine."),
             )
             .evidence(&found.source, "no version")
-            .needs(format!("the version of {name}, to compare with gdr explain sw.known-bad")),
-            false => Judgement::skip(
+            .needs(format!("the version of {name}, to compare with gdr explain sw.known-bad"))
+        } else {
+            Judgement::skip(
                 &found.subject,
                 format!("No known fault of {name} matters on this machine."),
-            ),
+            )
         };
     };
     let (mut here, mut maybe) = (Vec::new(), Vec::new());

@@ -135,9 +135,10 @@ impl Links {
                     back: noisy(back),
                     latency: noisy(self.latency(client, server)),
                     // A healthy link loses a packet now and then.
-                    lost: match self.loses(client) || self.loses(server) {
-                        true => 1 + random.below(100) as u64,
-                        false => u64::from(random.below(500) == 0),
+                    lost: if self.loses(client) || self.loses(server) {
+                        1 + random.below(100) as u64
+                    } else {
+                        u64::from(random.below(500) == 0)
                     },
                     failed,
                 });

@@ -247,10 +247,7 @@ fn measurement(
 ) -> Measurement {
     let nic = |(node, rail)| Nic { node, rail };
     Measurement {
-        phase: match client.1 == server.1 {
-            true => Phase::Alone,
-            false => Phase::Crossed,
-        },
+        phase: if client.1 == server.1 { Phase::Alone } else { Phase::Crossed },
         client: nic(client),
         server: nic(server),
         there: Some(there),

@@ -90,12 +90,11 @@ impl Case {
     }
 
     pub fn bytes(&self, session: &Session<'_>) -> usize {
-        match self.inline {
-            true => INLINE,
-            false => {
-                let sizes = session.task.terms.message_sizes();
-                sizes.first().copied().unwrap_or(MESSAGE)
-            }
+        if self.inline {
+            INLINE
+        } else {
+            let sizes = session.task.terms.message_sizes();
+            sizes.first().copied().unwrap_or(MESSAGE)
         }
     }
 

@@ -37,9 +37,10 @@ pub fn local(
             break;
         }
         if begun.elapsed() > TIMEOUT {
-            let where_to = match has_returned {
-                true => "the sending process received it itself",
-                false => "it did not arrive",
+            let where_to = if has_returned {
+                "the sending process received it itself"
+            } else {
+                "it did not arrive"
             };
             return unreached(end, format!("{where_to}, in {} s", TIMEOUT.as_secs()));
         }

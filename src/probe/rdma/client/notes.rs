@@ -24,10 +24,7 @@ pub fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
         notes.extend(srd.notes(task, end.is_staged() || other.staged));
     }
     if srd.is_none() && !(end.atomics && other.atomics) {
-        let (whose, driver) = match end.atomics {
-            true => ("remote", None),
-            false => ("local", end.driver),
-        };
+        let (whose, driver) = if end.atomics { ("remote", None) } else { ("local", end.driver) };
         let why = driver.and_then(|driver| driver.atomics);
         let why = why.map(|why| format!("; {why}")).unwrap_or_default();
         notes.push(format!(

@@ -74,9 +74,10 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 
 /// A host and a port as one writes them.
 fn at(host: &str, port: u16) -> String {
-    match host.contains(':') && !host.starts_with('[') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 
@@ -156,9 +157,10 @@ fn resolve(
                 let mut addresses: Vec<SocketAddr> = addresses;
                 addresses.dedup();
                 addresses.truncate(MAX_ADDRESSES);
-                return match addresses.is_empty() {
-                    true => never("the resolver returned no address".to_owned()),
-                    false => Attempt::Connected(addresses),
+                return if addresses.is_empty() {
+                    never("the resolver returned no address".to_owned())
+                } else {
+                    Attempt::Connected(addresses)
                 };
             }
             // The name servers may come back.

@@ -135,10 +135,7 @@ fn listen_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         None => generate()?,
     };
     let listener = Listener::bind(SocketAddr::new(address, 0), &secret)?;
-    let host = match address.is_unspecified() {
-        true => host_name()?,
-        false => address.to_string(),
-    };
+    let host = if address.is_unspecified() { host_name()? } else { address.to_string() };
     let meeting = RendezvousFile {
         host,
         port: listener.address().port(),

@@ -247,14 +247,20 @@ impl Pending {
             Ok(count) => match handshake.received(count) {
                 Next::Wait if late => self.reject(LATE.to_owned()),
                 Next::Wait => ReadResult::Incomplete,
-                Next::Send(bytes) => match self.send(&bytes) {
-                    true => ReadResult::Incomplete,
-                    false => self.reject(UNSENT.to_owned()),
-                },
-                Next::Done(bytes, session) => match bytes.is_none_or(|bytes| self.send(&bytes)) {
-                    true => ReadResult::Peer(session),
-                    false => self.reject(UNSENT.to_owned()),
-                },
+                Next::Send(bytes) => {
+                    if self.send(&bytes) {
+                        ReadResult::Incomplete
+                    } else {
+                        self.reject(UNSENT.to_owned())
+                    }
+                }
+                Next::Done(bytes, session) => {
+                    if bytes.is_none_or(|bytes| self.send(&bytes)) {
+                        ReadResult::Peer(session)
+                    } else {
+                        self.reject(UNSENT.to_owned())
+                    }
+                }
                 Next::Rejected(rejection) => {
                     let why = describe(rejection, handshake.begun());
                     self.reject(why)

@@ -100,11 +100,12 @@ pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
             stat.st_mode & 0o7777
         )));
     }
-    match [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
-        true => Ok(()),
-        false => Err(io::Error::other(format!(
+    if [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
             "its directory is world-writable, and its owner is uid {}: neither root nor this user",
             stat.st_uid
-        ))),
+        )))
     }
 }

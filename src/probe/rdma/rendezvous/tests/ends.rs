@@ -103,9 +103,10 @@ fn interrupt_ends_both_peers() {
             (error, b)
         });
         flag.store(true, Ordering::Relaxed);
-        let error = match receiving {
-            true => a.receive(soon()).expect_err("an interrupt"),
-            false => a.failure().expect("an interrupt"),
+        let error = if receiving {
+            a.receive(soon()).expect_err("an interrupt")
+        } else {
+            a.failure().expect("an interrupt")
         };
         assert_eq!(error, Error::Interrupted);
         // The peer is notified while this link still exists.
