@@ -498,7 +498,7 @@ fn listings_state_no_cause() {
     }
     let one_inactive = "GPU 4: NVIDIA A100 (UUID: GPU-4)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n\t Link 2: 25 GB/s\n";
     let (causes, _) = named(one_inactive);
-    assert_eq!(causes[0], "gpu.fabric");
+    assert_eq!(causes[0], "gpu.nvlink");
 }
 
 /// NCCL's remark about RDMA is weaker than a failure, and no cause by itself.

@@ -107,8 +107,7 @@ pub fn symptoms() -> anyhow::Result<String> {
     for hint in &table.hints {
         let words: Vec<String> =
             hint.words.iter().map(|(word, points)| format!("{word} {points:+}")).collect();
-        let _ =
-            writeln!(page, "| {} | {} | {} |", hint.check, plain(hint.cause), words.join(", "));
+        let _ = writeln!(page, "| {} | {} | {} |", hint.check, plain(hint.cause), words.join(", "));
     }
     Ok(page)
 }
