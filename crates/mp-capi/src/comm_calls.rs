@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::comm::Credits;
 use engine::{Bootstrap, Communicator};
+use gdr_sys::exports;
 use gdsync::{MemoryLocation, Place};
 use mpi_abi::Mpi;
-use process::exports;
 
 use crate::abi::{CudaStream, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;

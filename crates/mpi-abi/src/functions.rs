@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use loader::{LoadError, Opened};
+use gdr_sys::loader::{LoadError, Opened};
 
 use crate::{Communicator, Error};
 

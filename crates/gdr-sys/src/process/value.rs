@@ -4,7 +4,7 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::Process;
+use super::Process;
 
 /// Per-process value, created at first use. A forked child creates a new one and leaks the
 /// parent's: its locks may be held, and dropping it would release the parent's resources.

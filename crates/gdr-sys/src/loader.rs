@@ -1,8 +1,6 @@
 //! Opens vendor libraries at run time by the loader's search, and reports its error messages and
 //! the file path. The calling crates declare the libraries and functions.
 
-#![deny(clippy::undocumented_unsafe_blocks)]
-
 use std::ffi::{CStr, c_int, c_void};
 use std::path::{Path, PathBuf};
 

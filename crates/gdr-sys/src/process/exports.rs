@@ -13,7 +13,7 @@
 ///     }
 /// }
 ///
-/// process::exports!(
+/// gdr_sys::exports!(
 ///     use guard::call;
 ///
 ///     /// Writes the half of an even number; 22 for NULL and odd numbers.

@@ -9,12 +9,10 @@
 //!   does not have.
 //! - [`write_error`] and [`os_text`] print messages without locks of the standard library or of the
 //!   C library's locales.
-//! - [`exports!`] declares the C functions of libraries that live in other programs.
+//! - [`exports!`](crate::exports!) declares the C functions of libraries that live in other programs.
 //!
 //! It allocates: glibc's allocator works in a child that its `fork` made. A child of the bare
 //! `clone` system call in a program with several threads may only run another program.
-
-#![deny(clippy::undocumented_unsafe_blocks)]
 
 mod exports;
 mod identity;
