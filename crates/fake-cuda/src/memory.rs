@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use fake_machine::number;
-use gpu_sim::{Keeper, Span};
+use gpu::sim::execution::{Keeper, Span};
 use serde_json::Value;
 
 use crate::answer::{

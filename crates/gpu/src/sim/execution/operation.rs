@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use super::queue::Queue;
+use super::span::Span;
 use crate::bytes;
-use crate::queue::Queue;
-use crate::span::Span;
 
 /// Wait condition on the observed word and the given value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

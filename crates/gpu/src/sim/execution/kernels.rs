@@ -1,14 +1,14 @@
 //! Rust versions of the kernels in crate `gpu`'s `kernels.ptx`, except `copy_words`, which is a
-//! copy ([`Item::Copy`](crate::Item)).
+//! copy ([`Item::Copy`](super::Item)).
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
+use super::operation::Operation;
+use super::post::Post;
+use super::queue::Queue;
+use super::span::Span;
 use crate::bytes;
-use crate::operation::Operation;
-use crate::post::Post;
-use crate::queue::Queue;
-use crate::span::Span;
 
 /// A kernel and its parameters. Words in a span are naturally aligned.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::span::{Keeper, Span};
 use crate::bytes;
-use crate::span::{Keeper, Span};
 
 /// Page size for faults, in bytes; smaller copies use other units.
 const PAGE: usize = 4096;

@@ -23,6 +23,7 @@ pub enum State {
 }
 
 impl Record {
+    /// Its present state.
     pub fn state(&self) -> State {
         self.lock().clone()
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::event::Record;
-use crate::faults::{Flaw, Late};
-use crate::kernels::Kernel;
-use crate::operation::Operation;
-use crate::span::Span;
+use super::event::Record;
+use super::faults::{Flaw, Late};
+use super::kernels::Kernel;
+use super::operation::Operation;
+use super::span::Span;
 
 /// How long a wait polls before it sleeps between polls.
 const SPIN: Duration = Duration::from_micros(200);
@@ -246,9 +246,9 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event;
+    use super::super::operation::Compare;
     use super::*;
-    use crate::event;
-    use crate::operation::Compare;
 
     #[test]
     fn failed_context_ends_waits_and_skips_work() {

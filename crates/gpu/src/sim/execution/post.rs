@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::kernels::{Word32, Word64};
-use crate::queue::Queue;
-use crate::span::Span;
+use super::kernels::{Word32, Word64};
+use super::queue::Queue;
+use super::span::Span;
 
 /// Parameters of the kernel.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use super::event::State;
+use super::faults::Late;
+use super::queue::{Item, Queue};
 use crate::bytes;
-use crate::event::State;
-use crate::faults::Late;
-use crate::queue::{Item, Queue};
 
 impl Item {
     /// Runs the item, or returns why it never will run; late writes of faults go to `late`.
