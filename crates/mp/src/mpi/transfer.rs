@@ -5,8 +5,8 @@
 
 use gpu::{DeviceMemory, HostMemory};
 
-use crate::functions::{Handle, Mpi, Start, check};
-use crate::{Communicator, Error};
+use super::functions::{Handle, Mpi, Start, check};
+use super::{Communicator, Error};
 
 /// Memory of a message. Clones share it.
 #[derive(Debug, Clone)]

@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use mpi_abi::{Error, Mpi};
+use mp::mpi::{Error, Mpi};
 
 /// The example, which Cargo builds with this test.
 fn example() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.pop();
-    path.join("examples/gather")
+    path.join("examples/mpi_gather")
 }
 
 fn run(launcher: &str, abi: &str) {

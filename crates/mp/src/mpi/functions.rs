@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use gdr_sys::loader::{LoadError, Opened};
 
-use crate::{Communicator, Error};
+use super::{Communicator, Error};
 
 /// A handle: a pointer, or an integer in its lower half.
 pub(crate) type Handle = usize;

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use crate::Error;
-use crate::functions::{Handle, Mpi, check};
+use super::Error;
+use super::functions::{Handle, Mpi, check};
 
 /// An MPI communicator of this process.
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,9 @@
-//! Gathers bytes of all ranks and sends messages around, with the MPI library of the launcher: `mpirun -n 3 gather`.
+//! Gathers bytes of all ranks and sends messages around, with the MPI library of the launcher: `mpirun -n 3 mpi_gather`.
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use mpi_abi::{Error, Memory, Mpi};
+use mp::mpi::{Error, Memory, Mpi};
 
 const LENGTH: usize = 1 << 20;
 
