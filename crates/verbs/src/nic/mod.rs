@@ -3,9 +3,6 @@
 //!
 //! Reads only. Unsafe code is limited to one ioctl (`ethtool.rs`). Nothing here judges a value.
 
-#![warn(missing_docs)]
-#![deny(clippy::undocumented_unsafe_blocks)]
-
 mod dcb;
 mod ethtool;
 mod netlink;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use nic::layout::{CONSTANTS, OFFSETS};
+use verbs::nic::layout::{CONSTANTS, OFFSETS};
 
 #[test]
 #[ignore = "needs a C compiler, kernel headers"]

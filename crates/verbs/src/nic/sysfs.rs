@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::ethtool::statistics;
+use super::ethtool::statistics;
 
 /// Counters by what has them: a port as in `mlx5_0:1`, a network interface, a PCI function.
 pub type Reading = BTreeMap<String, BTreeMap<String, u64>>;

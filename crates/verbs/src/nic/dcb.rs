@@ -3,8 +3,8 @@
 
 use std::io;
 
-use crate::checked;
-use crate::netlink::{ask, attribute, attributes, find, u16_at};
+use super::checked;
+use super::netlink::{ask, attribute, attributes, find, u16_at};
 
 /// `RTM_GETDCB`.
 const GET: u16 = 78;

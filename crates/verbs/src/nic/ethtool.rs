@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::checked;
+use super::checked;
 
 /// Commands of linux/ethtool.h.
 const GET_PAUSE: u32 = 0x12;
@@ -112,7 +112,7 @@ fn halves(word: u64) -> [u32; 2] {
 fn ioctl(interface: &str, answer: &mut [u64]) -> io::Result<()> {
     let name = checked(interface)?;
     let mut request = libc::ifreq {
-        ifr_name: [0; crate::NAME],
+        ifr_name: [0; super::NAME],
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast::<c_char>() },
     };
     for (place, byte) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
