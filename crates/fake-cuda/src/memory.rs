@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use fake_machine::number;
+use fakes::machine::number;
 use gpu::sim::execution::{Keeper, Span};
 use serde_json::Value;
 

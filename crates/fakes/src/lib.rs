@@ -1,18 +1,22 @@
-//! Builds the fake NVML (crate `fake-nvml`) for tests: a directory with `libnvidia-ml.so.1`, and its machine files. [`cuda`] does the same
-//! for crate `fake-cuda`, [`verbs`] for `fake-verbs`, [`uverbs`] for `fake-uverbs`.
+//! What the fake libraries share, and what gives them to tests.
 //!
-//! A test starts a program with the variables of [`environment`]:
+//! A fake library answers from a file ([`machine`]); simulated dma-bufs go from one to another ([`dmabuf`]).
+//!
+//! [`nvml`] builds the fake NVML (crate `fake-nvml`) for tests: a directory with `libnvidia-ml.so.1`, and its machine files. [`cuda`] does
+//! the same for crate `fake-cuda`, [`verbs`] for `fake-verbs`, [`uverbs`] for `fake-uverbs`.
+//!
+//! A test starts a program with the variables of [`nvml::environment`]:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), String> {
-//! let fake = fake_nvml_build::build(fake_nvml_build::Driver::Current)?;
-//! let machine = fake_nvml_build::machine("h200-x8");
-//! std::process::Command::new("gdr").envs(fake_nvml_build::environment(&fake, &machine));
+//! let fake = fakes::nvml::build(fakes::Driver::Current)?;
+//! let machine = fakes::nvml::machine("h200-x8");
+//! std::process::Command::new("gdr").envs(fakes::nvml::environment(&fake, &machine));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Cargo cannot make a test depend on another package's cdylib, so the test runs cargo, offline, into `target/fake-nvml` (some seconds the
+//! Cargo cannot make a test depend on another package's cdylib, so the test runs cargo, offline, into `target/fakes` (some seconds the
 //! first time, then 0.1 s).
 
 use std::collections::BTreeMap;
@@ -22,6 +26,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+pub mod dmabuf;
+pub mod machine;
 pub mod uverbs;
 
 /// Driver version of the library.
@@ -32,15 +38,35 @@ pub enum Driver {
     Old,
 }
 
-/// Builds the library; returns the directory with `libnvidia-ml.so.1`.
-///
-/// Safe to call concurrently, from several processes too.
-///
-/// # Errors
-///
-/// Text of cargo's or the file system's error, for a failing test.
-pub fn build(driver: Driver) -> Result<PathBuf, String> {
-    library(driver, "", "fake-nvml", "libnvidia-ml.so.1")
+/// The fake NVML: `libnvidia-ml.so.1`.
+pub mod nvml {
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    use super::{Driver, library, workspace};
+
+    /// Builds the library; returns the directory with `libnvidia-ml.so.1`.
+    ///
+    /// Safe to call concurrently, from several processes too.
+    ///
+    /// # Errors
+    ///
+    /// Text of cargo's or the file system's error, for a failing test.
+    pub fn build(driver: Driver) -> Result<PathBuf, String> {
+        library(driver, "", "fake-nvml", "libnvidia-ml.so.1")
+    }
+
+    /// The machine file `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
+    #[must_use]
+    pub fn machine(name: &str) -> PathBuf {
+        workspace().join("crates/fake-nvml/machines").join(name).with_extension("json")
+    }
+
+    /// Environment of a program that uses the library in `directory` with this machine file.
+    #[must_use]
+    pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
+        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_NVML", machine.into())]
+    }
 }
 
 /// The fake CUDA driver: `libcuda.so.1`.
@@ -240,18 +266,6 @@ fn hide(library: &mut [u8], function: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The machine file `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
-#[must_use]
-pub fn machine(name: &str) -> PathBuf {
-    workspace().join("crates/fake-nvml/machines").join(name).with_extension("json")
-}
-
-/// Environment of a program that uses the library in `directory` with this machine file.
-#[must_use]
-pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-    [("LD_LIBRARY_PATH", directory.into()), ("FAKE_NVML", machine.into())]
-}
-
 /// Writes and renames, because a process may have the old file open. Not a symbolic link, whose target would show in
 /// `/proc/self/maps`.
 fn place(library: &[u8], wanted: &Path) -> Result<(), String> {
@@ -275,5 +289,5 @@ fn workspace() -> PathBuf {
 fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace().join("target"), PathBuf::from)
-        .join("fake-nvml")
+        .join("fakes")
 }

@@ -10,8 +10,6 @@
 //! In an element of `gpus`, these apply to the calls that concern that GPU, as defined by the
 //! library.
 
-pub mod dmabuf;
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;
