@@ -24,6 +24,7 @@ pub mod foreign;
 mod gpu;
 mod host;
 mod memory;
+#[cfg(feature = "nvml")]
 pub mod nvml;
 mod operation;
 pub mod pages;
