@@ -36,7 +36,7 @@ pub enum StepError {
     #[error(transparent)]
     Ranks(#[from] mp::Error),
     #[error(transparent)]
-    Mpi(#[from] mpi_abi::Error),
+    Mpi(#[from] mp::mpi::Error),
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
     #[error(

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Gdr, Machine, Run, gdr};
-use fake_nvml_build::Driver;
+use fakes::Driver;
 use serde_json::Value;
 
 fn run(root: &Path, args: &[&str]) -> Run {
@@ -335,10 +335,10 @@ fn closed_pipe_keeps_exit_code() {
 
 #[test]
 fn hanging_nvml_times_out() {
-    let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
+    let fake = fakes::nvml::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a directory");
     let machine = dir.path().join("hangs.json");
-    let text = fs::read_to_string(fake_nvml_build::machine("h200-x2")).expect("a machine");
+    let text = fs::read_to_string(fakes::nvml::machine("h200-x2")).expect("a machine");
     let mut value: Value = serde_json::from_str(&text).expect("JSON");
     value["hang_in"] = "nvmlInit_v2".into();
     fs::write(&machine, value.to_string()).expect("written");
@@ -346,7 +346,7 @@ fn hanging_nvml_times_out() {
     let start = Instant::now();
     let with = |args: &[&str]| {
         let mut gdr = Gdr::new().args(args);
-        for (name, value) in fake_nvml_build::environment(&fake, &machine) {
+        for (name, value) in fakes::nvml::environment(&fake, &machine) {
             gdr = gdr.env(name, value);
         }
         gdr.run()
@@ -361,15 +361,15 @@ fn hanging_nvml_times_out() {
 
 #[test]
 fn reports_nvml_error() {
-    let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
+    let fake = fakes::nvml::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a directory");
     let machine = dir.path().join("mismatch.json");
-    let text = fs::read_to_string(fake_nvml_build::machine("h200-x2")).expect("a machine");
+    let text = fs::read_to_string(fakes::nvml::machine("h200-x2")).expect("a machine");
     let mut value: Value = serde_json::from_str(&text).expect("JSON");
     value["init_error"] = 18.into();
     fs::write(&machine, value.to_string()).expect("written");
     let mut gdr = Gdr::new().args(["topo", "--p2p", "r"]);
-    for (name, value) in fake_nvml_build::environment(&fake, &machine) {
+    for (name, value) in fakes::nvml::environment(&fake, &machine) {
         gdr = gdr.env(name, value);
     }
     refuses(&gdr.run(), &["NVML", "18"]);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Gdr, Machine};
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use serde_json::{Value, json};
 
 /// A simulated CUDA, and the file it answers from.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use fake_nvml_build::uverbs;
+use fakes::uverbs;
 use serde_json::Value;
 
 use crate::fleet_links::{LONG_WAIT, assert_measured};

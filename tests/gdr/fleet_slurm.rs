@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use fake_nvml_build::uverbs;
+use fakes::uverbs;
 use serde_json::Value;
 
 use crate::fleet_links::dead;

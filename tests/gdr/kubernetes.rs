@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fake_nvml_build::uverbs;
+use fakes::uverbs;
 use serde_json::{Value, json};
 
 use crate::fleet_links::{LONG_WAIT, assert_measured};

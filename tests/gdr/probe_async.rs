@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::{Gdr, Run};
-use fake_nvml_build::{Driver, cuda, uverbs, verbs};
+use fakes::{Driver, cuda, uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

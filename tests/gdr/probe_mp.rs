@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Gdr, Run};
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::support::gdr;
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use crate::support::{Gdr, Machine, Run, merge};
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use serde_json::{Value, json};
 
 /// A run against a simulated CUDA of these GPUs, and how often each function was called.

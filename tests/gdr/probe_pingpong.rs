@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::probe_async::MESSAGES;
 use crate::support::Gdr;
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

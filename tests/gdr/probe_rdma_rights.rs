@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::support::Gdr;
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 
 /// A short probe of host memory from one NIC to another.

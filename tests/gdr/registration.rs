@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use crate::support::{Gdr, Machine, merge};
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 
 /// gdr with both libraries, each answering from its machine `two` with this merge patch.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{Gdr, Machine, Run, merge};
-use fake_nvml_build::{Driver, cuda, uverbs};
+use fakes::{Driver, cuda, uverbs};
 use serde_json::{Value, json};
 
 /// gdr with a NIC that executes and simulated GPUs; `gpus` is a merge patch onto the simulated machine `two`.

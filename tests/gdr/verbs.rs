@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::Gdr;
-use fake_nvml_build::verbs;
+use fakes::verbs;
 use serde_json::{Value, json};
 
 /// What the child that reads libibverbs answers about the machine `unlike`, changed by `change`.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

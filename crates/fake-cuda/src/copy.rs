@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use gpu_sim::{Flaw, Item, Span};
+use gpu::sim::execution::{Flaw, Item, Span};
 
 use crate::answer::{INVALID_VALUE, Return, answer_here, whole};
 use crate::context::gpu_of;

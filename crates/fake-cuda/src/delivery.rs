@@ -1,6 +1,6 @@
 //! Copy faults from the machine file.
 
-use gpu_sim::Flaw;
+use gpu::sim::execution::Flaw;
 use serde_json::Value;
 
 use crate::machine::pair;

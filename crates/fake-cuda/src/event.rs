@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use gpu_sim::{Item, Record, State};
+use gpu::sim::execution::{Item, Record, State};
 
 use crate::answer::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, held, put, whole,

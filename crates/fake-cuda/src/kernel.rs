@@ -1,10 +1,10 @@
-//! The kernels of `crates/gpu/src/kernels.ptx` and `post.ptx` by name and parameters; crate `gpu-sim` runs them.
+//! The kernels of `crates/gpu/src/kernels.ptx` and `post.ptx` by name and parameters; `gpu::sim::execution` runs them.
 //! An address that the GPU cannot reach is CUDA's error 700, a misaligned one 716.
 
 use std::ffi::c_void;
 use std::time::Duration;
 
-use gpu_sim::{Compare, Item, Kernel, Operation, PingPongData, Post, Resolver};
+use gpu::sim::execution::{Compare, Item, Kernel, Operation, PingPongData, Post, Resolver};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, NOT_FOUND, Return};
 use crate::context::reaches;

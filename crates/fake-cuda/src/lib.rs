@@ -9,7 +9,7 @@
 //! Signatures are written from cuda.h 13.0, independently of gdr-sys.
 //!
 //! Memory is real: a GPU's is a file `memfd:fake-cuda-gpuN`, which the simulated NIC of crate
-//! `fake-verbs` can map. Crate `gpu-sim` runs the work, as for the simulated GPUs of crate `gpu`:
+//! `fake-verbs` can map. `gpu::sim::execution` runs the work, as for the simulated GPUs of crate `gpu`:
 //! the CPU does copies and the kernels of `crates/gpu/src/kernels.ptx`, and events use the CPU's
 //! clock, so timings are meaningless. A kernel's illegal access breaks its context (700); a copy
 //! outside an allocation is rejected (1).

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! - `errors`, `errors_after` and `hang_in` are common to all simulated libraries (crate
-//!   `fake-machine`). In an element of `gpus` they apply to calls about that device (the first of
+//!   `fakes::machine`). In an element of `gpus` they apply to calls about that device (the first of
 //!   two), or with that GPU's context current.
 //! - A sticky failure acts like an Xid: from then on every function that needs a current context
 //!   returns that code, for that GPU, or for all if it is in the machine's `errors_after`. A
@@ -53,7 +53,7 @@
 
 use std::sync::LazyLock;
 
-use fake_machine::Machine;
+use fakes::machine::Machine;
 use serde_json::Value;
 
 /// The file, read at first use.
@@ -76,7 +76,7 @@ pub fn attribute(index: usize, number: u32) -> Option<i32> {
 pub fn configured_error(index: usize, key: &str, default: u32) -> Option<u32> {
     match MACHINE.gpu(index, key).unwrap_or(&MACHINE[key]) {
         Value::Bool(false) => Some(default),
-        value => fake_machine::number(value),
+        value => fakes::machine::number(value),
     }
 }
 

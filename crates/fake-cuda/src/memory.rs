@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use fake_machine::number;
-use gpu_sim::{Keeper, Span};
+use fakes::machine::number;
+use gpu::sim::execution::{Keeper, Span};
 use serde_json::Value;
 
 use crate::answer::{

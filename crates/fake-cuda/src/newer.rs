@@ -1,4 +1,4 @@
-//! Functions that an old library lacks: fake-nvml-build hides them.
+//! Functions that an old library lacks: crate `fakes` hides them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 
-use fake_machine::dmabuf::Part;
+use fakes::dmabuf::Part;
 
 use crate::answer::{
     Device, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, Return, answer, answer_here, answer_of,
@@ -51,7 +51,7 @@ const DMA_BUF: u32 = 1;
 /// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE`.
 const OVER_PCIE: u64 = 1;
 
-/// Since CUDA 11.7. With dma-bufs as in `fake_machine::dmabuf`. Fails in the same
+/// Since CUDA 11.7. With dma-bufs as in `fakes::dmabuf`. Fails in the same
 /// cases as driver 580.159 on an H200. As there, a range may extend beyond its allocation, to the
 /// end of its 2 MiB.
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
 //! Stream memory operations: writes and waits. A batch is checked when enqueued and rejected as a
 //! whole.
 
-use gpu_sim::{Compare, Item, Operation, Span};
+use gpu::sim::execution::{Compare, Item, Operation, Span};
 
 use crate::answer::{INVALID_VALUE, NOT_SUPPORTED, Return, answer_here};
 use crate::machine;

@@ -1,11 +1,11 @@
-//! Streams: each is a queue of crate `gpu-sim` with a thread that runs its work. A broken context
+//! Streams: each is a queue of `gpu::sim::execution` with a thread that runs its work. A broken context
 //! skips work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gpu_sim::{Item, Queue};
+use gpu::sim::execution::{Item, Queue};
 
 use crate::answer::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, break_contexts, held, put, whole,

@@ -30,7 +30,7 @@ pub fn gpu(device: Device, key: &str) -> Result<&'static Value, Return> {
 
 /// A number; `true` and `false` are 1 and 0.
 pub fn number(value: &Value) -> Result<u32, Return> {
-    value.as_bool().map(u32::from).or_else(|| fake_machine::number(value)).ok_or(NOT_SUPPORTED)
+    value.as_bool().map(u32::from).or_else(|| fakes::machine::number(value)).ok_or(NOT_SUPPORTED)
 }
 
 /// Writes a value.
@@ -71,7 +71,7 @@ pub unsafe fn put_text(out: *mut c_char, length: c_uint, value: &Value) -> Resul
 /// `out` is null or valid for writes of `length` words.
 pub unsafe fn put_set(out: *mut c_ulong, length: c_uint, value: &Value) -> Result<(), Return> {
     let mut words: Vec<c_ulong> = vec![0; length as usize];
-    for member in value.as_array().ok_or(NOT_SUPPORTED)?.iter().filter_map(fake_machine::number) {
+    for member in value.as_array().ok_or(NOT_SUPPORTED)?.iter().filter_map(fakes::machine::number) {
         *words.get_mut((member / c_ulong::BITS) as usize).ok_or(INSUFFICIENT_SIZE)? |=
             1 << (member % c_ulong::BITS);
     }

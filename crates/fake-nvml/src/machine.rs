@@ -20,7 +20,7 @@
 
 use std::sync::LazyLock;
 
-use fake_machine::Machine;
+use fakes::machine::Machine;
 use serde_json::Value;
 
 /// Read on first use.

@@ -9,13 +9,15 @@ use crate::machine::MACHINE;
 /// Returns `init_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> Return {
-    answer("nvmlInit_v2", || fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err))
+    answer("nvmlInit_v2", || fakes::machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err))
 }
 
 /// The flags are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
-    answer("nvmlInitWithFlags", || fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err))
+    answer("nvmlInitWithFlags", || {
+        fakes::machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -92,7 +94,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: *mut 
         if index >= MACHINE.count() {
             return Err(INVALID_ARGUMENT);
         }
-        MACHINE.gpu(index, "error").and_then(fake_machine::number).map_or(Ok(()), Err)?;
+        MACHINE.gpu(index, "error").and_then(fakes::machine::number).map_or(Ok(()), Err)?;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, index + 1) }
     })

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use fake_machine::number;
+use fakes::machine::number;
 use serde_json::Value;
 
 use crate::bytes::Delivery;

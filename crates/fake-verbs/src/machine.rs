@@ -23,7 +23,7 @@
 //!
 //! Failures of functions:
 //!
-//! - `errors`, `errors_after` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
+//! - `errors`, `errors_after` and `hang_in` at the top of the file: as for every fake library (`fakes::machine`),
 //!   by function name; functions of the context's table are `ibv_post_send` and so on. A function that returns a pointer gives
 //!   NULL with `errno`, `ibv_poll_cq` gives -1.
 //! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.
@@ -61,7 +61,7 @@
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
-use fake_machine::{Machine, number};
+use fakes::machine::{Machine, number};
 use ibverbs_sys::{IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use serde_json::Value;
 

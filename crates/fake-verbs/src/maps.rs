@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::null_mut;
 
-use fake_machine::dmabuf::{PAGE, Part};
+use fakes::dmabuf::{PAGE, Part};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::answer::Errno;

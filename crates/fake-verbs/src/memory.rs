@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use fake_machine::dmabuf::PAGE;
+use fakes::dmabuf::PAGE;
 use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Functions that an old library lacks: fake-nvml-build hides them.
+//! Functions that an old library lacks: crate `fakes` hides them.
 
 use std::ffi::{c_int, c_uint};
 

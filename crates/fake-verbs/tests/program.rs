@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use fake_nvml_build::verbs;
+use fakes::verbs;
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]

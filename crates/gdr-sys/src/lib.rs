@@ -4,6 +4,10 @@
 //! and never prevents startup. Return codes are integers with names for known values, so an unknown
 //! code is not undefined behaviour. All calls are unsafe; the safe crates above document when they
 //! are sound.
+//!
+//! Beside them is what every crate that calls a vendor's library, or lives in another program, needs:
+//! [`loader`] opens libraries, [`process`] keeps state from forked children, and [`exports!`] declares
+//! C functions.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -30,4 +34,6 @@ macro_rules! codes {
 
 pub mod cuda;
 pub mod gdrdrv;
+pub mod loader;
+pub mod process;
 pub mod rm;

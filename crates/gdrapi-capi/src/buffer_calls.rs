@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_ulong, c_void};
 
+use gdr_sys::exports;
 use gdrcopy::{Info, MapRequest, MappingType, PinFlags};
 use gpu::DevicePtr;
-use process::exports;
 
 use crate::abi::{self, Handle, InfoV1, InfoV2};
 use crate::call_error::CallError;

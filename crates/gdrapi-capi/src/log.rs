@@ -5,7 +5,7 @@
 use std::fmt::{Arguments, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
-use process::SetOnce;
+use gdr_sys::process::SetOnce;
 
 /// Message level, numbered like `GDRCOPY_LOG_LEVEL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub(crate) fn write(level: Level, message: Arguments<'_>) {
     }
     let mut line = String::new();
     if writeln!(line, "{}{message}", level.prefix()).is_ok() {
-        process::write_error(line.as_bytes());
+        gdr_sys::process::write_error(line.as_bytes());
     }
 }
 

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::os::fd::AsRawFd as _;
 
+use gdr_sys::exports;
 use gdrcopy::{Attribute, BackendKind, Gdr};
-use process::exports;
 
 use crate::call_error::CallError;
 use crate::log::{self, Level};

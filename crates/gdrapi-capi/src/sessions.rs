@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use process::{PerProcess, Process};
+use gdr_sys::process::{PerProcess, Process};
 
 use crate::abi;
 use crate::buffer::Buffer;

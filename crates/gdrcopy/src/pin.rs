@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gdr_sys::process::Process;
 use gpu::DeviceMemory;
-use process::Process;
 
 use crate::Error;
 use crate::backend::{Backend, Pinned};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use process::Process;
+use gdr_sys::process::Process;
 
 /// Random bytes.
 pub(crate) fn bytes(count: usize) -> Vec<u8> {

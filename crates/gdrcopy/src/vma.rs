@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-use process::Process;
+use gdr_sys::process::Process;
 
 /// Reserved addresses. Not inherited by a forked child, which would otherwise keep access to GPU
 /// memory after its release.

@@ -5,8 +5,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gdr_sys::process::PerProcess;
 use gpu::{Compare, DevicePtr, MemOp, Registration, bytes};
-use process::PerProcess;
 
 use crate::call_error::CallError;
 use crate::log::{self, Level};

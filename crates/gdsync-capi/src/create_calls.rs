@@ -5,7 +5,8 @@ use std::ffi::c_int;
 use engine::hca::Request;
 use engine::queue::Waiting;
 use engine::{Allocator, MemoryLocation, Pages, wire};
-use process::{PerProcess, exports};
+use gdr_sys::exports;
+use gdr_sys::process::PerProcess;
 use verbs::raw::{
     ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state,
     ibv_qp_type,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use process::SetOnce;
+use gdr_sys::process::SetOnce;
 
 /// Their values. An unset variable, or 0, selects the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,6 @@ pub(crate) fn write(level: Level, function: &str, message: Arguments<'_>) {
     let mut line = String::new();
     let pid = std::process::id();
     if writeln!(line, "[{pid}] GDS {} {function}() {message}", level.name()).is_ok() {
-        process::write_error(line.as_bytes());
+        gdr_sys::process::write_error(line.as_bytes());
     }
 }

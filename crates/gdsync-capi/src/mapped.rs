@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use gdr_sys::process::PerProcess;
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
 use gpu::{DevicePtr, bytes, foreign, pages, pointer};
-use process::PerProcess;
 
 use crate::abi;
 use crate::call_error::CallError;

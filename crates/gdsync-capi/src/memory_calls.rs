@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
+use gdr_sys::exports;
 use gpu::{DevicePtr, Registration};
-use process::exports;
 
 use crate::abi::{self, DwordWaitInfo, MemDesc};
 use crate::call_error::CallError;

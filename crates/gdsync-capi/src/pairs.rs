@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 use verbs::raw::{ibv_cq, ibv_qp};
 
 use crate::abi::{Cq, Qp};

@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_void};
 
 use engine::cpu::{self, Bounds, Stopped};
+use gdr_sys::exports;
 use gdrcopy::copy::fence;
 use gpu::pointer::{self, MemoryKind};
 use gpu::{DevicePtr, Registration};
-use process::exports;
 
 use crate::abi::Descriptor;
 use crate::call_error::CallError;

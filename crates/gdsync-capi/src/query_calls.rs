@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use process::exports;
+use gdr_sys::exports;
 
 use crate::call_error::CallError;
 use crate::{abi, flags, guard};

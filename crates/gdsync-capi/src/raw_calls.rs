@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use engine::Place;
+use gdr_sys::exports;
 use gpu::{Compare, MemOp};
-use process::exports;
 
 use crate::abi::{BARRIER_SYS, Request, SendInfo, WaitInfo};
 use crate::call_error::CallError;

@@ -10,10 +10,10 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use gdr_sys::process::PerProcess;
 use gpu::foreign::{self, Owner};
 use gpu::pages::{self, PageRanges};
 use gpu::{DevicePtr, Registration};
-use process::PerProcess;
 
 use crate::call_error::CallError;
 use crate::log::{self, Level};

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use process::{PerProcess, Process};
+use gdr_sys::process::{PerProcess, Process};
 
 use crate::abi::{REQUEST_WORDS, Request};
 use crate::call_error::CallError;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use process::exports;
+use gdr_sys::exports;
 use verbs::raw::{ibv_qp, ibv_recv_wr, ibv_send_wr};
 
 use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};

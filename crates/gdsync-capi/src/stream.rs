@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use engine::lower::lower;
+use gdr_sys::process::PerProcess;
 use gpu::{DevicePtr, MemOp, StreamCapabilities, foreign};
-use process::PerProcess;
 
 use crate::call_error::CallError;
 use crate::checker;

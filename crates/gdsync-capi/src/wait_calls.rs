@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use process::exports;
+use gdr_sys::exports;
 use verbs::raw::ibv_cq;
 
 use crate::abi::{Cq, Descriptor, Request, TAG_WAIT, What, WorkCompletion};

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gdr_sys::cuda::CuResult;
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 
 use crate::pages::{PageRanges, page_size, pages};
 use crate::{DevicePtr, Error, Gpu, HostMemory, Registration};

@@ -15,6 +15,7 @@
 mod address;
 mod backend;
 mod borrowed;
+pub mod bytes;
 mod cuda;
 mod device;
 mod error;
@@ -23,6 +24,7 @@ pub mod foreign;
 mod gpu;
 mod host;
 mod memory;
+#[cfg(feature = "nvml")]
 pub mod nvml;
 mod operation;
 pub mod pages;
@@ -41,13 +43,13 @@ pub use device::{Attribute, Device, P2pAttribute, devices, driver_version};
 pub use error::{Error, Failure, Kind};
 pub use event::Event;
 pub use gpu::{Gpu, Schedule};
-pub use gpu_sim::{Compare, bytes};
 pub use host::{HostMemory, PinnedOptions};
 pub use memory::{Allocation, DeviceMemory, Memory};
 pub use operation::{MemOp, StreamCapabilities, Word};
 pub use pattern::{Mismatches, Pattern};
 pub use peer::PeerAccess;
 pub use sentence::sentence;
+pub use sim::execution::Compare;
 pub use stream::{
     Batches, Check, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, Operations, PostEnd,
     Posted, Posting, Shape, Stream, WRONG_DATA, data_word, message_word,

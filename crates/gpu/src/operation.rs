@@ -2,10 +2,8 @@
 
 use std::convert::Infallible;
 
-use gpu_sim::Compare;
-
 use crate::memory::{Held, Memory};
-use crate::{Attribute, DevicePtr, Error, Gpu};
+use crate::{Attribute, Compare, DevicePtr, Error, Gpu};
 
 /// A memory operation of a stream. `A` is the type of the word's location: a [`Word`] for
 /// [`Stream::batch`](crate::Stream::batch), a [`DevicePtr`] for
@@ -235,7 +233,7 @@ impl MemOp<Word> {
 
 #[cfg(test)]
 mod tests {
-    use gpu_sim::Compare::{And, Eq, Geq, Nor};
+    use super::Compare::{And, Eq, Geq, Nor};
 
     // Expected values are computed by hand from cuda.h's formulas.
 

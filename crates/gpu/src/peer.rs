@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdr_sys::cuda::CuResult;
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 
 use crate::backend::Context;
 use crate::memory::Held;

@@ -30,7 +30,7 @@ fn words(error: &(dyn Error + 'static)) -> String {
     let errno =
         io.or_else(|| error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.raw_os_error()));
     match errno {
-        Some(errno) => format!("{} (os error {errno})", process::os_text(errno)),
+        Some(errno) => format!("{} (os error {errno})", gdr_sys::process::os_text(errno)),
         None => error.to_string(),
     }
 }

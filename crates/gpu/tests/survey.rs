@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use gpu::{Attribute, P2pAttribute, survey};
 use serde_json::{Value, json};
 

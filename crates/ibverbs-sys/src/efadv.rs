@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 
-use loader::Opened;
-use process::SetOnce;
+use gdr_sys::loader::Opened;
+use gdr_sys::process::SetOnce;
 
 use crate::library::OpenError;
 use crate::{ibv_context, ibv_qp, ibv_qp_init_attr_ex};

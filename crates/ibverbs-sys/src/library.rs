@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 
-use loader::{LoadError, Opened};
-use process::SetOnce;
+use gdr_sys::loader::{LoadError, Opened};
+use gdr_sys::process::SetOnce;
 
 use crate::Functions;
 

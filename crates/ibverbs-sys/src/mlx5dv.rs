@@ -4,8 +4,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-use loader::Opened;
-use process::SetOnce;
+use gdr_sys::loader::Opened;
+use gdr_sys::process::SetOnce;
 
 use crate::library::OpenError;
 use crate::{

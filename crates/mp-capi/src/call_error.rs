@@ -44,7 +44,7 @@ pub(crate) enum CallError {
     #[error("queues in GPU memory need a CPU mapping")]
     Queues(#[source] gdrcopy::Error),
     #[error(transparent)]
-    Mpi(#[from] mpi_abi::Error),
+    Mpi(#[from] engine::mpi::Error),
     #[error(transparent)]
     Engine(#[from] Error),
     #[error("unexpected failure inside libmp: this is a bug")]

@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::comm::Credits;
+use engine::mpi::Mpi;
 use engine::{Bootstrap, Communicator};
+use gdr_sys::exports;
 use gdsync::{MemoryLocation, Place};
-use mpi_abi::Mpi;
-use process::exports;
 
 use crate::abi::{CudaStream, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use process::exports;
+use gdr_sys::exports;
 
 use crate::abi::{DescList, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;

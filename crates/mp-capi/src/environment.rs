@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::HcaKind;
-use process::SetOnce;
+use gdr_sys::process::SetOnce;
 
 /// Their values.
 #[derive(Debug, Clone)]

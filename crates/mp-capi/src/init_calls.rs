@@ -4,12 +4,13 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use engine::bootstrap::{self, give_up};
+use engine::mpi::Mpi;
 use engine::{Bootstrap, Communicator, HcaKind, Options, Selection};
+use gdr_sys::exports;
+use gdr_sys::process::PerProcess;
 use gdrcopy::Gdr;
 use gdsync::{Allocator, MemoryLocation, Pages};
 use gpu::Gpu;
-use mpi_abi::Mpi;
-use process::{PerProcess, exports};
 
 use crate::abi::{self, MpiHandle};
 use crate::call_error::CallError;

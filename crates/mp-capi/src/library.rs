@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use engine::{Communicator, DescriptorQueue, Region, Request, Window};
+use gdr_sys::process::PerProcess;
 use gpu::Gpu;
-use process::PerProcess;
 
 use crate::call_error::CallError;
 use crate::comm_calls::Comm;

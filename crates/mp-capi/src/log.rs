@@ -42,6 +42,6 @@ pub(crate) fn write(level: Level, function: &str, message: Arguments<'_>) {
     };
     let (mut line, pid, rank) = (String::new(), std::process::id(), RANK.load(Ordering::Relaxed));
     if is_on && writeln!(line, "[{pid}] [{rank}] MP {name} {function}() {message}").is_ok() {
-        process::write_error(line.as_bytes());
+        gdr_sys::process::write_error(line.as_bytes());
     }
 }

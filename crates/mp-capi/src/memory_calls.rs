@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use process::exports;
+use gdr_sys::exports;
 
 use crate::abi::Handle;
 use crate::library::library;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use engine::Transfer;
+use gdr_sys::exports;
 use libc::iovec;
-use process::exports;
 
 use crate::abi::{CudaStream, Handle};
 use crate::call_error::CallError;

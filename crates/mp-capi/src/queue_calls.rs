@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use process::exports;
+use gdr_sys::exports;
 
 use crate::abi::{self, CudaStream, Handle};
 use crate::call_error::CallError;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use gdr_sys::exports;
 use libc::iovec;
-use process::exports;
 
 use crate::abi::{CudaStream, Handle};
 use crate::call_error::CallError;

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use engine::{Condition, Error};
+use gdr_sys::exports;
 use gpu::{Compare, bytes};
-use process::exports;
 
 use crate::abi::{self, CudaStream, Handle};
 use crate::call_error::CallError;

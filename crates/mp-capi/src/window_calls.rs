@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use engine::{Request, Transfer, Window};
-use process::exports;
+use gdr_sys::exports;
 
 use crate::abi::{self, CudaStream, Handle};
 use crate::call_error::CallError;

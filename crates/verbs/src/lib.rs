@@ -9,6 +9,8 @@
 //! The library is opened by the first call; without it calls return [`Error::Library`], and programs still start. Listing devices loads
 //! the provider libraries without opening a device.
 //!
+//! [`nic`] is what the kernel says of a port beside verbs, without the library.
+//!
 //! Unsafe code is limited to calls of the library. A handle owns the objects it was created from, so nothing is used after it is freed.
 
 #![warn(missing_docs)]
@@ -31,6 +33,7 @@ mod gid;
 mod library;
 mod limits;
 mod memory_path;
+pub mod nic;
 mod on_demand;
 mod path_facts;
 mod port;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fake_nvml_build::verbs;
+use fakes::verbs;
 use serde_json::{Value, json};
 
 /// The example, built beside this test.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use capi::abi::{self, MemDesc};
 use capi::gds_alloc_mapped_memory;
-use fake_nvml_build::verbs;
+use fakes::verbs;
 use ibverbs_sys as raw;
 
 use crate::cuda::{Cuda, library};

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 
 /// A library's function, by its name in C.
 macro_rules! function {

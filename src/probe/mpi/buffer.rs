@@ -1,7 +1,7 @@
 //! Memory of messages: MPI moves it, and the CPU or a kernel fills and compares it.
 
 use gpu::{Gpu, HostMemory, Pattern};
-use mpi_abi::Memory;
+use mp::mpi::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::failure::StepError;

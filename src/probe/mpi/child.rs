@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use gpu::Gpu;
-use mpi_abi::Mpi;
+use mp::mpi::Mpi;
 
 use super::buffer::{Buffer, Kind};
 use super::client::{Buffers, Client};
@@ -72,7 +72,7 @@ impl Task {
     fn sentence(&self, error: &StepError) -> String {
         let text = gpu::sentence(error);
         match error {
-            StepError::Mpi(mpi_abi::Error::Failed { code, .. }) => {
+            StepError::Mpi(mp::mpi::Error::Failed { code, .. }) => {
                 let meaning = Mpi::find().map(|mpi| mpi.meaning(*code)).unwrap_or_default();
                 format!("{text}: {meaning}")
             }

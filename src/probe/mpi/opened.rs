@@ -1,7 +1,7 @@
 //! Opens the MPI library and the GPU of a child.
 
 use gpu::Gpu;
-use mpi_abi::{Abi, Mpi};
+use mp::mpi::{Abi, Mpi};
 
 use super::library::Candidate;
 use super::task::Task;
@@ -21,7 +21,7 @@ pub fn open(files: &[Candidate]) -> Result<(Mpi, &Candidate), StepError> {
         }
     }
     Err(StepError::Mpi(
-        first.unwrap_or(mpi_abi::Error::Absent("was found for this launcher; name one with --mpi")),
+        first.unwrap_or(mp::mpi::Error::Absent("was found for this launcher; name one with --mpi")),
     ))
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gpu::Pattern;
-use mpi_abi::{Communicator, Memory};
+use mp::mpi::{Communicator, Memory};
 
 use super::buffer::{Buffer, Kind};
 use super::library::Candidate;

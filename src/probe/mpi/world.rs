@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use mpi_abi::{Communicator, Request};
+use mp::mpi::{Communicator, Request};
 
 use super::buffer::Buffer;
 use super::message::{FRAME, Hello, Message, shortened};

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use nic::Reading;
 use serde::{Deserialize, Serialize};
+use verbs::nic::{self, Reading};
 
 use super::rendezvous::shortened;
 use super::task::Place;

@@ -1,11 +1,11 @@
-//! Network interfaces and counters of RDMA ports through crate `nic`.
+//! Network interfaces and counters of RDMA ports through `verbs::nic`.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nic::{APP_DSCP, Dcb, Port, Reading};
+use verbs::nic::{self, APP_DSCP, Dcb, Port, Reading};
 
 use super::NetworkQuery;
 use crate::model::{
@@ -130,7 +130,7 @@ fn priorities(dcb: Dcb) -> Priorities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nic::{App, Pfc};
+    use verbs::nic::{App, Pfc};
 
     #[test]
     fn priorities_of_dcb() {

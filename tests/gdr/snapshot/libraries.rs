@@ -1,6 +1,6 @@
 //! A snapshot has NVML's answer or failure, and each command sees the part that it queries. The library is simulated.
 
-use fake_nvml_build::Driver;
+use fakes::Driver;
 
 use super::*;
 
@@ -24,10 +24,10 @@ fn remarks(run: &Run) -> Vec<&str> {
 #[test]
 #[ignore = "slow: many runs"]
 fn replays_every_library_outcome() {
-    let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
+    let fake = fakes::nvml::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let machine = |name: &str, change: &dyn Fn(&mut Value)| {
-        let text = fs::read_to_string(fake_nvml_build::machine("h200-x2")).expect("a machine");
+        let text = fs::read_to_string(fakes::nvml::machine("h200-x2")).expect("a machine");
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         change(&mut value);
         written_as(dir.path(), name, value.to_string().as_bytes())
@@ -42,7 +42,7 @@ fn replays_every_library_outcome() {
     {
         let live = |args: &[&str]| {
             let mut gdr = Gdr::new().args(["--library-timeout", "1"]).args(args);
-            for (name, value) in fake_nvml_build::environment(library, machine) {
+            for (name, value) in fakes::nvml::environment(library, machine) {
                 gdr = gdr.env(name, value);
             }
             gdr.run()

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::os::fd::FromRawFd as _;
 use std::process::Command;
 
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use libloading::os::unix::Library;
 use serde_json::Value;
 

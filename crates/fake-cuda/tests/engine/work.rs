@@ -1,6 +1,6 @@
 //! Correct operation: data arrives, kernels compute, events order work.
 
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use libloading::os::unix::Library;
 use serde_json::{Value, json};
 

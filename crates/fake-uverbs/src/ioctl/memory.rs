@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// True if a file is a dma-buf of the fake CUDA with the PCIe mapping, which it marks in the file's position (`fake_machine::dmabuf`).
+/// True if a file is a dma-buf of the fake CUDA with the PCIe mapping, which it marks in the file's position (`fakes::dmabuf`).
 fn is_over_pcie(file: c_int) -> bool {
     // SAFETY: reads the position of a descriptor, valid or not.
     let position = unsafe { libc::lseek(file, 0, libc::SEEK_CUR) };

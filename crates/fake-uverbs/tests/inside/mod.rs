@@ -18,9 +18,9 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
     }
     let sysfs = tempfile::tempdir().expect("a directory");
     let environment = if variables.contains(&("FAKE_UVERBS_NIC", "1")) {
-        fake_nvml_build::uverbs::nic(sysfs.path()).map(Vec::from)
+        fakes::uverbs::nic(sysfs.path()).map(Vec::from)
     } else {
-        fake_nvml_build::uverbs::node(sysfs.path()).map(Vec::from)
+        fakes::uverbs::node(sysfs.path()).map(Vec::from)
     };
     let environment = environment.expect("the fake uverbs node");
     let mut reset_and_connect =

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use loader::{LoadError, Opened};
-use process::SetOnce;
+use crate::loader::{LoadError, Opened};
+use crate::process::SetOnce;
 
 use super::Functions;
 

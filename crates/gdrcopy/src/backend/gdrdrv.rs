@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gdr_sys::gdrdrv as sys;
+use gdr_sys::process::Process;
 use gpu::DevicePtr;
-use process::Process;
 
 use super::{Area, Backend, Pinned, PinnedPages};
 use crate::Error;

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use process::SetOnce;
+use gdr_sys::process::SetOnce;
 
 use super::choice::{self, Choice};
 use super::kernel::{Kernel, Move, kernels};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use engine::Allocator;
 use engine::hca::proxy::{Agent, BorrowedQueues, ServedPair};
 use engine::wire::AddressVector;
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 use verbs::raw::ibv_ah;
 use verbs::{BorrowedHandle, Context, ProtectionDomain, QueuePairOptions};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 
 use super::{Pair, PendingWait, Queues, RequestState};
 use crate::log::{self, Level};

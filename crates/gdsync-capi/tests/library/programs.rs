@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use fake_nvml_build::{Driver, uverbs};
+use fakes::{Driver, uverbs};
 use serde_json::{Value, json};
 
 use crate::clib::succeed;

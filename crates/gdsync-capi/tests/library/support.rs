@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 
 use crate::clib::{built, flags, succeed};
 

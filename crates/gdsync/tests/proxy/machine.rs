@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use fake_nvml_build::verbs;
+use fakes::verbs;
 use serde_json::{Value, json};
 
 /// Environment variable of the child: test name and case number.

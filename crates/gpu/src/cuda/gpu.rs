@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gdr_sys::cuda as sys;
-use process::Process;
+use gdr_sys::process::Process;
 
 use super::context::{Entered, Relaxed};
 use super::driver::{Answer, Driver, call, ready};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{
+
+use super::execution::{
     FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, PingPongData, Post, Resolver, Span,
 };
-
 use super::machine::driver_error;
 use super::space;
 use crate::backend::{Kernel, Perform, Work};

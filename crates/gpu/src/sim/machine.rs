@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{FaultInjector, Faults, Item, Queue, Record, State};
 
+use super::execution::{FaultInjector, Faults, Item, Queue, Record, State};
 use super::found::item;
 use super::space;
 use crate::backend::{

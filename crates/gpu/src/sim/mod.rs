@@ -8,7 +8,7 @@
 //!
 //! Simulated GPUs of one process can access one another's memory.
 //!
-//! Crate `gpu_sim` is the engine: each stream is a thread that runs its work in order. A dropped
+//! [`execution`] runs the work: each stream is a thread that runs its own in order. A dropped
 //! stream abandons an unsatisfied wait after 100 ms; dependent work fails with
 //! [`Error::Abandoned`](crate::Error::Abandoned).
 //!
@@ -29,13 +29,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod execution;
 mod found;
 mod machine;
 mod space;
 
 use gdr_sys::cuda::{DeviceAttribute, P2pAttribute};
 
-pub use gpu_sim::{Fault, Faults};
+pub use execution::{Fault, Faults};
 pub(crate) use machine::SimGpu;
 pub use space::{Location, host_address, is_live, locate};
 

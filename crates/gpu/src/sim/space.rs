@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_sim::Span;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::execution::Span;
 use crate::{Allocation, DeviceMemory, DevicePtr, Error};
 
 /// Size and alignment of blocks, and alignment of allocations in them, as in CUDA.

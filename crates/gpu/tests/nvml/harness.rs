@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fake_nvml_build::Driver;
+use fakes::Driver;
 use gpu::nvml::{Nvml, Outcome, Query};
 
 pub type Test = Result<(), Box<dyn Error>>;
@@ -46,16 +46,16 @@ pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Erro
 
 /// Reading of a machine file.
 pub fn simulate(driver: Driver, machine: &Path, query: Query) -> Result<Outcome, Box<dyn Error>> {
-    let directory = fake_nvml_build::build(driver)?;
+    let directory = fakes::nvml::build(driver)?;
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(query, &out)?;
-    command.envs(fake_nvml_build::environment(&directory, machine));
+    command.envs(fakes::nvml::environment(&directory, machine));
     outcome(command, &out)
 }
 
 pub fn read(driver: Driver, machine: &str, query: Query) -> Result<Nvml, Box<dyn Error>> {
-    match simulate(driver, &fake_nvml_build::machine(machine), query)? {
+    match simulate(driver, &fakes::nvml::machine(machine), query)? {
         Outcome::Read(nvml) => Ok(nvml),
         other => Err(format!("{other:?}").into()),
     }
@@ -64,7 +64,7 @@ pub fn read(driver: Driver, machine: &str, query: Query) -> Result<Nvml, Box<dyn
 /// The machine of `base` with some keys replaced.
 pub fn changed(base: &str, changes: &str, directory: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut machine: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(fake_nvml_build::machine(base))?)?;
+        serde_json::from_str(&std::fs::read_to_string(fakes::nvml::machine(base))?)?;
     let changes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(changes)?;
     for (key, value) in changes {
         machine[key] = value;

@@ -7,7 +7,7 @@ mod opening;
 
 use std::path::{Path, PathBuf};
 
-use fake_nvml_build::Driver;
+use fakes::Driver;
 use gpu::nvml::{
     Architecture, Bar1, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, Mig,
     Nvml, Outcome, P2p, ProtectedLinks, Query, Reading, RemoteDevice, Virtualization,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fake_nvml_build::Driver;
+use fakes::Driver;
 use gpu::nvml::Outcome;
 
 use super::harness::{EVERYTHING, NOTHING, Test, changed, outcome, read_changed, reader};
@@ -75,13 +75,13 @@ fn failed_initialisation_keeps_code() -> Test {
 /// The reader has no deadline; its parent process does, and needs this for tests.
 #[test]
 fn simulated_hang() -> Test {
-    let directory = fake_nvml_build::build(Driver::Current)?;
+    let directory = fakes::nvml::build(Driver::Current)?;
     let temporary = tempfile::tempdir()?;
     let machine = changed("h200-x2", r#"{"hang_in": "nvmlInit_v2"}"#, temporary.path())?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(NOTHING, &out)?;
     command
-        .envs(fake_nvml_build::environment(&directory, &machine))
+        .envs(fakes::nvml::environment(&directory, &machine))
         .stdout(std::process::Stdio::null());
     let mut child = command.spawn()?;
     let start = Instant::now();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fake_nvml_build::{Driver, cuda, uverbs};
+use fakes::{Driver, cuda, uverbs};
 use serde_json::json;
 use tempfile::TempDir;
 

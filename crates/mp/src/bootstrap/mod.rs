@@ -104,7 +104,7 @@ pub enum Error {
     Launcher(#[from] launcher::Error),
     /// MPI failed.
     #[error(transparent)]
-    Mpi(#[from] mpi_abi::Error),
+    Mpi(#[from] crate::mpi::Error),
 }
 
 impl Error {

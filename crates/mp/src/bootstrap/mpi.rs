@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{Bootstrap, Error};
+use crate::mpi;
 
 /// The ranks of an MPI communicator. Calls come from the thread that uses MPI.
 #[derive(Debug)]
-pub struct Mpi(mpi_abi::Communicator);
+pub struct Mpi(mpi::Communicator);
 
 impl Mpi {
     /// `MPI_COMM_WORLD` of the MPI library in this process, which is initialized.
@@ -15,12 +16,12 @@ impl Mpi {
     ///
     /// [`Error::Mpi`].
     pub fn world() -> Result<Self, Error> {
-        Ok(Self(mpi_abi::Mpi::find()?.world()?))
+        Ok(Self(mpi::Mpi::find()?.world()?))
     }
 
     /// A program's communicator.
     #[must_use]
-    pub fn new(communicator: mpi_abi::Communicator) -> Self {
+    pub fn new(communicator: mpi::Communicator) -> Self {
         Self(communicator)
     }
 }

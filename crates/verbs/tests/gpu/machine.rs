@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use fake_nvml_build::{Driver, cuda, verbs};
+use fakes::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 
 /// Set in the child process: the test to run.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::Command;
 
-use fake_nvml_build::{Driver, cuda, uverbs};
+use fakes::{Driver, cuda, uverbs};
 use gpu::{Allocation, DeviceMemory, Gpu};
 use verbs::devx::Devx;
 use verbs::{Chosen, MemoryPath, MemoryPathError, MemoryPathStep as Step, PathFacts};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fake_nvml_build::{Driver, cuda};
+use fakes::{Driver, cuda};
 use serde_json::Value;
 
 use crate::{built, compiled, in_machine, json, root};

@@ -108,7 +108,7 @@ fn prepare(node: &Node<'_>) -> Result<(ProbeReport, Vec<Place>), String> {
 }
 
 fn nic(place: &Place) -> Nic {
-    let port = nic::Port {
+    let port = verbs::nic::Port {
         root: Path::new("/"),
         device: &place.port.device,
         number: place.port.number.into(),

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use gdr_sys::process::Process;
 use gdr_sys::rm::Status;
-use process::Process;
 
 use super::calls::{Answer, Caller, Calls, RmError};
 use super::fault::{self, Step};

@@ -30,8 +30,8 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gdr_sys::process::{PerProcess, SetOnce};
 use gpu::{DevicePtr, PciAddress};
-use process::{PerProcess, SetOnce};
 
 use self::calls::Calls;
 use self::client::Client;

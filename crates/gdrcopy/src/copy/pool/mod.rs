@@ -6,7 +6,7 @@
 //! faults), are never joined, access only the pool and the memory of the copy, and keep the library
 //! that holds their code loaded.
 //!
-//! Each process has its own pools ([`process::PerProcess`]): a forked child starts new helpers.
+//! Each process has its own pools ([`gdr_sys::process::PerProcess`]): a forked child starts new helpers.
 
 mod cpus;
 mod cut;

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use process::PerProcess;
+use gdr_sys::process::PerProcess;
 
 use super::job::Line;
 use super::{Budget, Cpus, Job, Pool, now};
