@@ -1,6 +1,7 @@
 //! GPUDirect Async over the proxy: streams of simulated GPUs in two machines, connected by Soft-RoCE; and messages between ranks.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use fakes::{Driver, cuda};
 use serde_json::Value;
@@ -69,16 +70,13 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
     assert_eq!((leads.len(), follows.len(), &*follows[5]), (6, 6, "untouched, 300 bytes"));
 }
 
-/// libgdsync's own programs, wrong calls among them, whose NIC is simulated elsewhere. Not failures.c: rdma_rxe has other errors.
-#[test]
-#[ignore = "needs qemu-system-x86_64, root, gcc-12, libibverbs-dev"]
-fn queue_pairs_of_the_c_library() {
+/// Flags for a C program that calls a library of `examples/` and the simulated CUDA; `headers` are below `crates/`.
+fn simulated(library: &str, headers: &[&str]) -> Vec<String> {
     let cuda = cuda::build(Driver::Current).expect("the simulated CUDA");
-    let library = built("examples");
-    let mut flags: Vec<String> = ["include", "../gdrapi-capi/include", "tests/stubs"]
-        .map(|directory| format!("-I{directory}"))
-        .into();
-    for (directory, name) in [(&library, "-lgdsync_sim"), (&cuda, "-l:libcuda.so.1")] {
+    let include =
+        |directory: &&str| format!("-I{}", root().join("crates").join(directory).display());
+    let mut flags: Vec<String> = headers.iter().map(include).collect();
+    for (directory, name) in [(&built("examples"), library), (&cuda, "-l:libcuda.so.1")] {
         let directory = directory.display();
         flags.extend([
             format!("-L{directory}"),
@@ -87,6 +85,15 @@ fn queue_pairs_of_the_c_library() {
         ]);
     }
     flags.push("-libverbs".to_owned());
+    flags
+}
+
+/// libgdsync's own programs, wrong calls among them, whose NIC is simulated elsewhere. Not failures.c: rdma_rxe has other errors.
+#[test]
+#[ignore = "needs qemu-system-x86_64, root, gcc-12, libibverbs-dev"]
+fn queue_pairs_of_the_c_library() {
+    let headers = ["gdsync-capi/include", "gdrapi-capi/include", "gdsync-capi/tests/stubs"];
+    let flags = simulated("-lgdsync_sim", &headers);
     let sources = root().join("crates/gdsync-capi");
     let programs = ["pairs", "requests", "pair_misuse", "pair_timeout"];
     let binaries = programs.map(|name| {
@@ -94,4 +101,30 @@ fn queue_pairs_of_the_c_library() {
         compiled(name, &sources, &[&source], &flags)
     });
     in_machine("rxe", "queue-pairs", binaries.into());
+}
+
+/// libmp's own programs, wrong calls among them, after an initialization over the kernel's RDMA stack. Not messages.c: rdma_rxe of
+/// Linux 6.1 ends a send of 30 pieces with LOC_QP_OP_ERR.
+#[test]
+#[ignore = "needs qemu-system-x86_64, root, gcc-12, libibverbs-dev, MPICH"]
+fn ranks_of_the_c_library() {
+    let mut flags = simulated(
+        "-lmp_sim",
+        &[
+            "mp-capi/include",
+            "mp-capi/tests/stubs",
+            "gdsync-capi/include",
+            "gdsync-capi/tests/stubs",
+            "gdrapi-capi/include",
+        ],
+    );
+    flags.extend(["-I/usr/include/x86_64-linux-gnu/mpich", "-lmpich"].map(str::to_owned));
+    let sources = root().join("crates/mp-capi");
+    let programs = ["windows", "misuse"];
+    let mut binaries: Vec<PathBuf> = programs
+        .map(|name| compiled(name, &sources, &[&format!("tests/c/{name}.c")], &flags))
+        .into();
+    binaries
+        .extend(["mpiexec.hydra", "hydra_pmi_proxy"].map(|name| Path::new("/usr/bin").join(name)));
+    in_machine("rxe", "ranks", binaries);
 }
