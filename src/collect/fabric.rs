@@ -30,8 +30,9 @@ pub fn fabric(world: &World, notes: &mut Vec<Note>) -> Fabric {
         };
     }
     let manager_version = match units.get(Fabric::MANAGER).map(|unit| &unit.installed) {
-        Some(Fact::Known(true)) => manager_version(files, notes),
-        _ => Fact::default(),
+        None | Some(Fact::Known(false)) => Fact::default(),
+        // A unit that cannot be read may run.
+        Some(_) => manager_version(files, notes),
     };
     let imex_channels = channels(files);
     let has_channels = imex_channels.known().is_some_and(|nodes| !nodes.is_empty());

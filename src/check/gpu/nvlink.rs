@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::reading::{each, nvml_gpu};
-use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unidentified, words};
 use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu, Severity};
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
@@ -152,6 +152,10 @@ fn models<'a>(ctx: &Ctx<'a>) -> HashMap<&'a Ids, Model> {
             Ok((_, Fact::Known(_))) => {}
             _ => model.unknown = true,
         }
+    }
+    // A function that cannot be told may be another GPU of any model.
+    if unidentified(ctx.facts).is_some() {
+        models.values_mut().for_each(|model| model.unknown = true);
     }
     models
 }

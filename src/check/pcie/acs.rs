@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot};
-use crate::check::{Check, Hint, Judgement, Source, passthrough, unknown_if, words};
+use crate::check::{Check, Hint, Judgement, Source, passthrough, unidentified, unknown_if, words};
 use crate::model::config::AcsBits;
 use crate::model::{Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
@@ -91,7 +91,16 @@ fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if !found.lost.is_empty() {
         judgements.push(lost(&words::list(&found.lost), &found.lost));
     }
-    judgements.extend(clean(ctx, &found.clean));
+    // A function that cannot be told may be the other end that such a port blocks.
+    let hidden = unidentified(ctx.facts);
+    let (open, quiet): (BTreeSet<Bdf>, BTreeSet<Bdf>) =
+        found.clean.iter().partition(|port| hidden.is_some() && controls_egress(ctx, **port));
+    judgements.extend(
+        hidden
+            .filter(|_| !open.is_empty())
+            .map(|hidden| Judgement { subject: words::list(&open), ..hidden }),
+    );
+    judgements.extend(clean(ctx, &quiet));
     if judgements.is_empty() {
         let message = "No port is on the path of any pair.";
         judgements.push(Judgement::skip("machine", message));
@@ -231,6 +240,11 @@ fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
         judgement = judgement.evidence(register(ctx, *port), control(ctx, *port));
     }
     judgement
+}
+
+fn controls_egress(ctx: &Ctx<'_>, port: Bdf) -> bool {
+    let acs = ctx.facts.device(port).and_then(|device| device.config.acs.present());
+    acs.is_some_and(|acs| acs.control.egress_control())
 }
 
 fn register(ctx: &Ctx<'_>, port: Bdf) -> String {

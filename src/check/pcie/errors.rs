@@ -78,6 +78,13 @@ fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
             &format!("aer_dev_fatal of {names}"),
         ));
     }
+    // Under --live counters are read twice: what the kernel denies may rise.
+    if let Some(why @ (Why::Denied | Why::Broken)) = ctx.facts.network.why() {
+        let names = words::list(good.iter().map(|(bdf, _)| bdf));
+        if !names.is_empty() {
+            judgements.push(Judgement::unknown(names, why, Area::Sys, "the error counters, twice"));
+        }
+    }
     if judgements.is_empty() && ctx.facts.platform.is_guest() {
         let message = "This guest does not see errors: its host counts them.";
         return vec![Judgement::skip(words::list(&uncounted), message)];

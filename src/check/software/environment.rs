@@ -42,11 +42,6 @@ const VARIABLES: &[(&str, Effect)] = &[
                 .to_owned()
         })
     }),
-    ("NCCL_MNNVL_ENABLE", |ctx, value| {
-        (number(value) == Some(0) && joins_domain(ctx)).then(|| {
-            "keeps NCCL from NVLink between this machine and others: it uses the network".to_owned()
-        })
-    }),
     ("UCX_TLS", |ctx, value| transports::ucx_tls(value, gpus(ctx))),
     ("OMPI_MCA_btl", |ctx, value| transports::btl(value, gpus(ctx))),
     ("OMPI_MCA_pml", |ctx, value| transports::pml(value, has_nic(ctx) == Ok(true))),
@@ -88,6 +83,12 @@ const PYTORCH: Conditional = Conditional {
 };
 
 const CONDITIONAL: &[Conditional] = &[
+    Conditional {
+        name: "NCCL_MNNVL_ENABLE",
+        asks: |value| number(value) == Some(0),
+        harms: joins_domain,
+        effect: "keeps NCCL from NVLink between this machine and others: it uses the network",
+    },
     Conditional {
         name: "NCCL_IB_DISABLE",
         asks: |value| number(value) == Some(1),
@@ -308,9 +309,16 @@ fn has_mlx5(ctx: &Ctx<'_>) -> Result<bool, Missing> {
 }
 
 /// NVLink connects a GPU of this machine with other machines.
-fn joins_domain(ctx: &Ctx<'_>) -> bool {
-    let mut gpus = passthrough::own_gpus(ctx.facts);
-    gpus.any(|device| gpu::is_of_domain(ctx, device.bdf) == Some(true))
+fn joins_domain(ctx: &Ctx<'_>) -> Result<bool, Missing> {
+    let gpus = passthrough::own_gpus(ctx.facts);
+    let joined: Vec<Option<bool>> = gpus.map(|device| gpu::is_of_domain(ctx, device.bdf)).collect();
+    if joined.contains(&Some(true)) {
+        Ok(true)
+    } else if joined.contains(&None) {
+        Err(unread(Why::NotCovered, Area::Nvml, "NVML's fabric registration"))
+    } else {
+        Ok(false)
+    }
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> Result<bool, Missing> {

@@ -26,6 +26,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("/sys/class/infiniband", "the RDMA core is not loaded"),
     ("/sys/class/infiniband/*", "there is one RDMA device less"),
     ("/sys/bus/pci/devices/*", "there is one PCI function less"),
+    ("/sys/module/nvidia_peermem", "the module is not loaded, so its faults do not matter"),
     ("/proc/driver/nvidia/gpus/*", "the driver does not manage this GPU"),
 ];
 
