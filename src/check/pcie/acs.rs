@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ports::{Redirecting, ports};
+use super::ports::{Ports, Redirecting, ports};
 use super::{Ctx, boot};
 use crate::check::{Check, Hint, Judgement, Source, passthrough, unidentified, unknown_if, words};
 use crate::model::config::AcsBits;
@@ -91,16 +91,7 @@ fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if !found.lost.is_empty() {
         judgements.push(lost(&words::list(&found.lost), &found.lost));
     }
-    // A function that cannot be told may be the other end that such a port blocks.
-    let hidden = unidentified(ctx.facts);
-    let (open, quiet): (BTreeSet<Bdf>, BTreeSet<Bdf>) =
-        found.clean.iter().partition(|port| hidden.is_some() && controls_egress(ctx, **port));
-    judgements.extend(
-        hidden
-            .filter(|_| !open.is_empty())
-            .map(|hidden| Judgement { subject: words::list(&open), ..hidden }),
-    );
-    judgements.extend(clean(ctx, &quiet));
+    judgements.extend(quiet(ctx, &found));
     if judgements.is_empty() {
         let message = "No port is on the path of any pair.";
         judgements.push(Judgement::skip("machine", message));
@@ -112,6 +103,20 @@ fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn lost(subject: &str, devices: &[String]) -> Judgement {
     let source = format!("the place of {} in the PCI tree", words::list(devices));
     Judgement::unknown(subject, Why::NotCovered, Area::Sys, &source)
+}
+
+/// The judgements of ports that redirect nothing. The other end that egress control blocks may be a function that cannot be told
+/// or placed.
+fn quiet(ctx: &Ctx<'_>, found: &Ports) -> Vec<Judgement> {
+    let hidden = match unidentified(ctx.facts) {
+        None if !found.lost.is_empty() => Some(lost("", &found.lost)),
+        hidden => hidden,
+    };
+    let (open, quiet): (BTreeSet<Bdf>, BTreeSet<Bdf>) =
+        found.clean.iter().partition(|port| hidden.is_some() && controls_egress(ctx, **port));
+    let hidden = hidden.filter(|_| !open.is_empty());
+    let unknown = hidden.map(|hidden| Judgement { subject: words::list(&open), ..hidden });
+    unknown.into_iter().chain(clean(ctx, &quiet)).collect()
 }
 
 /// One judgement for all ports that do not redirect.
