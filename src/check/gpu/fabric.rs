@@ -8,6 +8,7 @@ use crate::check::{Check, Ctx, Hint, Judgement, Source, container, version, word
 use crate::model::{
     Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
 };
+use crate::topo::Missing;
 
 const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
 /// `CUDA_ERROR_SYSTEM_NOT_READY`.
@@ -155,7 +156,7 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
             .weighing(Severity::Warn)
             .advice("If these GPUs are to reach each other over NVLink, put them in one partition of the fabric manager (on NVL72: of NMX)."),
             None => match manager_mismatch(ctx) {
-                Some(versions) if needs_manager(ctx, gpu) => Judgement::broken(
+                Ok(Some(versions)) if needs_manager(ctx, gpu) => Judgement::broken(
                     subject,
                     format!(
                         "It has joined the NVLink fabric, and {versions}: the manager does not start again, and after a reboot CUDA does not start."
@@ -163,6 +164,7 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
                 )
                 .weighing(Severity::Warn)
                 .advice("Install the driver and nvidia-fabricmanager in the same version."),
+                Err(missing) if needs_manager(ctx, gpu) => Judgement::missing(subject, missing),
                 _ => Judgement::pass(subject, "It has joined the NVLink fabric."),
             },
         },
@@ -260,7 +262,7 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
                  ib_umad in /etc/modules-load.d to load it at boot.",
             );
     }
-    if let Some(versions) = manager_mismatch(ctx) {
+    if let Ok(Some(versions)) = manager_mismatch(ctx) {
         return judgement.advice(format!(
             "Install nvidia-fabricmanager in version {driver}: {versions}, and the manager stops at its start if they differ \
              ('don't match with driver version')."
@@ -294,12 +296,32 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 
 /// The versions of driver and fabric manager, if they differ. The manager compares them at its start and stops
 /// (NVIDIA/gpu-operator issue 544, NVIDIA/gpu-driver-container issue 735).
-fn manager_mismatch(ctx: &Ctx<'_>) -> Option<String> {
-    let driver = version::driver(ctx.facts);
-    let (driver, manager) = (driver.present()?, ctx.facts.fabric.manager_version.present()?);
+fn manager_mismatch(ctx: &Ctx<'_>) -> Result<Option<String>, Missing> {
     // The packages of a container are not those that run on the machine.
-    (driver != manager && !container::in_container(ctx))
-        .then(|| format!("nvidia-fabricmanager is of version {manager}, the driver of {driver}"))
+    if container::in_container(ctx) {
+        return Ok(None);
+    }
+    let unread = |why: Why, area, source: &str| Missing { why, area, source: source.to_owned() };
+    let manager = match &ctx.facts.fabric.manager_version {
+        Fact::Known(Some(version)) => version,
+        Fact::Known(None) => return Ok(None),
+        Fact::Unknown(why) => {
+            let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
+            let is_installed = unit.is_some_and(|unit| unit.installed == Fact::Known(true));
+            return if is_installed {
+                Err(unread(*why, Area::Files, "/var/lib/dpkg/status"))
+            } else {
+                Ok(None)
+            };
+        }
+    };
+    match version::driver(ctx.facts) {
+        Fact::Known(Some(driver)) if driver != *manager => Ok(Some(format!(
+            "nvidia-fabricmanager is of version {manager}, the driver of {driver}"
+        ))),
+        Fact::Known(_) => Ok(None),
+        Fact::Unknown(why) => Err(unread(why, Area::Sys, "/sys/module/nvidia/version")),
+    }
 }
 
 /// A fabric manager on this machine sets up the switches of this GPU: not in a guest without switches, and not on
