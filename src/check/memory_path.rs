@@ -2,7 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
-use crate::model::{Area, Dmabuf, Fact, NicDriver, Why};
+use crate::model::{Area, Dmabuf, Fact, Ids, NicDriver, RdmaDevice, Why};
 use crate::topo::Missing;
 
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
@@ -31,9 +31,9 @@ impl PathState {
 
 /// Both memory paths of each NIC: nvidia-peermem's and dma-buf's.
 fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
-    let state = |nic| {
+    let state = |nic: &RdmaDevice| {
         let provider = nics::driver(ctx.facts, nic);
-        (peer_memory(ctx, &provider), dma_buf(ctx, &provider))
+        (peer_memory(ctx, nic, &provider), dma_buf(ctx, &provider))
     };
     nics::rdma_nics(ctx.facts).map(state).collect()
 }
@@ -79,13 +79,20 @@ fn works_alone(paths: Vec<(PathState, PathState)>) -> Result<bool, Missing> {
 }
 
 /// The nvidia-peermem memory path of a NIC with this driver.
-pub fn peer_memory(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
+pub fn peer_memory(ctx: &Ctx<'_>, nic: &RdmaDevice, provider: &Fact<String>) -> PathState {
+    let function = nic.place.present().and_then(|bdf| ctx.facts.device(*bdf));
     match provider {
         Fact::Known(name) if name == "efa" => efa_peer_memory(ctx),
         Fact::Known(name) if !knows_peer_memory(name) => {
             PathState::Closed("this NIC's driver does not know it".to_owned())
         }
         Fact::Known(_) => peer_memory_module(ctx),
+        // mlx4 and mlx5, the drivers of NVIDIA's NICs, know it.
+        Fact::Unknown(_)
+            if function.is_some_and(|it| it.ids.known().is_some_and(Ids::is_nvidia_nic)) =>
+        {
+            peer_memory_module(ctx)
+        }
         Fact::Unknown(why) => match (peer_memory_module(ctx), efa_peer_memory(ctx)) {
             // An EFA needs another module, and some drivers know neither.
             (PathState::Open(_), _) | (_, PathState::Open(_)) => {

@@ -227,7 +227,7 @@ fn memory_path(ctx: &Ctx<'_>, nic: &RdmaDevice, name: &str) -> (Fact<String>, St
     let provider = nics::driver(ctx.facts, nic);
     let state = match name {
         "dma-buf" => memory_path::dma_buf(ctx, &provider),
-        _ => memory_path::peer_memory(ctx, &provider),
+        _ => memory_path::peer_memory(ctx, nic, &provider),
     };
     let (source, area) = ("modules and drivers".to_owned(), Area::Sys);
     match state {

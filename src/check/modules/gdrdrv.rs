@@ -123,8 +123,8 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         return judgement;
     }
     let version = ctx.facts.gdrdrv.version.present().or_else(|| param(ctx, "Version"));
-    match version {
-        Some(version) => {
+    match (version, &ctx.facts.gdrdrv.version) {
+        (Some(version), _) => {
             let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
                 .evidence(MODULE, version);
             let shown = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
@@ -133,10 +133,10 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
                 None => pass,
             })
         }
-        // Every release has a version: which faults this one has is unknown.
-        None => {
-            let why = ctx.facts.gdrdrv.version.why().unwrap_or(Why::NotCovered);
-            Judgement::unknown(NODE, why, Area::Sys, MODULE)
+        (None, Fact::Unknown(why)) => Judgement::unknown(NODE, *why, Area::Sys, MODULE),
+        (None, Fact::Known(_)) => {
+            Judgement::pass(NODE, "gdrdrv is loaded and opens; the module has no version.")
+                .evidence(MODULE, "no version")
         }
     }
 }

@@ -60,7 +60,7 @@ fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let provider = nics::driver(ctx.facts, nic);
-    let peermem = peer_memory(ctx, &provider);
+    let peermem = peer_memory(ctx, nic, &provider);
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();
     let is_dma_buf_alone = matches!(

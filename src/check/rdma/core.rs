@@ -201,7 +201,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
         );
         return Judgement::skip(&nic.name, message);
     }
-    match peer_memory(ctx, &driver(ctx.facts, nic)) {
+    match peer_memory(ctx, nic, &driver(ctx.facts, nic)) {
         PathState::Open(_) => Judgement::info(
             &nic.name,
             format!("GPU memory is reached through nvidia-peermem alone: {what}."),

@@ -371,7 +371,7 @@ fn remedy_by_address(
     match (error.code, provider) {
         (Some(EFAULT), Some(name)) if !knows_peer_memory(name) => judgement,
         (Some(EFAULT), Some("efa")) => judgement.command("modprobe efa_nv_peermem"),
-        (Some(EFAULT), _) => match peer_memory(ctx, &known) {
+        (Some(EFAULT), _) => match peer_memory(ctx, nic, &known) {
             PathState::Open(_) => judgement.advice(
                 "nvidia-peermem is loaded but does not pin this memory: see gpu.rdma-capable, gpu.bar1, \
                  and the NVRM and nvidia-peermem lines of the kernel log.",
