@@ -4,7 +4,7 @@
 
 echo '{"gpu": {"memory": 1073741824, "attributes": {"122": 1, "123": 1}}, "gpus": [{}, {}]}' >/tmp/machine.json
 export FAKE_CUDA=/tmp/machine.json MP_HCA=proxy MP_TIMEOUT_MS=60000 UCX_TLS=self,posix,tcp
-for program in windows misuse; do
+for program in messages windows misuse; do
   timeout 120 mpiexec.hydra -launcher fork -n 2 "$program" >"/out/$program.txt" 2>"/out/$program.err"
   code=$?
   tail -3 "/out/$program.txt" "/out/$program.err"

@@ -238,7 +238,7 @@ fn pair_options(
     }
     let verbs = verbs_options(given)?;
     let segments =
-        overhead(verbs.transport) + verbs.send_pieces.max((4 + verbs.inline_bytes).div_ceil(16));
+        overhead(verbs.transport) + verbs.send_sges.max((4 + verbs.inline_bytes).div_ceil(16));
     let blocks = verbs.send_depth.saturating_mul(segments.div_ceil(4)).next_power_of_two();
     let request = Request {
         send_blocks: bounded(
@@ -248,7 +248,7 @@ fn pair_options(
             "the send queue would exceed 32768 blocks of 64 bytes; reduce requests, SGEs or inline data",
         )?,
         receives: verbs.receive_depth.next_power_of_two(),
-        receive_segments: verbs.receive_pieces.next_power_of_two(),
+        receive_segments: verbs.receive_sges.next_power_of_two(),
         send_completions: verbs.send_depth.next_power_of_two(),
         receive_completions: verbs.receive_depth.next_power_of_two(),
         waiting: if stream::capabilities()?.nor { Waiting::Nor } else { Waiting::WithoutNor },
@@ -266,8 +266,8 @@ fn pair_options(
     let limits = Limits {
         sends: verbs.send_depth,
         receives: verbs.receive_depth,
-        send_sges: verbs.send_pieces,
-        receive_sges: verbs.receive_pieces,
+        send_sges: verbs.send_sges,
+        receive_sges: verbs.receive_sges,
         inline: verbs.inline_bytes,
         signals_all: given.sq_sig_all != 0,
         transport: request.transport,
@@ -300,14 +300,9 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
         transport,
         send_depth: depth("max_send_wr", cap.max_send_wr)?,
         receive_depth: depth("max_recv_wr", cap.max_recv_wr)?,
-        send_pieces: bounded("max_send_sge", cap.max_send_sge, room, max_sges)?.max(1),
-        receive_pieces: bounded(
-            "max_recv_sge",
-            cap.max_recv_sge,
-            receive_room,
-            "the maximum is 60",
-        )?
-        .max(1),
+        send_sges: bounded("max_send_sge", cap.max_send_sge, room, max_sges)?.max(1),
+        receive_sges: bounded("max_recv_sge", cap.max_recv_sge, receive_room, "the maximum is 60")?
+            .max(1),
         inline_bytes: bounded("max_inline_data", cap.max_inline_data, room * 16 - 4, max_inline)?,
     })
 }

@@ -89,7 +89,7 @@ fn all() -> Outcome {
             return Err(format!("{what}: not {status}").into());
         }
         // Later requests are flushed.
-        let sges = [pair.local.region.piece(0, 8)?];
+        let sges = [pair.local.region.sge(0, 8)?];
         pair.left.send(&Request::new(99, Work::Send(None), &sges))?;
         match pair.sent.one()?.outcome {
             Err(failure) if failure.is_flush() => {}
@@ -196,8 +196,8 @@ impl Pair {
         let domain = context.domain()?;
         let (sent, received) = (context.completions(32)?, context.completions_with_events(32)?);
         let options = QueuePairOptions {
-            send_pieces: 4,
-            receive_pieces: 4,
+            send_sges: 4,
+            receive_sges: 4,
             inline_bytes: 32,
             ..QueuePairOptions::of(transport, 8)
         };
@@ -247,8 +247,8 @@ fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (1..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
-        pair.right.receive(10, &[pair.remote_side.region.piece(0, BYTES)?])?;
-        let sges = [pair.local.region.piece(0, bytes)?];
+        pair.right.receive(10, &[pair.remote_side.region.sge(0, BYTES)?])?;
+        let sges = [pair.local.region.sge(0, bytes)?];
         pair.left.send(&Request::new(20, Work::Send(None), &sges))?;
         let received = pair.received.wait_for(10)?;
         if (received.operation, received.bytes as usize) != (Operation::Receive, bytes) {
@@ -267,7 +267,7 @@ fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (40..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
-        let sges = [pair.local.region.piece(0, bytes)?];
+        let sges = [pair.local.region.sge(0, bytes)?];
         pair.left.send(&Request::new(1, Work::Write(last, None), &sges))?;
         pair.sent.wait_for(1)?;
         let begun = Instant::now();
@@ -287,8 +287,8 @@ fn immediate(pair: &mut Pair) -> Outcome {
         (Work::Write(remote, Some(0x1234_5678)), Operation::ReceiveWrite),
     ] {
         pair.local.set(77, 256)?;
-        pair.right.receive(3, &[pair.remote_side.region.piece(0, 4096)?])?;
-        let sges = [pair.local.region.piece(0, 256)?];
+        pair.right.receive(3, &[pair.remote_side.region.sge(0, 4096)?])?;
+        let sges = [pair.local.region.sge(0, 256)?];
         pair.left.send(&Request::new(4, work, &sges))?;
         let received = pair.received.wait_for(3)?;
         pair.sent.wait_for(4)?;
@@ -305,19 +305,12 @@ fn immediate(pair: &mut Pair) -> Outcome {
 fn gather_and_scatter(pair: &mut Pair) -> Outcome {
     pair.local.set(5, 4000)?;
     let remote_side = &pair.remote_side.region;
-    let scattered = [
-        remote_side.piece(3000, 1000)?,
-        remote_side.piece(2000, 1000)?,
-        remote_side.piece(0, 2000)?,
-    ];
+    let scattered =
+        [remote_side.sge(3000, 1000)?, remote_side.sge(2000, 1000)?, remote_side.sge(0, 2000)?];
     pair.right.receive(1, &scattered)?;
     let local = &pair.local.region;
-    let gathered = [
-        local.piece(3000, 1000)?,
-        local.piece(2000, 1000)?,
-        local.piece(0, 500)?,
-        local.piece(500, 1500)?,
-    ];
+    let gathered =
+        [local.sge(3000, 1000)?, local.sge(2000, 1000)?, local.sge(0, 500)?, local.sge(500, 1500)?];
     pair.left.send(&Request::new(2, Work::Send(None), &gathered))?;
     pair.received.wait_for(1)?;
     pair.sent.wait_for(2)?;
@@ -327,8 +320,8 @@ fn gather_and_scatter(pair: &mut Pair) -> Outcome {
 fn inline(pair: &mut Pair) -> Outcome {
     let most = pair.left.inline_bytes().min(32) as usize;
     pair.local.set(6, most)?;
-    pair.right.receive(1, &[pair.remote_side.region.piece(0, 4096)?])?;
-    let sges = [pair.local.region.piece(0, most)?];
+    pair.right.receive(1, &[pair.remote_side.region.sge(0, 4096)?])?;
+    let sges = [pair.local.region.sge(0, most)?];
     let request = Request { inline: true, ..Request::new(2, Work::Send(None), &sges) };
     pair.left.send(&request)?;
     // Inline data was copied.
@@ -342,7 +335,7 @@ fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (80..).zip(sizes.iter().copied()) {
         pair.remote_side.set(seed, bytes)?;
         pair.local.buffer.fill(0, BYTES, 0)?;
-        let sges = [pair.local.region.piece(0, bytes)?];
+        let sges = [pair.local.region.sge(0, bytes)?];
         pair.left.send(&Request::new(1, Work::Read(pair.remote_side.region.remote()), &sges))?;
         pair.sent.wait_for(1)?;
         pair.local.holds(seed, bytes)?;
@@ -363,7 +356,7 @@ fn atomics(pair: &mut Pair) -> Outcome {
         (Work::CompareSwap { remote, compare: 41 + (1 << 40), swap: 7 }, 41 + (1 << 40), 7),
         (Work::CompareSwap { remote, compare: 8, swap: 9 }, 7, 7),
     ] {
-        let sges = [pair.local.region.piece(64, 8)?];
+        let sges = [pair.local.region.sge(64, 8)?];
         pair.left.send(&Request::new(1, work, &sges))?;
         pair.sent.wait_for(1)?;
         let seen = (word(&pair.local, 64)?, word(&pair.remote_side, 8)?);
@@ -379,8 +372,8 @@ fn events(pair: &mut Pair) -> Outcome {
     pair.local.set(9, 64)?;
     for solicited in [false, true] {
         pair.received.0.arm(true)?;
-        pair.right.receive(1, &[pair.remote_side.region.piece(0, 64)?])?;
-        let sges = [pair.local.region.piece(0, 64)?];
+        pair.right.receive(1, &[pair.remote_side.region.sge(0, 64)?])?;
+        let sges = [pair.local.region.sge(0, 64)?];
         let request = Request { solicited, ..Request::new(2, Work::Send(None), &sges) };
         pair.left.send(&request)?;
         pair.sent.wait_for(2)?;
@@ -413,8 +406,8 @@ fn datagrams(context: &Context, settings: Settings) -> Outcome {
     let address: Datagram =
         domain.datagram(settings.route, settings.address, right.number(), QKEY)?;
     local.set(3, 512)?;
-    right.receive(1, &[remote_side.region.piece(0, 40 + 512)?])?;
-    let sges = [local.region.piece(0, 512)?];
+    right.receive(1, &[remote_side.region.sge(0, 40 + 512)?])?;
+    let sges = [local.region.sge(0, 512)?];
     for work in [Work::Send(None), Work::Write(remote_side.region.remote(), None)] {
         match left.send(&Request::new(9, work, &sges)) {
             Err(Error::Transport { .. }) => {}
@@ -441,7 +434,7 @@ fn datagrams(context: &Context, settings: Settings) -> Outcome {
 }
 
 fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
-    let sges = [pair.local.region.piece(0, bytes)?];
+    let sges = [pair.local.region.sge(0, bytes)?];
     pair.left.send(&Request::new(1, work, &sges))?;
     match pair.sent.one()?.outcome {
         Err(failure) => Ok(failure),
@@ -470,7 +463,7 @@ fn read_only(pair: &mut Pair) -> Result<Failure, Error> {
 }
 
 fn too_long(pair: &mut Pair) -> Result<Failure, Error> {
-    pair.right.receive(1, &[pair.remote_side.region.piece(0, 32)?])?;
+    pair.right.receive(1, &[pair.remote_side.region.sge(0, 32)?])?;
     fails(pair, Work::Send(None), 64)
 }
 
@@ -481,7 +474,7 @@ fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
 /// A full queue fails, and accepts requests again after a completion.
 fn full(context: &Context, settings: Settings) -> Outcome {
     let mut pair = Pair::new(context, Transport::Rc, settings)?;
-    let piece = pair.remote_side.region.piece(0, 64)?;
+    let piece = pair.remote_side.region.sge(0, 64)?;
     let taken = (0..100_000)
         .find_map(|count| pair.right.receive(count, &[piece]).err().map(|error| (count, error)));
     let (count, error) = taken.ok_or("the queue never fills up")?;
@@ -491,7 +484,7 @@ fn full(context: &Context, settings: Settings) -> Outcome {
         (true, Some(12)) => {}
         other => return Err(format!("{other:?}").into()),
     }
-    let sges = [pair.local.region.piece(0, 64)?];
+    let sges = [pair.local.region.sge(0, 64)?];
     pair.left.send(&Request::new(1, Work::Send(None), &sges))?;
     pair.sent.wait_for(1)?;
     pair.received.wait_for(0)?;

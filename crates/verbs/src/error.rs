@@ -199,8 +199,8 @@ pub enum Error {
     #[error("invalid MTU: {0} bytes; must be 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
     /// Too many SGEs in a request.
-    #[error("too many SGEs in a request: {0}; at most 16")]
-    Pieces(usize),
+    #[error("too many SGEs in a request: {0}; at most {max}", max = crate::MAX_SGES)]
+    Sges(usize),
     /// Too many segments in a request.
     #[error("too many segments in a request: {0}; at most 62")]
     Segments(usize),

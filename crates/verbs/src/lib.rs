@@ -66,7 +66,7 @@ pub use on_demand::{OnDemand, OnDemandOperations};
 pub use path_facts::PathFacts;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{
-    Init, MAX_PIECES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
+    Init, MAX_SGES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use srd::Srd;

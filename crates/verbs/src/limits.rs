@@ -20,6 +20,8 @@ pub struct Limits {
     pub queue_pairs: u64,
     /// Maximum of requests in a queue pair.
     pub requests: u64,
+    /// Maximum of SGEs in a request.
+    pub sges: u32,
     /// Maximum of completion queues.
     pub completion_queues: u64,
     /// Maximum of protection domains.
@@ -44,6 +46,7 @@ impl Limits {
             regions: count(raw.max_mr),
             queue_pairs: count(raw.max_qp),
             requests: count(raw.max_qp_wr),
+            sges: u32::try_from(raw.max_sge).unwrap_or(0),
             completion_queues: count(raw.max_cq),
             protection_domains: count(raw.max_pd),
             reads: raw.max_qp_rd_atom.min(raw.max_qp_init_rd_atom).clamp(0, 255) as u8,

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most SGEs in a work request.
-pub const MAX_PIECES: usize = 16;
+pub const MAX_SGES: usize = 32;
 
 /// The transport of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,9 +52,9 @@ pub struct QueuePairOptions {
     /// Capacity of the receive queue, in work requests.
     pub receive_depth: u32,
     /// SGEs per send request.
-    pub send_pieces: u32,
+    pub send_sges: u32,
     /// SGEs per receive request.
-    pub receive_pieces: u32,
+    pub receive_sges: u32,
     /// Inline bytes per send request.
     pub inline_bytes: u32,
 }
@@ -67,8 +67,8 @@ impl QueuePairOptions {
             transport,
             send_depth: depth,
             receive_depth: depth,
-            send_pieces: 1,
-            receive_pieces: 1,
+            send_sges: 1,
+            receive_sges: 1,
             inline_bytes: 0,
         }
     }
@@ -77,8 +77,8 @@ impl QueuePairOptions {
         raw::ibv_qp_cap {
             max_send_wr: self.send_depth,
             max_recv_wr: self.receive_depth,
-            max_send_sge: self.send_pieces,
-            max_recv_sge: self.receive_pieces,
+            max_send_sge: self.send_sges,
+            max_recv_sge: self.receive_sges,
             max_inline_data: self.inline_bytes,
         }
     }
@@ -144,7 +144,7 @@ struct Owned {
 }
 
 /// An SGE array, reused by every request.
-struct Entries([raw::ibv_sge; MAX_PIECES]);
+struct Entries([raw::ibv_sge; MAX_SGES]);
 
 impl fmt::Debug for Entries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,7 +221,7 @@ impl<D> QueuePair<Reset, D> {
                 transport,
                 waits_for_receive: false,
                 kept: Vec::new(),
-                entries: Entries([raw::ibv_sge::default(); MAX_PIECES]),
+                entries: Entries([raw::ibv_sge::default(); MAX_SGES]),
             },
             state: PhantomData,
         }
@@ -401,9 +401,9 @@ impl<S: Receives> QueuePair<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pieces`], [`Error::Post`]: ENOMEM if the queue is full.
-    pub fn receive(&mut self, id: u64, pieces: &[Sge<'_>]) -> Result<(), Error> {
-        let (entries, count) = self.inner.entries(pieces)?;
+    /// [`Error::Sges`], [`Error::Post`]: ENOMEM if the queue is full.
+    pub fn receive(&mut self, id: u64, sges: &[Sge<'_>]) -> Result<(), Error> {
+        let (entries, count) = self.inner.entries(sges)?;
         let mut request =
             raw::ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: entries, num_sge: count };
         let mut bad = null_mut();
@@ -434,21 +434,21 @@ impl QueuePair<Rts> {
     ///
     /// # Errors
     ///
-    /// [`Error::Transport`], [`Error::Inline`], [`Error::Pieces`], [`Error::Post`]: ENOMEM if the
+    /// [`Error::Transport`], [`Error::Inline`], [`Error::Sges`], [`Error::Post`]: ENOMEM if the
     /// queue is full, EINVAL for an unsupported request.
     pub fn send(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let transport = self.inner.transport;
         if !request.work.suits(transport) {
             return Err(Error::Transport { transport });
         }
-        if request.inline && request.pieces.iter().any(|piece| piece.region().is_device()) {
+        if request.inline && request.sges.iter().any(|sge| sge.region().is_device()) {
             return Err(Error::Inline);
         }
         if transport == Transport::Srd {
             let qp = self.inner.owned.raw;
             return self.inner.send_srd(qp, request);
         }
-        let (entries, count) = self.inner.entries(request.pieces)?;
+        let (entries, count) = self.inner.entries(request.sges)?;
         let mut raw = request.raw();
         raw.sg_list = entries;
         raw.num_sge = count;
@@ -465,18 +465,18 @@ impl Inner {
     /// The SGEs in the library's layout, valid until the next call.
     pub(crate) fn entries(
         &mut self,
-        pieces: &[Sge<'_>],
+        sges: &[Sge<'_>],
     ) -> Result<(*mut raw::ibv_sge, c_int), Error> {
-        if pieces.len() > MAX_PIECES {
-            return Err(Error::Pieces(pieces.len()));
+        if sges.len() > MAX_SGES {
+            return Err(Error::Sges(sges.len()));
         }
-        for (entry, piece) in self.entries.0.iter_mut().zip(pieces) {
-            *entry = piece.entry();
-            if self.kept.iter().all(|kept| !kept.is_same(piece.region())) {
-                self.kept.push(piece.region().clone());
+        for (entry, sge) in self.entries.0.iter_mut().zip(sges) {
+            *entry = sge.entry();
+            if self.kept.iter().all(|kept| !kept.is_same(sge.region())) {
+                self.kept.push(sge.region().clone());
             }
         }
-        Ok((self.entries.0.as_mut_ptr(), pieces.len() as c_int))
+        Ok((self.entries.0.as_mut_ptr(), sges.len() as c_int))
     }
 
     pub(crate) fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {

@@ -358,7 +358,7 @@ impl MemoryRegion {
     /// # Errors
     ///
     /// [`Error::Range`].
-    pub fn piece(&self, offset: usize, bytes: usize) -> Result<Sge<'_>, Error> {
+    pub fn sge(&self, offset: usize, bytes: usize) -> Result<Sge<'_>, Error> {
         check(offset, bytes, self.len().min(offset.saturating_add(u32::MAX as usize)))?;
         Ok(Sge { region: self, offset, bytes })
     }
@@ -387,7 +387,7 @@ impl<'r> Sge<'r> {
     pub(crate) fn entry(&self) -> raw::ibv_sge {
         raw::ibv_sge {
             addr: self.region.0.address + self.offset as u64,
-            // `MemoryRegion::piece` limits the length.
+            // `MemoryRegion::sge` limits the length.
             length: self.bytes as u32,
             lkey: self.region.0.lkey,
         }

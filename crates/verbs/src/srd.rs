@@ -125,10 +125,10 @@ impl Inner {
         qp: NonNull<raw::ibv_qp>,
         request: &Request<'_>,
     ) -> Result<(), Error> {
-        if request.inline && request.pieces.len() > 1 {
-            return Err(Error::Pieces(request.pieces.len()));
+        if request.inline && request.sges.len() > 1 {
+            return Err(Error::Sges(request.sges.len()));
         }
-        let (list, count) = self.entries(request.pieces)?;
+        let (list, count) = self.entries(request.sges)?;
         // SAFETY: the queue pair is alive, and was created with functions.
         let extended = NonNull::new(unsafe { raw::ibv_qp_to_qp_ex(qp.as_ptr()) });
         let missing = Error::Missing { function: "ibv_qp_to_qp_ex" };
@@ -163,9 +163,9 @@ impl Inner {
                 }
             }
             if request.inline && count > 0 {
-                let piece = list.read();
-                let from = std::ptr::with_exposed_provenance_mut(piece.addr as usize);
-                inline(qp, from, piece.length as usize);
+                let sge = list.read();
+                let from = std::ptr::with_exposed_provenance_mut(sge.addr as usize);
+                inline(qp, from, sge.length as usize);
             } else {
                 list_of(qp, count as usize, list)
             }

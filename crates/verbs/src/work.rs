@@ -52,7 +52,7 @@ pub struct Request<'a> {
     /// The operation.
     pub work: Work<'a>,
     /// Local memory, in order.
-    pub pieces: &'a [Sge<'a>],
+    pub sges: &'a [Sge<'a>],
     /// Signalled: creates a completion. Slots of unsignalled requests are freed only by a later signalled one.
     pub signalled: bool,
     /// Inline: the data is copied when it is posted, so the memory is free at once.
@@ -77,8 +77,8 @@ impl Work<'_> {
 impl<'a> Request<'a> {
     /// A signalled request.
     #[must_use]
-    pub fn new(id: u64, work: Work<'a>, pieces: &'a [Sge<'a>]) -> Self {
-        Self { id, work, pieces, signalled: true, inline: false, solicited: false, fenced: false }
+    pub fn new(id: u64, work: Work<'a>, sges: &'a [Sge<'a>]) -> Self {
+        Self { id, work, sges, signalled: true, inline: false, solicited: false, fenced: false }
     }
 
     /// Its bits of `enum ibv_send_flags`.

@@ -134,7 +134,7 @@ impl Unconnected {
         let options = QueuePairOptions {
             receive_depth: BUFFERS,
             // The first SGE takes the GRH of a datagram.
-            receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
+            receive_sges: if transport == Transport::Ud { 2 } else { 1 },
             ..QueuePairOptions::of(transport, DEPTH)
         };
         let create = |inline| {
@@ -262,12 +262,12 @@ impl ActiveQueuePair {
         let is_unordered = self.is_unordered();
         match (self, region) {
             (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
-                let pieces = [region.piece(post.at, post.bytes)?];
+                let sges = [region.sge(post.at, post.bytes)?];
                 // All fields, because to copy those of another request would add to a latency.
                 Ok(pair.send(&Request {
                     id: post.id,
                     work: work(post.operation, datagram.as_ref()),
-                    pieces: if post.bytes == 0 { &[] } else { &pieces },
+                    sges: if post.bytes == 0 { &[] } else { &sges },
                     // libefa refuses requests without a completion.
                     signalled: post.signalled || is_unordered,
                     inline: post.inline,
@@ -300,9 +300,9 @@ impl ActiveQueuePair {
     ) -> Result<(), StepError> {
         match (self, region) {
             (Self::Verbs { pair, transport, .. }, MemoryRegion::Verbs(region)) => {
-                let message = region.piece(at, bytes)?;
+                let message = region.sge(at, bytes)?;
                 match transport {
-                    Transport::Ud => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
+                    Transport::Ud => pair.receive(id, &[region.sge(beside, ROUTE)?, message])?,
                     _ if bytes == 0 => pair.receive(id, &[])?,
                     _ => pair.receive(id, &[message])?,
                 }

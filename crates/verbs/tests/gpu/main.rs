@@ -87,13 +87,13 @@ fn moves_gpu_memory() {
             let (sent, was) = (bytes(seed), bytes(seed + 100));
             near_stream.write(&local, 0, &sent).expect("it is written");
             far_stream.write(&peer, 0, &was).expect("it is written");
-            let pieces = [source.piece(100, 10_000).expect("it is inside")];
+            let pieces = [source.sge(100, 10_000).expect("it is inside")];
             here.works(Work::Write(target.remote().offset(20_001), None), &pieces);
             let mut expected = was;
             expected[20_001..30_001].copy_from_slice(&sent[100..10_100]);
             assert!(all_of(&far_stream, &peer) == expected, "written, {from:?} to {to:?}");
 
-            let pieces = [source.piece(50_000, 15_536).expect("it is inside")];
+            let pieces = [source.sge(50_000, 15_536).expect("it is inside")];
             here.works(Work::Read(target.remote().offset(4096)), &pieces);
             let mut back = sent;
             back[50_000..].copy_from_slice(&expected[4096..19_632]);
@@ -123,10 +123,10 @@ fn kernels_and_nic_see_each_other() {
                 assert_eq!(found.words, expected, "{memory_path:?}");
             };
             differ(BYTES as u64 / 4);
-            let half = [source.piece(0, BYTES / 2).expect("it is inside")];
+            let half = [source.sge(0, BYTES / 2).expect("it is inside")];
             here.works(Work::Write(target.remote(), None), &half);
             differ(BYTES as u64 / 8);
-            let rest = [source.piece(BYTES / 2, BYTES / 2).expect("it is inside")];
+            let rest = [source.sge(BYTES / 2, BYTES / 2).expect("it is inside")];
             here.works(Work::Write(target.remote().offset(BYTES as u64 / 2), None), &rest);
             differ(0);
             assert_eq!(all_of(&far_stream, &peer)[..4], word.to_le_bytes());
@@ -239,7 +239,7 @@ fn pcie_mapping() {
         let target = target.expect("it is registered");
         let source = Peermem.register(&here.domain, &local).expect("it is registered");
         near_stream.write(&local, 0, &bytes(3)).expect("it is written");
-        let pieces = [source.piece(0, BYTES).expect("it is inside")];
+        let pieces = [source.sge(0, BYTES).expect("it is inside")];
         here.works(Work::Write(target.remote(), None), &pieces);
         assert!(all_of(&far_stream, &peer) == bytes(3));
     });
@@ -257,10 +257,10 @@ fn rejects_inline_gpu_memory() {
         let pinned = local.gpu().pinned(4096).expect("memory");
         pinned.write(0, b"of the host").expect("it is inside");
         let host = here.domain.register_host(&pinned, Access::ALL).expect("it is registered");
-        let host = host.piece(0, 11).expect("it is inside");
+        let host = host.sge(0, 11).expect("it is inside");
         for memory_path in [Peermem, DmaBuf] {
             let source = memory_path.register(&here.domain, &local).expect("it is registered");
-            let device = source.piece(0, 10).expect("it is inside");
+            let device = source.sge(0, 10).expect("it is inside");
             for pieces in [&[device][..], &[host, device]] {
                 let work = Work::Write(target.remote(), None);
                 let request = Request { inline: true, ..Request::new(1, work, pieces) };
@@ -294,7 +294,7 @@ fn registers_part_of_buffer() {
         let access = Access { remote_read: true, ..Access::default() };
         let region = domain.register_part(&buffer, 4096..6144, access).expect("it is registered");
         assert_eq!((region.remote().address, region.len()), (buffer.address() + 4096, 2048));
-        assert!(region.piece(2000, 49).is_err());
+        assert!(region.sge(2000, 49).is_err());
         for part in [4096..8193, 8192..8193, 9000..9001] {
             let error =
                 domain.register_part(&buffer, part.clone(), access).expect_err("beyond its end");

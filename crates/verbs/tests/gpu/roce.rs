@@ -33,7 +33,7 @@ fn written(here: &mut End, there: &End) -> (Completion, [u8; 6]) {
     let local = here.domain.register(&source, Access::ALL);
     let remote = there.domain.register(&target, Access::ALL);
     let (local, remote) = (local.expect("a region"), remote.expect("a region"));
-    let pieces = [local.piece(0, 6).expect("it is inside")];
+    let pieces = [local.sge(0, 6).expect("it is inside")];
     let request = Request::new(1, Work::Write(remote.remote(), None), &pieces);
     let completion = here.done(&request).expect("it is taken");
     let mut arrived = [0; 6];

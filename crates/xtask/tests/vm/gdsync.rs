@@ -103,8 +103,7 @@ fn queue_pairs_of_the_c_library() {
     in_machine("rxe", "queue-pairs", binaries.into());
 }
 
-/// libmp's own programs, wrong calls among them, after an initialization over the kernel's RDMA stack. Not messages.c: rdma_rxe of
-/// Linux 6.1 ends a send of 30 pieces with LOC_QP_OP_ERR.
+/// libmp's own programs, wrong calls among them, after an initialization over the kernel's RDMA stack.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root, gcc-12, libibverbs-dev, MPICH"]
 fn ranks_of_the_c_library() {
@@ -120,7 +119,7 @@ fn ranks_of_the_c_library() {
     );
     flags.extend(["-I/usr/include/x86_64-linux-gnu/mpich", "-lmpich"].map(str::to_owned));
     let sources = root().join("crates/mp-capi");
-    let programs = ["windows", "misuse"];
+    let programs = ["messages", "windows", "misuse"];
     let mut binaries: Vec<PathBuf> = programs
         .map(|name| compiled(name, &sources, &[&format!("tests/c/{name}.c")], &flags))
         .into();

@@ -95,8 +95,8 @@ fn pair(
             transport: transport(request),
             send_depth: requests,
             receive_depth: request.receives,
-            send_pieces: 1,
-            receive_pieces: request.receive_segments,
+            send_sges: 1,
+            receive_sges: request.receive_segments,
             inline_bytes: 0,
         };
         match shared.domain.direct_queue_pair(options, sent, received) {

@@ -6,9 +6,9 @@ mod region;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
-    Access, Address, Behaviour, CompletionQueue, Context, Datagram, Gid, Init, LinkLayer,
-    MAX_PIECES, Peer, PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts,
-    Transport, devx,
+    Access, Address, Behaviour, CompletionQueue, Context, Datagram, Gid, Init, LinkLayer, MAX_SGES,
+    Peer, PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts, Transport,
+    devx,
 };
 
 pub use error::Error;
@@ -47,6 +47,8 @@ pub(in crate::hca) struct Port {
     reads: u8,
     /// Limit of outstanding work requests per queue.
     requests: u32,
+    /// Limit of SGEs in a request.
+    sges: u32,
 }
 
 /// A verbs queue pair with its completion queues.
@@ -130,10 +132,11 @@ impl Port {
             mtu: found.active_mtu.unwrap_or(1024),
             reads: limits.reads.clamp(1, READS),
             requests: u32::try_from(limits.requests).unwrap_or(u32::MAX).max(1),
+            sges: limits.sges.clamp(1, MAX_SGES as u32),
         })
     }
 
-    /// Creates a verbs queue pair with the most SGEs per request that the device accepts, found by trying.
+    /// Creates a verbs queue pair with as many SGEs per request as the device has, or fewer where it rejects those.
     pub(in crate::hca) fn queue_pair(
         &self,
         request: &Request,
@@ -144,14 +147,14 @@ impl Port {
         let sent = context.completions(sends).map_err(failed("create a completion queue"))?;
         let received =
             context.completions(receives).map_err(failed("create a completion queue"))?;
-        let mut pieces = MAX_PIECES as u32;
+        let mut sges = self.sges;
         loop {
             let options = QueuePairOptions {
                 transport: transport(request),
                 send_depth: sends,
                 receive_depth: receives,
-                send_pieces: pieces,
-                receive_pieces: pieces.min(request.receive_segments),
+                send_sges: sges,
+                receive_sges: sges.min(request.receive_segments),
                 inline_bytes: 0,
             };
             match self.domain.queue_pair(options, &sent, &received) {
@@ -163,7 +166,7 @@ impl Port {
                         room: Room { sends, receives },
                     });
                 }
-                Err(_) if pieces > 1 => pieces /= 2,
+                Err(_) if sges > 1 => sges /= 2,
                 Err(source) => return Err(failed("create a queue pair")(source)),
             }
         }

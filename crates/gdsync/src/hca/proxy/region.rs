@@ -60,7 +60,7 @@ impl MemoryRegions {
             let offset = usize::try_from(offset).map_err(|_| NotAllowed)?;
             let part = region.place.part(offset, segment.length as usize);
             let offset = part.map(|_| region.start + offset).map_err(|_| NotAllowed)?;
-            let sge = region.region.piece(offset, segment.length as usize);
+            let sge = region.region.sge(offset, segment.length as usize);
             sge.map_err(|_| NotAllowed)
         };
         segments.iter().map(find).collect()

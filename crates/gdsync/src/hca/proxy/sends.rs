@@ -185,7 +185,7 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
                     sges.map_err(|_| Syndrome::LocalProtection)?
                 }
             };
-            request.pieces = &sges;
+            request.sges = &sges;
             link.send(&request)
         }
         Link::Borrowed(borrowed) => {
@@ -240,7 +240,7 @@ fn copy_inline<'b>(
     bytes: &[u8],
 ) -> Result<Sge<'b>, verbs::Error> {
     bounce.buffer.write(at, bytes)?;
-    bounce.region.piece(at, bytes.len())
+    bounce.region.sge(at, bytes.len())
 }
 
 fn peer(remote: RemoteAddress) -> Remote {
