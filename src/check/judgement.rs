@@ -1,8 +1,7 @@
 //! A check's result for one subject, before a profile weighs it.
 
-use crate::model::{Area, ELSEWHERE, Evidence, Manual, Remedy, Severity, Why};
+use crate::model::{Area, ELSEWHERE, Evidence, Manual, Missing, Remedy, Severity, Why};
 use crate::output::printable;
-use crate::topo::Missing;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {

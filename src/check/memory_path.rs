@@ -2,8 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
-use crate::model::{Area, Dmabuf, Fact, Ids, NicDriver, RdmaDevice, Why};
-use crate::topo::Missing;
+use crate::model::{Area, Dmabuf, Fact, Ids, Missing, NicDriver, RdmaDevice, Why};
 
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
 /// Where the RDMA stack lists its clients.

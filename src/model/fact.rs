@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Area, Missing};
+
 /// One fact: its value, or the reason why it could not be read.
 ///
 /// "It does not exist" is a value (`Known(None)`), and only if the containing directory was read. A check that needs
@@ -44,6 +46,14 @@ impl<T> Fact<T> {
         match self {
             Self::Known(_) => None,
             Self::Unknown(why) => Some(*why),
+        }
+    }
+
+    /// The value, or what is missing.
+    pub fn or_missing(&self, area: Area, source: &str) -> Result<&T, Missing> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::Unknown(why) => Err(Missing::new(*why, area, source)),
         }
     }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Why;
+
 /// Result of a check for one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -170,6 +172,20 @@ impl Remedy {
         match self {
             Self::Repair { manual, .. } | Self::Advice(manual) => manual,
         }
+    }
+}
+
+/// A fact that an answer needs and that is unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub why: Why,
+    pub area: Area,
+    pub source: String,
+}
+
+impl Missing {
+    pub fn new(why: Why, area: Area, source: impl Into<String>) -> Self {
+        Self { why, area, source: source.into() }
     }
 }
 

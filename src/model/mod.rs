@@ -57,8 +57,8 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use failures::Failures;
 pub use finding::{
-    Area, ELSEWHERE, Evidence, Finding, Manual, NextStep, Obstacle, Outcome, Readiness, ReadyState,
-    Remedy, Root, Severity, Summary,
+    Area, ELSEWHERE, Evidence, Finding, Manual, Missing, NextStep, Obstacle, Outcome, Readiness,
+    ReadyState, Remedy, Root, Severity, Summary,
 };
 pub use fleet::{
     Absence, AbsentNode, FLEET_SCHEMA, FaultKind, FleetDifference, FleetFact, FleetFault,

@@ -4,7 +4,7 @@
 //! `nv_pci_is_valid_topology_for_direct_pci` in kernel-open/nvidia/nv-pci.c of NVIDIA/open-gpu-kernel-modules.
 
 use super::classify::bridges_in_common;
-use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice, Place, Why};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, Missing, PciDevice, Place, Why};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -19,14 +19,6 @@ pub enum ForcedPcie {
     Denied,
     /// No published source of this driver says.
     Unproven,
-}
-
-/// A fact that the answer needs and that is unknown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    pub why: Why,
-    pub area: Area,
-    pub source: String,
 }
 
 /// Software that asks for the forced mapping, and the function that it registers the memory for.
@@ -92,10 +84,8 @@ pub fn forced_pcie(facts: &Facts, gpu: Bdf, function: Bdf) -> Result<Option<Forc
 }
 
 fn overridden(facts: &Facts, rule: Rule) -> Result<Option<ForcedPcie>, Missing> {
-    let value = match &facts.driver.params {
-        Fact::Known(params) => params.as_ref().and_then(|params| params.get(OPTION)),
-        Fact::Unknown(why) => return Err(missing_in(*why, Area::Proc, PARAMS)),
-    };
+    let params = facts.driver.params.or_missing(Area::Proc, PARAMS)?;
+    let value = params.as_ref().and_then(|params| params.get(OPTION));
     Ok(match (rule, value.map(String::as_str)) {
         (_, None | Some("0")) => None,
         (Rule::AnyOverride, Some(_)) | (_, Some("1")) => Some(ForcedPcie::Allowed),
@@ -125,11 +115,7 @@ fn shares_bridge(facts: &Facts, gpu: Bdf, function: Bdf) -> Result<bool, Missing
 }
 
 fn missing(why: Why, source: &str) -> Missing {
-    missing_in(why, Area::Sys, source)
-}
-
-fn missing_in(why: Why, area: Area, source: &str) -> Missing {
-    Missing { why, area, source: source.to_owned() }
+    Missing::new(why, Area::Sys, source)
 }
 
 /// True if NVreg_GrdmaPciTopoCheckOverride counts for coherent GPUs with the loaded driver.

@@ -22,7 +22,7 @@ mod tests;
 
 pub use acs::{Redirect, redirects, verb};
 pub use forced_pcie::{
-    Demand, ForcedPcie, Missing, forced_pcie, has_override as forced_pcie_has_override, is_efa,
+    Demand, ForcedPcie, forced_pcie, has_override as forced_pcie_has_override, is_efa,
     remedy as forced_pcie_remedy,
 };
 pub use forest::{Forest, Role};

@@ -6,9 +6,8 @@
 use super::reading::{cuda, each, is_complete, nvml_gpu};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, container, version, words};
 use crate::model::{
-    Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
+    Area, CudaOutcome, Fabric, FabricRegistration, Fact, Missing, NvmlGpu, PciDevice, Severity, Why,
 };
-use crate::topo::Missing;
 
 const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
 /// `CUDA_ERROR_SYSTEM_NOT_READY`.
@@ -301,27 +300,19 @@ fn manager_mismatch(ctx: &Ctx<'_>) -> Result<Option<String>, Missing> {
     if container::in_container(ctx) {
         return Ok(None);
     }
-    let unread = |why: Why, area, source: &str| Missing { why, area, source: source.to_owned() };
-    let manager = match &ctx.facts.fabric.manager_version {
-        Fact::Known(Some(version)) => version,
-        Fact::Known(None) => return Ok(None),
-        Fact::Unknown(why) => {
-            let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
-            let is_installed = unit.is_some_and(|unit| unit.installed == Fact::Known(true));
-            return if is_installed {
-                Err(unread(*why, Area::Files, "/var/lib/dpkg/status"))
-            } else {
-                Ok(None)
-            };
-        }
-    };
-    match version::driver(ctx.facts) {
-        Fact::Known(Some(driver)) if driver != *manager => Ok(Some(format!(
-            "nvidia-fabricmanager is of version {manager}, the driver of {driver}"
-        ))),
-        Fact::Known(_) => Ok(None),
-        Fact::Unknown(why) => Err(unread(why, Area::Sys, "/sys/module/nvidia/version")),
+    let manager = &ctx.facts.fabric.manager_version;
+    let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
+    if manager.known().is_none() && unit.is_none_or(|unit| unit.installed != Fact::Known(true)) {
+        return Ok(None);
     }
+    let manager = manager.or_missing(Area::Files, "/var/lib/dpkg/status")?;
+    let driver = version::driver(ctx.facts);
+    let driver = driver.or_missing(Area::Sys, "/sys/module/nvidia/version")?;
+    Ok(driver.as_ref().zip(manager.as_ref()).filter(|(driver, manager)| driver != manager).map(
+        |(driver, manager)| {
+            format!("nvidia-fabricmanager is of version {manager}, the driver of {driver}")
+        },
+    ))
 }
 
 /// A fabric manager on this machine sets up the switches of this GPU: not in a guest without switches, and not on

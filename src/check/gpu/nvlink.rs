@@ -153,7 +153,7 @@ fn models<'a>(ctx: &Ctx<'a>) -> HashMap<&'a Ids, Model> {
             _ => model.unknown = true,
         }
     }
-    // A function that cannot be told may be another GPU of any model.
+    // A function of unknown ids may be another GPU of any model.
     if unidentified(ctx.facts).is_some() {
         models.values_mut().for_each(|model| model.unknown = true);
     }

@@ -6,8 +6,8 @@ use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
 use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough};
-use crate::model::{Area, Fact, Ids, RdmaDevice, Severity};
-use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy, is_efa};
+use crate::model::{Area, Fact, Ids, Missing, RdmaDevice, Severity};
+use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
 
 pub const CHECK: Check = Check {
     id: "peermem.loaded",

@@ -105,8 +105,8 @@ fn lost(subject: &str, devices: &[String]) -> Judgement {
     Judgement::unknown(subject, Why::NotCovered, Area::Sys, &source)
 }
 
-/// The judgements of ports that redirect nothing. The other end that egress control blocks may be a function that cannot be told
-/// or placed.
+/// The judgements of ports that redirect nothing. A port with egress control is unknown while a function has unknown ids or an
+/// unknown place: that may be the function whose traffic it blocks.
 fn quiet(ctx: &Ctx<'_>, found: &Ports) -> Vec<Judgement> {
     let hidden = match unidentified(ctx.facts) {
         None if !found.lost.is_empty() => Some(lost("", &found.lost)),

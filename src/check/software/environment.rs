@@ -8,11 +8,11 @@ use crate::check::param::doorbells_mapped;
 use crate::check::{
     Check, Ctx, Hint, Judgement, Source, gpu, nics, passthrough, unknown_if, words,
 };
-use crate::model::{Area, Fact, Kind, PciClass, Severity, Why};
-use crate::topo::Missing;
+use crate::model::{Area, Fact, Kind, Missing, PciClass, Severity, Why};
 
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
+const INFINIBAND: &str = "/sys/class/infiniband";
 const GDRAPI: &str = "libgdrapi.so.2";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -147,10 +147,7 @@ const CONDITIONAL: &[Conditional] = &[
     Conditional {
         name: "NVSHMEM_IBGDA_NIC_HANDLER",
         asks: |value| value == "gpu",
-        harms: |ctx| match doorbells_mapped(ctx) {
-            Fact::Known(mapped) => Ok(!mapped),
-            Fact::Unknown(why) => Err(unread(why, Area::Proc, PARAMS)),
-        },
+        harms: |ctx| Ok(!*doorbells_mapped(ctx).or_missing(Area::Proc, PARAMS)?),
         effect: "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start",
     },
     // NCCL v2.30.7-1, src/plugin/net.cc: it compares names without case, and stops if no network of the name starts. A software device
@@ -158,18 +155,15 @@ const CONDITIONAL: &[Conditional] = &[
     Conditional {
         name: "NCCL_NET",
         asks: |value| value.eq_ignore_ascii_case("IB"),
-        harms: |ctx| match &ctx.facts.rdma {
-            Fact::Known(devices) => Ok(devices.is_empty()),
-            Fact::Unknown(why) => Err(unread(*why, Area::Sys, "/sys/class/infiniband")),
-        },
+        harms: |ctx| ctx.facts.rdma.or_missing(Area::Sys, INFINIBAND).map(Vec::is_empty),
         effect: "selects NCCL's InfiniBand and RoCE network, and this machine has no RDMA device: NCCL does not start",
     },
     Conditional {
         name: "NCCL_GDRCOPY_ENABLE",
         asks: |value| number(value) == Some(1),
-        harms: |ctx| match &ctx.facts.software.libraries {
-            Fact::Known(libraries) => Ok(!libraries.iter().any(|library| library.name == GDRAPI)),
-            Fact::Unknown(why) => Err(unread(*why, Area::Files, GDRAPI)),
+        harms: |ctx| {
+            let libraries = ctx.facts.software.libraries.or_missing(Area::Files, GDRAPI)?;
+            Ok(!libraries.iter().any(|library| library.name == GDRAPI))
         },
         effect: "has no effect: NCCL loads libgdrapi, which is not installed, and goes on without it",
     },
@@ -246,10 +240,6 @@ fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![pass.evidence(SOURCE, set)]
 }
 
-fn unread(why: Why, area: Area, source: &str) -> Missing {
-    Missing { why, area, source: source.to_owned() }
-}
-
 fn harmful(ctx: &Ctx<'_>, name: &str, value: &str, effect: &str) -> Judgement {
     let judgement = Judgement::broken(name, format!("{name}={value} {effect}."))
         .evidence(SOURCE, format!("{name}={value}"))
@@ -303,7 +293,7 @@ fn has_mlx5(ctx: &Ctx<'_>) -> Result<bool, Missing> {
         nics::rdma_nics(ctx.facts).map(|nic| nics::driver(ctx.facts, nic)).collect();
     match drivers.iter().find_map(Fact::why) {
         _ if drivers.contains(&Fact::Known("mlx5_core".to_owned())) => Ok(true),
-        Some(why) => Err(unread(why, Area::Sys, "the NIC's driver")),
+        Some(why) => Err(Missing::new(why, Area::Sys, "the NIC's driver")),
         None => Ok(false),
     }
 }
@@ -315,17 +305,15 @@ fn joins_domain(ctx: &Ctx<'_>) -> Result<bool, Missing> {
     if joined.contains(&Some(true)) {
         Ok(true)
     } else if joined.contains(&None) {
-        Err(unread(Why::NotCovered, Area::Nvml, "NVML's fabric registration"))
+        Err(Missing::new(Why::NotCovered, Area::Nvml, "NVML's fabric registration"))
     } else {
         Ok(false)
     }
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> Result<bool, Missing> {
-    match ctx.facts.rdma.why() {
-        Some(why) => Err(unread(why, Area::Sys, "/sys/class/infiniband")),
-        None => Ok(nics::rdma_nics(ctx.facts).next().is_some()),
-    }
+    ctx.facts.rdma.or_missing(Area::Sys, INFINIBAND)?;
+    Ok(nics::rdma_nics(ctx.facts).next().is_some())
 }
 
 /// Parses a number in base 0, like NCCL.

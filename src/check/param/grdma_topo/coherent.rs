@@ -1,10 +1,8 @@
 //! Coherent GPUs: the driver allows the default mapping, over NVLink-C2C, for every topology, and the forced PCIe mapping for some.
 
 use crate::check::{Ctx, Judgement, nics, words};
-use crate::model::{Area, Bdf, Fact, PciDevice, RdmaDevice, Why};
-use crate::topo::{
-    Demand, ForcedPcie, Missing, forced_pcie, forced_pcie_has_override, forced_pcie_remedy,
-};
+use crate::model::{Area, Bdf, Fact, Missing, PciDevice, RdmaDevice, Why};
+use crate::topo::{Demand, ForcedPcie, forced_pcie, forced_pcie_has_override, forced_pcie_remedy};
 
 /// What the driver answers for the NICs of one GPU.
 #[derive(Default)]
@@ -95,7 +93,7 @@ impl Answers<'_> {
             Fact::Known(None) => return,
             Fact::Unknown(why) => {
                 let source = format!("the PCI function of {}", nic.name);
-                self.unread.get_or_insert(Missing { why, area: Area::Sys, source });
+                self.unread.get_or_insert(Missing::new(why, Area::Sys, source));
                 return;
             }
         };
@@ -133,7 +131,7 @@ impl Answers<'_> {
     }
 
     fn miss(&mut self, why: Why, source: &str) {
-        self.unknown.get_or_insert(Missing { why, area: Area::Sys, source: source.to_owned() });
+        self.unknown.get_or_insert(Missing::new(why, Area::Sys, source));
     }
 }
 

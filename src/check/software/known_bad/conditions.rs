@@ -1,12 +1,11 @@
 //! The properties of a machine on which known faults depend.
 
-use super::installed::known;
 use crate::check::gpu::is_by_driver;
 use crate::check::version::{self, Generation};
 use crate::check::{Ctx, memory_path, nics, passthrough};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Why};
+use crate::model::{Area, Bdf, Fact, Ids, Missing, PciDevice, Why};
 use crate::profile::{BadVersions, Condition, version_numbers};
-use crate::topo::{Missing, is_efa};
+use crate::topo::is_efa;
 
 /// True if all conditions of a fault hold, false if one does not.
 pub fn all_hold(ctx: &Ctx<'_>, bad: &BadVersions) -> Result<bool, Missing> {
@@ -25,7 +24,7 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
     let facts = ctx.facts;
     match condition {
         Condition::RdmaNic => {
-            known(&facts.rdma, Area::Sys, "/sys/class/infiniband")?;
+            facts.rdma.or_missing(Area::Sys, "/sys/class/infiniband")?;
             Ok(nics::rdma_nics(facts).next().is_some())
         }
         Condition::Efa => has_efa(ctx),
@@ -34,7 +33,7 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
         }
         Condition::Driver580 => {
             let version = version::driver(facts);
-            let version = known(&version, Area::Sys, "/sys/module/nvidia/version")?;
+            let version = version.or_missing(Area::Sys, "/sys/module/nvidia/version")?;
             Ok(version.as_deref().and_then(version::branch) >= Some(580))
         }
         Condition::GpuBeforeTuring => {
@@ -45,14 +44,15 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
             if !any_gpu(ctx, Ids::is_coherent_gpu)? {
                 return Ok(false);
             }
-            let params = known(&facts.driver.params, Area::Proc, "/proc/driver/nvidia/params")?;
+            let params =
+                facts.driver.params.or_missing(Area::Proc, "/proc/driver/nvidia/params")?;
             Ok(params.as_ref().is_some_and(is_by_driver))
         }
         Condition::Nvlink => nvlink(ctx),
         Condition::Peermem => peermem(ctx),
         Condition::PeermemWithoutListedClient => {
             let clients = &facts.peer_memory.clients;
-            let clients = known(clients, Area::Sys, memory_path::CLIENTS)?;
+            let clients = clients.or_missing(Area::Sys, memory_path::CLIENTS)?;
             // The names that NCCL looks for (net_ib.cc of 2.21.5 and 2.22.3).
             let is_listed = clients
                 .iter()
@@ -62,14 +62,15 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
         }
         Condition::OfedBefore55 => {
             let stack = &facts.rdma_stack;
-            if !*known(&stack.ofed, Area::Files, "/usr/bin/ofed_info")? {
+            if !*stack.ofed.or_missing(Area::Files, "/usr/bin/ofed_info")? {
                 return Ok(false);
             }
-            let version = known(&stack.mlx5_version, Area::Sys, "/sys/module/mlx5_core/version")?;
+            let version =
+                stack.mlx5_version.or_missing(Area::Sys, "/sys/module/mlx5_core/version")?;
             Ok(version.as_ref().is_some_and(|version| version_numbers(version) < vec![5, 5]))
         }
         Condition::UcxGdrcopy => {
-            known(&facts.software.libraries, Area::Files, "/etc/ld.so.cache")?;
+            facts.software.libraries.or_missing(Area::Files, "/etc/ld.so.cache")?;
             let software = &facts.software;
             let has_plugin = software.usable("libucp.so.0").any(|library| {
                 let plugins = library.plugins.iter().flatten();
@@ -81,7 +82,7 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
 }
 
 fn any_gpu(ctx: &Ctx<'_>, is: impl Fn(&Ids) -> bool) -> Result<bool, Missing> {
-    known(&ctx.facts.pci, Area::Sys, "/sys/bus/pci/devices")?;
+    ctx.facts.pci.or_missing(Area::Sys, "/sys/bus/pci/devices")?;
     Ok(passthrough::own_gpus(ctx.facts).any(|gpu| gpu.ids.known().is_some_and(&is)))
 }
 
@@ -91,8 +92,8 @@ fn efa_functions<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = &'a PciDevice> {
 }
 
 fn has_efa(ctx: &Ctx<'_>) -> Result<bool, Missing> {
-    known(&ctx.facts.rdma, Area::Sys, "/sys/class/infiniband")?;
-    known(&ctx.facts.pci, Area::Sys, "/sys/bus/pci/devices")?;
+    ctx.facts.rdma.or_missing(Area::Sys, "/sys/class/infiniband")?;
+    ctx.facts.pci.or_missing(Area::Sys, "/sys/bus/pci/devices")?;
     Ok(efa_functions(ctx).next().is_some())
 }
 
@@ -105,11 +106,11 @@ fn efa_dma_buf(ctx: &Ctx<'_>) -> Result<memory_path::PathState, Missing> {
 
 /// NVLinks between two GPUs matter.
 fn nvlink(ctx: &Ctx<'_>) -> Result<bool, Missing> {
-    known(&ctx.facts.pci, Area::Sys, "/sys/bus/pci/devices")?;
+    ctx.facts.pci.or_missing(Area::Sys, "/sys/bus/pci/devices")?;
     if passthrough::own_gpus(ctx.facts).count() < 2 {
         return Ok(false);
     }
-    let missing = |why| Missing { why, area: Area::Nvml, source: "NVML: NVLinks".to_owned() };
+    let missing = |why| Missing::new(why, Area::Nvml, "NVML: NVLinks");
     let gpus = match (&ctx.facts.nvml, ctx.facts.nvml()) {
         (_, Some(nvml)) => &nvml.gpus,
         (Fact::Unknown(why), None) => return Err(missing(*why)),
@@ -132,7 +133,7 @@ fn peermem(ctx: &Ctx<'_>) -> Result<bool, Missing> {
         (Fact::Known(true), _) | (_, Fact::Known(true)) => Ok(true),
         (Fact::Known(false), Fact::Known(false)) => Ok(false),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => {
-            Err(Missing { why: *why, area: Area::Sys, source: memory_path::MODULE.to_owned() })
+            Err(Missing::new(*why, Area::Sys, memory_path::MODULE))
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The components of this machine whose versions are known to have had faults.
 
 use crate::check::{Ctx, version};
-use crate::model::{Area, Fact, Library};
+use crate::model::{Area, Fact, Library, Missing};
 use crate::profile::Component;
-use crate::topo::Missing;
 
 /// An installed component.
 pub struct Installed {
@@ -28,7 +27,7 @@ pub fn installed(ctx: &Ctx<'_>, component: Component) -> Result<Vec<Installed>, 
         }
         Component::Ofed => {
             let stack = &ctx.facts.rdma_stack;
-            if *known(&stack.ofed, Area::Files, "/usr/bin/ofed_info")? {
+            if *stack.ofed.or_missing(Area::Files, "/usr/bin/ofed_info")? {
                 module(component, &stack.mlx5_version, "/sys/module/mlx5_core/version")
             } else {
                 Ok(Vec::new())
@@ -45,7 +44,7 @@ fn module(
     version: &Fact<Option<String>>,
     source: &str,
 ) -> Result<Vec<Installed>, Missing> {
-    let version = known(version, Area::Sys, source)?.as_ref();
+    let version = version.or_missing(Area::Sys, source)?.as_ref();
     let installed = version.map(|version| Installed {
         subject: component.name().to_owned(),
         version: Some(version.clone()),
@@ -61,7 +60,7 @@ fn libraries(
 ) -> Result<Vec<Installed>, Missing> {
     const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
     let software = &ctx.facts.software;
-    known(&software.libraries, Area::Files, SOURCE)?;
+    software.libraries.or_missing(Area::Files, SOURCE)?;
     software.usable(name).filter_map(|library| read(library).transpose()).collect()
 }
 
@@ -75,14 +74,7 @@ fn by_name(library: &Library) -> Installed {
 
 /// NCCL's plugin for libfabric, by the line that it logs at its start; none if the library is another plugin.
 fn plugin(library: &Library) -> Result<Option<Installed>, Missing> {
-    let words = known(&library.words, Area::Files, &library.path)?;
+    let words = library.words.or_missing(Area::Files, &library.path)?;
     let version = words.iter().find_map(|word| word.strip_prefix("aws-ofi-nccl "));
     Ok(version.map(|version| Installed { version: Some(version.to_owned()), ..by_name(library) }))
-}
-
-pub fn known<'a, T>(fact: &'a Fact<T>, area: Area, source: &str) -> Result<&'a T, Missing> {
-    match fact {
-        Fact::Known(value) => Ok(value),
-        Fact::Unknown(why) => Err(Missing { why: *why, area, source: source.to_owned() }),
-    }
 }

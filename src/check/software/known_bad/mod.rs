@@ -7,9 +7,8 @@ use conditions::all_hold;
 use installed::{Installed, installed};
 
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, passthrough};
-use crate::model::{Fact, Severity};
+use crate::model::{Fact, Missing, Severity};
 use crate::profile::{BadVersions, Component, bad_versions, version_numbers};
-use crate::topo::Missing;
 
 pub const CHECK: Check = Check {
     id: "sw.known-bad",
