@@ -2,7 +2,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// How a general question begins. "Why" asks for the cause of something that happened.
+/// How a general question begins. "Why" asks for the cause of a failure.
 const BEGINNING: &str = concat!(
     r"(?:\[?question\]?:? |hi,? |hello,? )*",
     r"(?:what(?:'s| is| are| does| do the| do these| happens| would)\b",
@@ -12,8 +12,8 @@ const BEGINNING: &str = concat!(
     r"|why (?:is|are) \S+ not the default)",
 );
 
-/// Words of somebody to whom it happened, and beginnings of a program's messages.
-const HAPPENED: &str = concat!(
+/// Words with which people report a failure, and beginnings of programs' messages.
+const REPORT: &str = concat!(
     r"\b(?:my|our|got|get|getting|see|seeing|saw|still|fail(?:s|ed|ing|ure)?|errors?|hangs?|hung|stuck|crash\w*|slow\w*|broken",
     r"|wrong|fix\w*|solv\w*|resolv\w*|debug\w*|repair\w*|troubleshoot\w*|problems?|issues?|cannot|can.?t|could ?n.?t|unable",
     r"|does ?n.?t|did ?n.?t|do ?n.?t|is ?n.?t|are ?n.?t|wo ?n.?t|not work\w*|not found|no such|instead|despite|although|but",
@@ -23,9 +23,9 @@ const HAPPENED: &str = concat!(
 
 pub struct General {
     first: Regex,
-    /// After other sentences it needs its mark.
+    /// After other sentences a question needs its question mark.
     later: Regex,
-    happened: Regex,
+    report: Regex,
 }
 
 impl General {
@@ -34,18 +34,18 @@ impl General {
         Ok(Self {
             first: regex(&format!("^{BEGINNING}"))?,
             later: regex(&format!(r"[.!?] {BEGINNING}[^.!]*\?"))?,
-            happened: regex(HAPPENED)?,
+            report: regex(REPORT)?,
         })
     }
 
     /// True if a clean line is such a question.
     pub fn is_question(&self, line: &[u8]) -> bool {
-        (self.first.is_match(line) || self.later.is_match(line)) && self.is_calm(line)
+        (self.first.is_match(line) || self.later.is_match(line)) && !self.is_report(line)
     }
 
-    /// True if a clean line does not say that something happened.
-    pub fn is_calm(&self, line: &[u8]) -> bool {
-        !self.happened.is_match(line)
+    /// True if a clean line reports a failure, or is a program's message.
+    pub fn is_report(&self, line: &[u8]) -> bool {
+        self.report.is_match(line)
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_questions_from_reports() {
+    fn questions_are_not_reports() {
         let general = General::new().expect("patterns");
         for (line, expected) in [
             ("what do the imex states mean?", true),

@@ -261,14 +261,14 @@ impl Matcher {
         is_picked || begins || is_title || sentences * 10 >= lines.len()
     }
 
-    /// True if all lines are a person's, one of them is a general question, and none says that something happened.
+    /// True if all lines are a person's, one of them is a general question, and none reports a failure.
     fn only_asks(&self, lines: &[Neighbour]) -> bool {
         let is_general = |line: &Neighbour| self.general.is_question(&line.clean);
-        let is_calm = |line: &Neighbour| {
+        let is_question = |line: &Neighbour| {
             !line.printed
-                && (is_general(line) || line.sentence && self.general.is_calm(&line.clean))
+                && (is_general(line) || line.sentence && !self.general.is_report(&line.clean))
         };
-        lines.iter().any(is_general) && lines.iter().all(is_calm)
+        lines.iter().any(is_general) && lines.iter().all(is_question)
     }
 
     /// One of a GPU's NVLinks is inactive, others of it are active.
