@@ -1,6 +1,6 @@
 //! Errors complete with a NIC's syndromes, and no stream waits forever.
 
-use gdsync::hca::{Access, RetryPolicy};
+use gdsync::hca::{Access, Request, RetryPolicy};
 use gdsync::wire::{DataSegment, Event, Wqe};
 use serde_json::json;
 
@@ -151,12 +151,13 @@ fn unregistered_receive_fails_in_order() {
 fn rejects_too_many_sges() {
     let test = "errors::rejects_too_many_sges";
     on(test, &[infiniband()], |_| {
-        // More SGEs than the device supports.
-        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let pieces: Vec<_> = (0..17).map(|at| local.at(at, 1)).collect();
-        assert_eq!(failure(&local.sent(&Wqe::write(peer.region.remote(0), &pieces))), (0x02, 0));
-        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let most: Vec<_> = (0..16).map(|at| local.at(at, 1)).collect();
+        // The fake device supports 30; a work request of 31 takes nine blocks.
+        let large = Request { send_blocks: 16, ..SMALL() };
+        let (mut local, peer) = connected_pair(&large, RetryPolicy::default());
+        let sges: Vec<_> = (0..31).map(|at| local.at(at, 1)).collect();
+        assert_eq!(failure(&local.sent(&Wqe::write(peer.region.remote(0), &sges))), (0x02, 0));
+        let (mut local, peer) = connected_pair(&large, RetryPolicy::default());
+        let most: Vec<_> = (0..30).map(|at| local.at(at, 1)).collect();
         assert!(
             local
                 .sent(&Wqe::write(peer.region.remote(0), &most).signalled())
