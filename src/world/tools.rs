@@ -96,16 +96,21 @@ impl Tools {
         }
     }
 
-    /// The tool's path; `None` if it is not installed. Unknown if none of the directories was recorded.
+    /// The tool's path; `None` if it is not installed. Unknown if none of the directories was recorded, or if the tool was not
+    /// found and may be where gdr could not look.
     pub fn locate(&self, files: &dyn Files, name: &str) -> Fact<Option<PathBuf>> {
         let directories: Vec<&Path> = DIRECTORIES
             .iter()
             .map(Path::new)
-            .filter(|directory| files.exists(directory).unwrap_or(false))
+            .filter(|directory| match files.exists(directory) {
+                Ok(exists) => exists,
+                Err(error) => error.why() != Why::NotCovered,
+            })
             .collect();
         if directories.is_empty() {
             return Fact::Unknown(Why::NotCovered);
         }
+        let mut hidden = None;
         for path in directories.iter().map(|directory| directory.join(name)) {
             match files.exists(&path) {
                 Ok(true) => return Fact::Known(Some(path)),
@@ -113,10 +118,11 @@ impl Tools {
                 Err(error) if error.why() == Why::NotCovered => {
                     return Fact::Unknown(Why::NotCovered);
                 }
-                _ => {}
+                Err(error) => hidden = hidden.or(Some(error.why())),
+                Ok(false) => {}
             }
         }
-        Fact::Known(None)
+        hidden.map_or(Fact::Known(None), Fact::Unknown)
     }
 }
 
