@@ -87,13 +87,16 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     let mut taken: BTreeMap<(Option<u32>, String, u32), BTreeSet<u32>> = BTreeMap::new();
     let mut of_process: BTreeMap<(u32, Option<u32>, String, Option<u32>), u32> = BTreeMap::new();
     let mut open = Vec::new();
+    let with_paths: BTreeSet<u32> = log.paths.keys().map(|key| key.member).collect();
     let mut order: Vec<u32> = (0..log.members.len() as u32).collect();
     // The order of ranks in the log says nothing; that of one process's communicators does.
     order.sort_by_key(|at| log.processes.get(log.members[*at as usize].process as usize));
     for at in order {
         let member = &log.members[at as usize];
         let Some(rank) = member.rank else {
-            open.push(at);
+            if with_paths.contains(&at) {
+                open.push(at);
+            }
             continue;
         };
         let name = match (&member.id, &member.color) {

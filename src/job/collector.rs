@@ -53,6 +53,8 @@ pub struct Collector {
     process_ids: HashMap<(String, u64), u32>,
     pub members: Vec<Member>,
     member_ids: HashMap<(u32, String, Option<u32>), u32>,
+    /// The last communicator of a process with a rank.
+    last: HashMap<(u32, u32), u32>,
     /// The communicator that a thread is connecting.
     current: HashMap<(u32, u64), u32>,
     pub transports: Vec<Transport>,
@@ -208,6 +210,7 @@ impl Collector {
         member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
         member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
         member.is_complete |= comm.is_complete;
+        self.last.insert((thread.0, comm.rank), at);
         self.current.insert(thread, at);
     }
 
@@ -242,7 +245,10 @@ impl Collector {
             && self.members[*current as usize].is_complete
             && self.members[*current as usize].id.is_none()
         {
-            self.current.remove(&thread);
+            // It has no name yet.
+            if let Some(open) = self.member(thread.0) {
+                self.current.insert(thread, open);
+            }
         }
     }
 
@@ -287,10 +293,8 @@ impl Collector {
         {
             return Some(*current);
         }
-        let is_own = |member: &Member| member.process == thread.0 && member.rank == Some(own);
-        let of_process = self.members.iter().rposition(is_own);
-        let at = match of_process {
-            Some(at) => u32::try_from(at).ok()?,
+        let at = match self.last.get(&(thread.0, own)) {
+            Some(known) => *known,
             None => self.member(thread.0)?,
         };
         self.current.insert(thread, at);

@@ -239,10 +239,7 @@ fn gdrdma(message: &str) -> Option<Event<'_>> {
 }
 
 fn network(message: &str) -> Option<Event<'_>> {
-    if message.starts_with("NET/Socket") {
-        return None;
-    }
-    if message.contains("GPU Direct RDMA Disabled") {
+    if message.contains("GPU Direct RDMA Disabled") && !message.starts_with("NET/Socket") {
         let is_far = message.contains("(distance");
         let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
         return Some(Event::Reason(reason));
