@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::header::{self, Line, Source};
 use super::message::{self, CommLine, Event, PathLine, Reason, Side};
 use super::transport::Transport;
-use super::{build, why};
-use crate::model::{FailureKind, Job, Quote};
+use crate::model::{FailureKind, Quote};
 
 /// Limits: of paths of pairs, of communicators, of other lists.
 const MAX_PATHS: usize = 2 << 20;
@@ -87,15 +86,11 @@ impl Collector {
         }
     }
 
-    pub fn job(self) -> Option<Job> {
+    /// True if the text is the log of a job.
+    pub fn is_job(&self) -> bool {
         let has_members = self.members.iter().any(|member| member.rank.is_some());
         let has_failed = self.lines > 1 && !self.failures.is_empty();
-        if self.paths.is_empty() && !has_members && !has_failed {
-            return None;
-        }
-        let mut job = build::job(&self);
-        job.lost = why::lost(&self, &job);
-        Some(job)
+        !self.paths.is_empty() || has_members || has_failed
     }
 
     /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.

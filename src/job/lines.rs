@@ -3,6 +3,7 @@
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 use super::collector::Collector;
+use super::{build, why};
 use crate::model::Job;
 
 /// NCCL's lines and those of PyTorch's watchdog have this word.
@@ -57,7 +58,12 @@ impl JobReader {
     pub fn finish(mut self) -> Option<Job> {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
-        self.collector.job()
+        if !self.collector.is_job() {
+            return None;
+        }
+        let mut job = build::job(&self.collector);
+        job.lost = why::lost(&self.collector, &job);
+        Some(job)
     }
 
     fn keep(&mut self, bytes: &[u8]) {

@@ -1,3 +1,5 @@
+//! Logs of several versions and launchers, with the tables that a person reads in them.
+
 use proptest::prelude::*;
 
 use super::JobReader;
