@@ -13,6 +13,7 @@ pub mod fix;
 pub mod fleet;
 pub mod import;
 pub mod input;
+pub mod job;
 pub mod keeper;
 pub mod kmod;
 pub mod model;

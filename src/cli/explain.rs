@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 pub struct Explain {
     /// Id of a check, an error message, a log file, or '-' for standard input
     ///
-    /// The argument is tried as a file, then as a check id, then as a message; quote messages. At most 64 MiB of a
-    /// file are read.
+    /// The argument is tried as a file, then as a check id, then as a message; quote messages. Causes are
+    /// searched in the first 64 MiB of a file. A log of NCCL shows its job first: the path of each pair of ranks.
     #[arg(allow_hyphen_values = true, value_name = "ID|TEXT|FILE|-")]
     pub what: OsString,
 

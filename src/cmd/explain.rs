@@ -4,7 +4,7 @@ mod scope;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -18,9 +18,10 @@ use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MAX_BYTES, Matcher, Reading, Setting};
 use crate::import;
 use crate::input::Lookahead;
+use crate::job::JobReader;
 use crate::model::Order as _;
 use crate::model::{
-    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Outcome, ReadText, Undecided,
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Job, Outcome, ReadText, Undecided,
 };
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -56,6 +57,7 @@ pub fn run(
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
         asked: name(&request),
+        job: None,
         matches: Vec::new(),
         questions: Vec::new(),
         uncovered: Vec::new(),
@@ -73,14 +75,19 @@ pub fn run(
             0
         }
         text => {
-            let Searched { reading, cut, is_report } = read(text, global)?;
+            let Searched { reading, job, cut, is_report } = read(text, global)?;
             report.read = Some(ReadText { lines: reading.lines, bytes: reading.bytes, cut });
+            report.job = job;
             report.matches = reading.matches;
             report.questions = reading.questions;
             report.uncovered = reading.uncovered;
             if cut {
                 let most = MAX_BYTES >> 20;
-                let text = format!("{}: only the first {most} MiB were read", report.asked);
+                let read = match &report.job {
+                    Some(_) => "searched for causes; the job's paths are of the whole log",
+                    None => "read",
+                };
+                let text = format!("{}: only the first {most} MiB were {read}", report.asked);
                 super::remark(err, &text);
             }
             report.not_inspected = match reading.listing {
@@ -179,23 +186,48 @@ fn explained(check: &Check) -> ExplainedCheck {
 #[derive(Default)]
 struct Searched {
     reading: Reading,
+    job: Option<Job>,
     /// True if the input has more bytes than were read.
     cut: bool,
     /// True for the report of a machine.
     is_report: bool,
 }
 
-/// Searches the input for symptoms; of an archive, its logs.
+/// Shows the job's reader what the matcher reads.
+struct Tee<'a, R> {
+    input: &'a mut R,
+    job: &'a mut JobReader,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(out)?;
+        self.job.feed(&out[..count]);
+        Ok(count)
+    }
+}
+
+/// Searches the input for symptoms and for a job; of an archive, its logs.
 fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
     let search = |content: &mut Lookahead<'_>| -> anyhow::Result<Searched> {
         let is_report = import::is_support_report(content)?;
         let logs = import::archived_logs(content, MAX_BYTES)?;
+        let mut job = JobReader::default();
         let (reading, more) = match &logs {
-            Some(logs) => (matcher.read(logs.as_slice())?, true),
-            None => (matcher.read(content.take(MAX_BYTES))?, !content.buffered()?.is_empty()),
+            Some(logs) => (matcher.read(Tee { input: &mut logs.as_slice(), job: &mut job })?, true),
+            None => {
+                let reading =
+                    matcher.read(Tee { input: content, job: &mut job }.take(MAX_BYTES))?;
+                let more = !content.buffered()?.is_empty();
+                if job.has_lines() {
+                    io::copy(&mut Tee { input: content, job: &mut job }, &mut io::sink())?;
+                }
+                (reading, more)
+            }
         };
-        Ok(Searched { cut: reading.bytes == MAX_BYTES && more, reading, is_report })
+        let cut = reading.bytes == MAX_BYTES && more;
+        Ok(Searched { cut, reading, job: job.finish(), is_report })
     };
     match request {
         Request::Check(_) => Ok(Default::default()),

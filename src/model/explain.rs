@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Host, Severity};
+use super::{Finding, Host, Job, Severity};
 
 /// Name of the schema.
 pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
@@ -14,6 +14,9 @@ pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
 pub struct ExplainReport {
     /// Kind of the input: `check`, `text`, `file FILE` or `standard input`.
     pub asked: String,
+    /// The job that the text is a log of, schema `gdr.job/1`; absent if it is of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Job>,
     /// Checks that the text points to, each once, the most likely first.
     pub matches: Vec<SymptomMatch>,
     /// Checks requested by id.

@@ -15,6 +15,7 @@ mod failures;
 mod finding;
 mod fleet;
 mod idlist;
+mod job;
 mod journal;
 mod json;
 pub mod limited;
@@ -66,6 +67,10 @@ pub use fleet::{
     FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
+pub use job::{
+    Communicator, FailureKind, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, Loss, RankFailure,
+    RankPair, ReasonKind,
+};
 pub use journal::{
     Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,
     Mutation, Progress,

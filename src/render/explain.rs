@@ -1,7 +1,7 @@
 //! Explanations for people: the causes found in a text with findings and fixes, or a check.
 
-use super::Style;
 use super::text::{Tone, counted, printable, wrap};
+use super::{Style, job};
 use crate::model::{
     ExplainReport, ExplainedCheck, Finding, Likelihood, Outcome, Severity, Standing, SymptomMatch,
 };
@@ -29,7 +29,8 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
     }
     let (excluded, possible): (Vec<Cause>, Vec<Cause>) =
         by_cause(&report.matches).into_iter().partition(is_excluded);
-    let mut page = header(report, excluded.len() + possible.len(), style);
+    let mut page = report.job.as_ref().map_or(String::new(), |of| job::page(of, style) + "\n");
+    page.push_str(&header(report, excluded.len() + possible.len(), style));
     for cause in possible.iter().take(MAX_CAUSES) {
         page.push('\n');
         page.push_str(&entry(cause, report, style));
@@ -368,6 +369,7 @@ mod tests {
     fn page(standings: [Standing; 2]) -> String {
         let report = ExplainReport {
             asked: "text".to_owned(),
+            job: None,
             matches: vec![
                 found("rdma.port", 90, standings[0]),
                 found("rdma.netns", 85, standings[1]),

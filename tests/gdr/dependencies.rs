@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module of `src/` and the modules that it may use. A module that is missing here is an error.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("keeper", &[]),
     ("model", &[]),
     ("input", &[]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     ("fleet", &["input", "model"]),
     ("check", &["input", "kmod", "model", "output", "profile", "topo"]),
     ("explain", &["check", "model"]),
+    ("job", &["model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["input", "keeper", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
@@ -29,8 +30,8 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "fix", "fleet", "import", "input", "model",
-            "output", "pci", "probe", "profile", "render", "snapshot", "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "fleet", "import", "input", "job",
+            "model", "output", "pci", "probe", "profile", "render", "snapshot", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "keeper", "output", "probe", "world"]),

@@ -344,3 +344,30 @@ fn nvlink_domains() {
         assert_eq!(first.and_then(|found| found["check"].as_str()), check, "{line}: {found}");
     }
 }
+
+/// A log of NCCL shows its job before the causes; another text prints nothing of a job, also in JSON.
+#[test]
+fn job_of_log_comes_first() {
+    const LOG: &str = "\
+        vm:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n\
+        vm:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n\
+        vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+        vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n\
+        vm:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n\
+        vm:2:2 [1] NCCL INFO Channel 00 : 1[1] -> 0[0] via SHM/direct/direct\n";
+    let page = piped(&["explain", "-", "--no-run"], LOG.as_bytes()).stdout;
+    assert!(page.starts_with("Job: NCCL 2.28.9+cuda13.0, 2 ranks, 1 node, 2 GPUs\n"), "{page}");
+    for expected in [
+        "  path  GPUDirect RDMA  channels  NIC  ranks\n  SHM   -               1         -    0<->1\n",
+        "lost: Ranks of one node did not use P2P.\n    why:      NCCL_P2P_DISABLE=1 is set (line 2)\n",
+    ] {
+        assert!(page.contains(expected), "{page}");
+    }
+    let report = json(&piped(&["explain", "-", "--no-run", "--format", "json"], LOG.as_bytes()));
+    assert_eq!(report["job"]["schema"], "gdr.job/1");
+    assert_eq!(report["job"]["communicators"][0]["paths"][0]["transport"], "SHM");
+    assert_eq!(report["job"]["lost"][0]["kind"], "variable");
+    let other = gdr(&["explain", LINE, "--no-run", "--format", "json"]);
+    assert!(json(&other).get("job").is_none(), "{other:?}");
+    assert!(!gdr(&["explain", LINE, "--no-run"]).stdout.contains("Job:"));
+}

@@ -1,0 +1,309 @@
+//! Keeps what a log says about its job: communicators, paths, settings, reasons, failures. Bounded: names are interned, and a
+//! path is one entry for each pair, connection and end, however often the log repeats it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::header::{self, Line, Source};
+use super::message::{self, CommLine, Event, PathLine, Reason, Side};
+use super::transport::Transport;
+use crate::model::{FailureKind, Quote};
+
+/// Limits: of paths of pairs, of communicators, of other lists.
+const MAX_PATHS: usize = 2 << 20;
+const MAX_COMMUNICATORS: usize = 256 << 10;
+const MAX_PROCESSES: usize = 64 << 10;
+const MAX_KEPT: usize = 4_096;
+
+/// Longest line that is quoted.
+const QUOTED: usize = 200;
+
+/// A rank's part of a communicator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    pub process: u32,
+    pub pointer: String,
+    pub id: Option<String>,
+    pub color: Option<String>,
+    pub rank: Option<u32>,
+    pub ranks: Option<u32>,
+    pub bus: Option<String>,
+    pub nvls: u32,
+    is_complete: bool,
+}
+
+/// A path of a pair; its channels are a bit mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathKey {
+    pub member: u32,
+    pub from: u32,
+    /// `u32::MAX` of CollNet.
+    pub to: u32,
+    pub transport: u16,
+    pub connection: u8,
+    pub side: Side,
+}
+
+#[derive(Debug, Default)]
+pub struct Collector {
+    pub versions: BTreeSet<String>,
+    pub networks: BTreeSet<String>,
+    /// Host and process id.
+    pub processes: Vec<(String, u64)>,
+    process_ids: HashMap<(String, u64), u32>,
+    pub members: Vec<Member>,
+    member_ids: HashMap<(u32, String, Option<u32>), u32>,
+    /// The last communicator of a process with a rank.
+    last: HashMap<(u32, u32), u32>,
+    /// The communicator that a thread is connecting.
+    current: HashMap<(u32, u64), u32>,
+    pub transports: Vec<Transport>,
+    transport_ids: HashMap<Transport, u16>,
+    pub paths: HashMap<PathKey, u64>,
+    /// The names of a process's NICs.
+    pub devices: HashMap<u32, String>,
+    pub settings: BTreeMap<String, (String, Quote)>,
+    pub reasons: BTreeMap<Reason, Quote>,
+    pub gdrcopy: Option<String>,
+    pub gpu_paths: BTreeSet<String>,
+    pub failures: BTreeMap<(FailureKind, Option<u32>, Option<u32>), Quote>,
+    pub cut: bool,
+    /// Lines of NCCL with a host.
+    lines: u64,
+}
+
+impl Collector {
+    pub fn has_lines(&self) -> bool {
+        self.lines > 0 || !self.paths.is_empty()
+    }
+
+    pub fn line(&mut self, text: &str, number: u64) {
+        let Some(line) = header::parse(text) else {
+            return self.other(text, number);
+        };
+        self.lines += u64::from(line.source.is_some());
+        if let Some(event) = message::parse(line.message, line.is_warning) {
+            self.event(event, &line, || quote(text, number));
+        }
+    }
+
+    /// True if the text is the log of a job.
+    pub fn is_job(&self) -> bool {
+        let has_members = self.members.iter().any(|member| member.rank.is_some());
+        let has_failed = self.lines > 1 && !self.failures.is_empty();
+        !self.paths.is_empty() || has_members || has_failed
+    }
+
+    /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.
+    fn other(&mut self, text: &str, number: u64) {
+        if let Some(rank) = message::watchdog(text) {
+            self.failure(FailureKind::WatchdogTimeout, Some(rank), None, || quote(text, number));
+        }
+        let version = text.split_once("NCCL version ").map(|(_, version)| version.trim());
+        let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
+        if let Some(version) = version.filter(is_whole) {
+            insert(&mut self.versions, version);
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>, line: &Line<'_>, quote: impl Fn() -> Quote) {
+        match event {
+            Event::Version(version) => insert(&mut self.versions, version),
+            Event::Network(name) => insert(&mut self.networks, name),
+            Event::Gdrcopy(text) => _ = self.gdrcopy.get_or_insert_with(|| text.to_owned()),
+            Event::GpuPath(classes) => {
+                classes.into_iter().for_each(|class| insert(&mut self.gpu_paths, class));
+            }
+            Event::Setting(name, value) => {
+                if self.settings.len() < MAX_KEPT {
+                    let setting = || (value.to_owned(), quote());
+                    self.settings.entry(name.to_owned()).or_insert_with(setting);
+                }
+            }
+            Event::Reason(reason) => _ = self.reasons.entry(reason).or_insert_with(quote),
+            Event::Failure(kind, rank) => {
+                let process = line.source.and_then(|source| self.process(source));
+                self.failure(kind, rank, process, quote);
+            }
+            Event::Devices(names) => {
+                let process = line.source.and_then(|source| self.process(source));
+                if let Some(process) = process {
+                    self.devices.entry(process).or_insert_with(|| names.to_owned());
+                }
+            }
+            Event::Communicator(comm) => self.communicator(&comm, line.source),
+            Event::Connecting => self.connecting(line.source),
+            Event::NvlsChannels(channels) => {
+                if let Some(member) = self.thread(line.source).and_then(|at| self.current.get(&at))
+                {
+                    let member = &mut self.members[*member as usize];
+                    member.nvls = member.nvls.max(channels);
+                }
+            }
+            Event::Path(path) => self.path(path, line.source),
+        }
+    }
+
+    fn failure(
+        &mut self,
+        kind: FailureKind,
+        rank: Option<u32>,
+        process: Option<u32>,
+        quote: impl FnOnce() -> Quote,
+    ) {
+        if self.failures.len() < MAX_KEPT {
+            self.failures.entry((kind, rank, process)).or_insert_with(quote);
+        }
+    }
+
+    fn process(&mut self, source: Source<'_>) -> Option<u32> {
+        let key = (source.host.to_owned(), source.process);
+        if let Some(known) = self.process_ids.get(&key) {
+            return Some(*known);
+        }
+        let at = u32::try_from(self.processes.len()).ok()?;
+        if self.processes.len() >= MAX_PROCESSES {
+            self.cut = true;
+            return None;
+        }
+        self.processes.push(key.clone());
+        self.process_ids.insert(key, at);
+        Some(at)
+    }
+
+    /// Lines without a header are of one process.
+    fn thread(&mut self, source: Option<Source<'_>>) -> Option<(u32, u64)> {
+        let source = source.unwrap_or_default();
+        Some((self.process(source)?, source.thread))
+    }
+
+    fn communicator(&mut self, comm: &CommLine<'_>, source: Option<Source<'_>>) {
+        let Some(thread) = self.thread(source) else { return };
+        let rank = Some(comm.rank);
+        // A pointer is used again after a communicator is destroyed, its id is not.
+        let by_id = comm.id.and_then(|id| self.known(thread.0, id, rank));
+        let known = by_id.or_else(|| match comm.id {
+            Some(_) => None,
+            None => self.known(thread.0, comm.pointer, rank),
+        });
+        let at = match known {
+            Some(known) => Some(known),
+            // Up to NCCL 2.17 the paths come first, then this line.
+            None => match self.current.get(&thread).copied() {
+                Some(open) if self.members[open as usize].rank.is_none() => Some(open),
+                _ => self.member(thread.0),
+            },
+        };
+        let Some(at) = at else { return };
+        for name in [Some(comm.pointer), comm.id].into_iter().flatten() {
+            self.member_ids.insert((thread.0, name.to_owned(), rank), at);
+        }
+        let member = &mut self.members[at as usize];
+        comm.pointer.clone_into(&mut member.pointer);
+        member.rank = rank;
+        member.ranks = member.ranks.or(comm.ranks);
+        member.id = member.id.take().or_else(|| comm.id.map(str::to_owned));
+        member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
+        member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
+        member.is_complete |= comm.is_complete;
+        self.last.insert((thread.0, comm.rank), at);
+        self.current.insert(thread, at);
+    }
+
+    fn known(&self, process: u32, name: &str, rank: Option<u32>) -> Option<u32> {
+        self.member_ids.get(&(process, name.to_owned(), rank)).copied()
+    }
+
+    fn member(&mut self, process: u32) -> Option<u32> {
+        if self.members.len() >= MAX_COMMUNICATORS {
+            self.cut = true;
+            return None;
+        }
+        let at = u32::try_from(self.members.len()).ok()?;
+        self.members.push(Member {
+            process,
+            pointer: String::new(),
+            id: None,
+            color: None,
+            rank: None,
+            ranks: None,
+            bus: None,
+            nvls: 0,
+            is_complete: false,
+        });
+        Some(at)
+    }
+
+    /// Another communicator begins where the last one is complete; from NCCL 2.18 on its first line says so.
+    fn connecting(&mut self, source: Option<Source<'_>>) {
+        let Some(thread) = self.thread(source) else { return };
+        if let Some(current) = self.current.get(&thread)
+            && self.members[*current as usize].is_complete
+            && self.members[*current as usize].id.is_none()
+        {
+            // It has no name yet.
+            if let Some(open) = self.member(thread.0) {
+                self.current.insert(thread, open);
+            }
+        }
+    }
+
+    fn path(&mut self, path: PathLine, source: Option<Source<'_>>) {
+        let Some(thread) = self.thread(source) else { return };
+        let own = match path.side {
+            Side::Receive => path.to.unwrap_or(path.from),
+            Side::Both | Side::Send => path.from,
+        };
+        let Some(member) = self.member_of(thread, own) else { return };
+        let transport = match self.transport_ids.get(&path.transport) {
+            Some(known) => *known,
+            None => {
+                let Ok(at) = u16::try_from(self.transports.len()) else { return };
+                self.transports.push(path.transport.clone());
+                self.transport_ids.insert(path.transport, at);
+                at
+            }
+        };
+        let key = PathKey {
+            member,
+            from: path.from,
+            to: path.to.unwrap_or(u32::MAX),
+            transport,
+            connection: path.connection,
+            side: path.side,
+        };
+        let channel = 1_u64.checked_shl(path.channel).unwrap_or(1 << 63);
+        if let Some(mask) = self.paths.get_mut(&key) {
+            *mask |= channel;
+        } else if self.paths.len() < MAX_PATHS {
+            self.paths.insert(key, channel);
+        } else {
+            self.cut = true;
+        }
+    }
+
+    /// The communicator of a path: of the thread, else the process's last one with that rank, else one whose line follows.
+    fn member_of(&mut self, thread: (u32, u64), own: u32) -> Option<u32> {
+        if let Some(current) = self.current.get(&thread)
+            && self.members[*current as usize].rank.is_none_or(|rank| rank == own)
+        {
+            return Some(*current);
+        }
+        let at = match self.last.get(&(thread.0, own)) {
+            Some(known) => *known,
+            None => self.member(thread.0)?,
+        };
+        self.current.insert(thread, at);
+        Some(at)
+    }
+}
+
+fn insert(names: &mut BTreeSet<String>, name: &str) {
+    if names.len() < MAX_KEPT {
+        names.insert(name.to_owned());
+    }
+}
+
+fn quote(text: &str, number: u64) -> Quote {
+    let text: String = text.trim().chars().filter(|c| !c.is_control()).take(QUOTED).collect();
+    Quote { number, text }
+}

@@ -1,0 +1,56 @@
+//! The start of a line of NCCL: `host:pid:tid [gpu] NCCL INFO …`, `host:pid:tid [gpu] file:line NCCL WARN …`. What a
+//! launcher writes before it (torchrun, `srun -l`, `mpirun --tag-output`, Kubernetes, Ray) is dropped.
+
+/// The thread that printed a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Source<'a> {
+    pub host: &'a str,
+    pub process: u64,
+    pub thread: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// `None` if the line lacks it.
+    pub source: Option<Source<'a>>,
+    pub is_warning: bool,
+    pub message: &'a str,
+}
+
+/// Reads a line of NCCL. Of two lines in one, the last.
+pub fn parse(line: &str) -> Option<Line<'_>> {
+    let (at, is_warning) = match (line.rfind("NCCL INFO "), line.rfind("NCCL WARN ")) {
+        (Some(info), Some(warning)) => (info.max(warning), warning > info),
+        (Some(info), None) => (info, false),
+        (None, Some(warning)) => (warning, true),
+        (None, None) => return None,
+    };
+    let message = line.get(at + "NCCL INFO ".len()..)?.trim();
+    Some(Line { source: source(&line[..at]), is_warning, message })
+}
+
+/// The last `host:pid:tid` that a GPU in brackets follows.
+fn source(header: &str) -> Option<Source<'_>> {
+    let words: Vec<&str> = header.split_whitespace().collect();
+    let pairs = words.windows(2).rev();
+    pairs.filter(|pair| is_gpu(pair[1])).find_map(|pair| thread(pair[0]))
+}
+
+fn is_gpu(word: &str) -> bool {
+    let number = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    number.is_some_and(|number| number.parse::<i64>().is_ok())
+}
+
+fn thread(word: &str) -> Option<Source<'_>> {
+    let (rest, thread) = word.rsplit_once(':')?;
+    let (rest, process) = rest.rsplit_once(':')?;
+    // mpirun and torchrun write their rank before the host without a blank.
+    let host = rest.rsplit_once(':').map_or(rest, |(_, host)| host);
+    let host = host
+        .rsplit_once('\u{1b}')
+        .map_or(host, |(_, host)| host.split_once('m').map_or(host, |(_, host)| host));
+    if host.is_empty() {
+        return None;
+    }
+    Some(Source { host, process: process.parse().ok()?, thread: thread.parse().ok()? })
+}

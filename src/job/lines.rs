@@ -1,0 +1,100 @@
+//! Finds NCCL's lines in a stream of any size. Other lines cost one search for a word.
+
+use memchr::{memchr, memchr_iter, memmem, memrchr};
+
+use super::collector::Collector;
+use super::{build, why};
+use crate::model::Job;
+
+/// NCCL's lines and those of PyTorch's watchdog have this word.
+const WORD: &[u8] = b"NCCL";
+
+/// A longer line is not NCCL's: its start is dropped.
+const LONGEST: usize = 64 << 10;
+
+/// Takes a log in pieces of any size.
+pub struct JobReader {
+    /// An incomplete last line.
+    rest: Vec<u8>,
+    /// Number of the line that `rest` begins.
+    line: u64,
+    word: memmem::Finder<'static>,
+    collector: Collector,
+}
+
+impl Default for JobReader {
+    fn default() -> Self {
+        Self {
+            rest: Vec::new(),
+            line: 1,
+            word: memmem::Finder::new(WORD),
+            collector: Collector::default(),
+        }
+    }
+}
+
+impl JobReader {
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        if !self.rest.is_empty() {
+            let Some(end) = memchr(b'\n', bytes) else {
+                return self.keep(bytes);
+            };
+            let mut line = std::mem::take(&mut self.rest);
+            line.extend_from_slice(&bytes[..=end]);
+            self.read(&line);
+            bytes = &bytes[end + 1..];
+        }
+        let complete = memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+        self.read(&bytes[..complete]);
+        self.keep(&bytes[complete..]);
+    }
+
+    /// True if some line may be a job's.
+    pub fn has_lines(&self) -> bool {
+        self.collector.has_lines()
+    }
+
+    /// The job; `None` if the text is no log of one.
+    pub fn finish(mut self) -> Option<Job> {
+        let rest = std::mem::take(&mut self.rest);
+        self.read(&rest);
+        if !self.collector.is_job() {
+            return None;
+        }
+        let mut job = build::job(&self.collector);
+        job.lost = why::lost(&self.collector, &job);
+        Some(job)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        if self.rest.len() > LONGEST {
+            self.rest.drain(..self.rest.len() - LONGEST / 2);
+        }
+    }
+
+    /// Reads complete lines.
+    fn read(&mut self, bytes: &[u8]) {
+        let mut at = 0;
+        while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
+            let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);
+            let end = memchr(b'\n', &bytes[found..]).map_or(bytes.len(), |end| found + end);
+            self.line += newlines(&bytes[at..start]);
+            self.line(&bytes[start..end]);
+            at = end;
+        }
+        self.line += newlines(&bytes[at..]);
+    }
+
+    /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.
+    fn line(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        for part in text.split('\r').flat_map(|part| part.split("\\n")) {
+            self.collector.line(part, self.line);
+        }
+    }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
+}

@@ -1,0 +1,298 @@
+//! What a line of NCCL says, as far as it concerns the job's paths.
+
+use super::transport::{self, Transport};
+use crate::model::FailureKind;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    Version(&'a str),
+    Network(&'a str),
+    /// `NET/IB : Using [0]mlx5_0:1/RoCE …`
+    Devices(&'a str),
+    Communicator(CommLine<'a>),
+    /// NCCL begins to connect a communicator.
+    Connecting,
+    Path(PathLine),
+    NvlsChannels(u32),
+    Setting(&'a str, &'a str),
+    Gdrcopy(&'a str),
+    /// A class of NCCL's topology between two GPUs.
+    GpuPath(Vec<&'a str>),
+    Reason(Reason),
+    Failure(FailureKind, Option<u32>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommLine<'a> {
+    pub pointer: &'a str,
+    pub id: Option<&'a str>,
+    /// Of a communicator that was split off.
+    pub color: Option<&'a str>,
+    pub rank: u32,
+    pub ranks: Option<u32>,
+    pub bus: Option<&'a str>,
+    pub is_complete: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathLine {
+    pub channel: u32,
+    /// 0 for collectives, 1 for send and receive.
+    pub connection: u8,
+    pub from: u32,
+    /// `None` of CollNet.
+    pub to: Option<u32>,
+    pub side: Side,
+    pub transport: Transport,
+}
+
+/// Which end printed the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// P2P and shared memory: the sender.
+    Both,
+    Send,
+    Receive,
+}
+
+/// What a line says about why a path was not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The driver offers no peer access.
+    NoPeerAccess,
+    /// NCCL's topology excludes P2P.
+    PeersTooFar,
+    NoIbDevice,
+    NoVerbs,
+    PluginFailed,
+    GdrdmaTooFar,
+    /// The network cannot register GPU memory.
+    GdrdmaNoModule,
+    GdrcopyMissing,
+}
+
+pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
+    if is_warning {
+        return warning(message);
+    }
+    let first = message.split_once([' ', ':']).map_or(message, |(first, _)| first);
+    match first {
+        "Channel" | "Ring" => path(message),
+        "CollNet" | "Coll" => collnet(message),
+        "Trees" | "Tree" => Some(Event::Connecting),
+        "Using" => Some(Event::Network(message.strip_prefix("Using network ")?.trim())),
+        "GDRCOPY" => Some(Event::Gdrcopy(message)),
+        "Check" => peer_types(message),
+        "NCCL" => version(message),
+        "GPU" => gdrdma(message),
+        "P2P" | "Could" => peers(message),
+        _ if first.starts_with("NET/") => network(message),
+        _ if first.starts_with("GPU/") => gpu_paths(message),
+        _ if first.starts_with("NCCL_") => setting(message),
+        _ => other(message),
+    }
+}
+
+fn other(message: &str) -> Option<Event<'_>> {
+    if message.contains("nvls channels") {
+        return nvls(message);
+    }
+    if let Some(plugin) = message.strip_prefix("Failed to initialize NET plugin ") {
+        let is_own = plugin.trim() == "IB";
+        return Some(Event::Reason(if is_own { Reason::NoIbDevice } else { Reason::PluginFailed }));
+    }
+    if message.starts_with("Failed to open libibverbs.so") {
+        return Some(Event::Reason(Reason::NoVerbs));
+    }
+    let at = message.find("comm 0x")?;
+    communicator(&message[at..])
+}
+
+fn version(message: &str) -> Option<Event<'_>> {
+    let version = message.strip_prefix("NCCL version ")?.trim();
+    let version = version.split_whitespace().next()?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(Event::Version(version))
+}
+
+fn setting(message: &str) -> Option<Event<'_>> {
+    let (name, value) = message.split_once(" set by environment to ")?;
+    let value = value.trim_end_matches(['"', ',', '.', ' ']);
+    (!name.contains(' ')).then_some(Event::Setting(name, value))
+}
+
+/// `comm 0x… rank 0 nranks 2 cudaDev 0 busId 60 commId 0x… - Init COMPLETE`: names and values in pairs.
+fn communicator(message: &str) -> Option<Event<'_>> {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let value = |name: &str| {
+        let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
+        words.get(at + 1).copied()
+    };
+    let pointer = value("comm")?;
+    let number = |name: &str| value(name)?.parse().ok();
+    let rank = number("rank")?;
+    let ranks: Option<u32> = number("nranks");
+    // A line that is cut may lack the end of the number.
+    if words.len() < 7 || ranks.is_some_and(|ranks| rank >= ranks) {
+        return None;
+    }
+    let is_complete = message.ends_with("Init COMPLETE");
+    let is_whole = is_complete || message.ends_with("Init START");
+    Some(Event::Communicator(CommLine {
+        pointer,
+        id: value("commId").filter(|_| is_whole),
+        color: value("color"),
+        rank,
+        ranks,
+        bus: value("busId").filter(|_| is_whole),
+        is_complete,
+    }))
+}
+
+/// `Channel 00/0 : 0[60] -> 1[70] [send] via NET/IB/0/GDRDMA`; NCCL 2.4 writes `Ring 00 : 0 -> 1 [send] via …`.
+fn path(message: &str) -> Option<Event<'_>> {
+    let (head, via) = message.split_once(" via ")?;
+    let (channel, ends) = head.split_once(" : ")?;
+    let (channel, connection) = channel_of(channel)?;
+    let (from, to) = ends.split_once(" -> ")?;
+    let (to, side) = side_of(to);
+    Some(Event::Path(PathLine {
+        channel,
+        connection,
+        from: rank_of(from)?,
+        to: Some(rank_of(to)?),
+        side,
+        transport: transport::parse(via)?,
+    }))
+}
+
+/// `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`
+fn collnet(message: &str) -> Option<Event<'_>> {
+    let (head, via) = message.split_once(" via ")?;
+    let (channel, end) = head.split_once(" : ")?;
+    let (channel, connection) = channel_of(channel)?;
+    let (rank, side) = side_of(end);
+    let transport = transport::parse(via)?;
+    Some(Event::Path(PathLine {
+        channel,
+        connection,
+        from: rank_of(rank)?,
+        to: None,
+        side,
+        transport,
+    }))
+}
+
+fn channel_of(text: &str) -> Option<(u32, u8)> {
+    let (_, number) = text.split_once(' ')?;
+    let (channel, connection) = number.split_once('/').unwrap_or((number, "0"));
+    Some((channel.trim().parse().ok()?, connection.trim().parse().ok()?))
+}
+
+fn side_of(text: &str) -> (&str, Side) {
+    if let Some(rank) = text.strip_suffix(" [send]") {
+        (rank, Side::Send)
+    } else if let Some(rank) = text.strip_suffix(" [receive]") {
+        (rank, Side::Receive)
+    } else {
+        (text, Side::Both)
+    }
+}
+
+/// `0[60]`, `0[0]` or `0`.
+fn rank_of(text: &str) -> Option<u32> {
+    let text = text.trim();
+    match text.split_once('[') {
+        Some((rank, gpu)) => rank.parse().ok().filter(|_| gpu.ends_with(']')),
+        None => text.parse().ok(),
+    }
+}
+
+/// `24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, …`
+fn nvls(message: &str) -> Option<Event<'_>> {
+    let part = message.split(',').find_map(|part| part.trim().strip_suffix(" nvls channels"))?;
+    Some(Event::NvlsChannels(part.parse().ok()?))
+}
+
+/// `Check P2P Type isAllDirectP2p 0 directMode 0 isAllCudaP2p 1`; before 2.28 with other words.
+fn peer_types(message: &str) -> Option<Event<'_>> {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let is_off = |name: &str| words.windows(2).any(|pair| pair == [name, "0"]);
+    if is_off("isAllCudaP2p") {
+        Some(Event::Reason(Reason::NoPeerAccess))
+    } else if is_off("isAllDirectP2p") {
+        Some(Event::Reason(Reason::PeersTooFar))
+    } else {
+        None
+    }
+}
+
+fn peers(message: &str) -> Option<Event<'_>> {
+    let is_refused = message.starts_with("Could not enable P2P between")
+        || message.starts_with("P2P is disabled between");
+    is_refused.then_some(Event::Reason(Reason::NoPeerAccess))
+}
+
+/// `GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 6 > 4)`
+fn gdrdma(message: &str) -> Option<Event<'_>> {
+    let is_disabled = message.starts_with("GPU Direct RDMA Disabled");
+    is_disabled.then_some(Event::Reason(Reason::GdrdmaTooFar))
+}
+
+fn network(message: &str) -> Option<Event<'_>> {
+    if message.contains("GPU Direct RDMA Disabled") && !message.starts_with("NET/Socket") {
+        let is_far = message.contains("(distance");
+        let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
+        return Some(Event::Reason(reason));
+    }
+    if message.starts_with("NET/IB") && message.contains("No device found") {
+        return Some(Event::Reason(Reason::NoIbDevice));
+    }
+    if let Some((_, devices)) = message.split_once("Using [0]") {
+        return Some(Event::Devices(devices));
+    }
+    None
+}
+
+/// `GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (1/478.1/NVL) …`
+fn gpu_paths(message: &str) -> Option<Event<'_>> {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let classes = words.windows(2).filter_map(|pair| {
+        let is_gpu = pair[0].trim_start_matches(':').starts_with("GPU/");
+        let class = pair[1].strip_prefix('(')?.strip_suffix(')')?.rsplit('/').next()?;
+        (is_gpu && class != "LOC").then_some(class)
+    });
+    let classes: Vec<&str> = classes.collect();
+    (!classes.is_empty()).then_some(Event::GpuPath(classes))
+}
+
+fn warning(message: &str) -> Option<Event<'_>> {
+    if let Some(rest) = message.strip_prefix("Duplicate GPU detected : rank ") {
+        let rank = rest.split_whitespace().next()?.parse().ok();
+        return Some(Event::Failure(FailureKind::DuplicateGpu, rank));
+    }
+    let has = |text: &str| message.contains(text);
+    if has("no socket interface found") || has("No interface found") || has("No usable interface") {
+        return Some(Event::Failure(FailureKind::NoSocketInterface, None));
+    }
+    if has("Failed to initialize any NET plugin") {
+        return Some(Event::Failure(FailureKind::NoNetwork, None));
+    }
+    if has("closed by remote peer") {
+        return Some(Event::Failure(FailureKind::ConnectionClosed, None));
+    }
+    if has("Failed to open libgdrapi.so") {
+        return Some(Event::Reason(Reason::GdrcopyMissing));
+    }
+    if has("P2P is disabled between") {
+        return Some(Event::Reason(Reason::NoPeerAccess));
+    }
+    None
+}
+
+/// PyTorch's watchdog: `[Rank 3] Watchdog caught collective operation timeout: …`. Its rank.
+pub fn watchdog(line: &str) -> Option<u32> {
+    const TEXT: &str = "] Watchdog caught collective operation timeout";
+    let head = &line[..line.find(TEXT)?];
+    let at = head.rfind("Rank ")?;
+    head[at + "Rank ".len()..].split([' ', ']']).next()?.parse().ok()
+}

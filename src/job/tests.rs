@@ -1,0 +1,234 @@
+//! Logs of several versions and launchers, with the tables that a person reads in them.
+
+use proptest::prelude::*;
+
+use super::JobReader;
+use crate::model::{FailureKind, Gdrdma, Job, ReasonKind};
+
+fn read(log: &str) -> Option<Job> {
+    let mut reader = JobReader::default();
+    reader.feed(log.as_bytes());
+    reader.finish()
+}
+
+fn job(log: &str) -> Job {
+    read(log).unwrap_or_else(|| panic!("no job in {log}"))
+}
+
+/// Each row as `transport send/receive channels pairs`.
+fn rows(job: &Job) -> Vec<String> {
+    let word = |gdrdma| match gdrdma {
+        Some(Gdrdma::Yes) => "yes",
+        Some(Gdrdma::No) => "no",
+        Some(Gdrdma::Mixed) => "partly",
+        None => "-",
+    };
+    let paths = job.communicators.iter().flat_map(|communicator| &communicator.paths);
+    let row = |path: &crate::model::JobPath| {
+        let pairs = path.pairs.iter().map(|pair| {
+            let arrow = if pair.both_ways { "<->" } else { "->" };
+            format!("{}{arrow}{}", pair.from, pair.to)
+        });
+        let pairs: Vec<String> = pairs.collect();
+        let (send, receive) = (word(path.gdrdma_send), word(path.gdrdma_receive));
+        let pxn = if path.pxn { " PXN" } else { "" };
+        let channels = path.channels[0];
+        format!("{}{pxn} {send}/{receive} {channels} {}", path.transport, pairs.join(","))
+    };
+    paths.map(row).collect()
+}
+
+/// Lines as NCCL of several versions writes them, and launchers before them.
+#[test]
+fn reads_paths_of_all_versions() {
+    for (lines, expected) in [
+        ("n1:1:2 [0] NCCL INFO Ring 00 : 0[0] -> 1[1] via P2P/IPC", "P2P/IPC -/- 1 0->1"),
+        (
+            "n1:1:2 [0] NCCL INFO Ring 00 : 3 -> 10 [send] via NET/IB/0/GDRDMA",
+            "NET/IB yes/- 1 3->10",
+        ),
+        (
+            "n1:1:2 [0] NCCL INFO Channel 00 : 0[3d000] -> 1[40000] via direct shared memory",
+            "SHM -/- 1 0->1",
+        ),
+        (
+            "n1:1:2 [0] NCCL INFO Channel 00 : 0[3d000] -> 1[40000] via P2P/direct pointer comm 0x7f nRanks 02",
+            "P2P/direct -/- 1 0->1",
+        ),
+        (
+            "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/indirect/2[2]/read",
+            "P2P/indirect -/- 1 0->1",
+        ),
+        (
+            "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
+            "P2P/CUMEM -/- 1 0->1",
+        ),
+        ("n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/MNNVL", "P2P/MNNVL -/- 1 0->1"),
+        ("n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct", "SHM -/- 1 0->1"),
+        ("n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/CE/direct", "SHM -/- 1 0->1"),
+        (
+            "[1,5]<stdout>:n1:1:2 [1] NCCL INFO Channel 00 : 4[1b0] -> 5[1c0] [receive] via NET/Socket/0",
+            "NET/Socket -/- 1 4->5",
+        ),
+        (
+            "0: n1:1:2 [0] NCCL INFO Channel 02/0 : 0[0] -> 8[0] [send] via NET/IB/2(3)/GDRDMA/Shared",
+            "NET/IB PXN yes/- 1 0->8",
+        ),
+        (
+            "[default0]:n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0/GDRDMA",
+            "NET/OFI -/yes 1 1->0",
+        ),
+        (
+            "2025-01-01T00:00:00Z n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IBext_v8/2",
+            "NET/IBext_v8 -/no 1 1->0",
+        ),
+        (
+            "\u{1b}[36m(Worker pid=9)\u{1b}[0m n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0/GDRDMA(PCI)",
+            "NET/IB yes/- 1 1->0",
+        ),
+        (
+            r#"{"log":"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n","stream":"stdout"}"#,
+            "P2P/IPC -/- 1 0->1",
+        ),
+    ] {
+        assert_eq!(rows(&job(lines)), [expected], "{lines}");
+    }
+}
+
+/// What is no path, or only the start of one, gives none.
+#[test]
+fn invents_no_path() {
+    for line in [
+        "n1:1:2 [0] NCCL INFO Channel 00/02 :    0   1",
+        "n1:1:2 [0] NCCL INFO Channel 00/04 : 0 [receive] via NET/Socket/0",
+        "n1:1:2 [0] NCCL INFO Channel 00 : 0[3000] -> 1[44000] via NVL/0",
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUM",
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/",
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDR",
+        "n1:1:2 [0] NCCL INFO Channel 12/0 : 7[7] -> 6[g183:9:8 [1] NCCL INFO Connected all rings",
+        "look for NCCL INFO Channel ... via P2P/IPC",
+    ] {
+        assert!(read(line).is_none(), "{line}");
+    }
+}
+
+const WORLD: &str = "\
+n1:10:11 [0] NCCL INFO NCCL version 2.21.5+cuda12.4
+n1:10:11 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:192.0.2.1<0>
+n1:10:11 [0] NCCL INFO Using network IB
+n1:10:11 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 60 commId 0xab - Init START
+n1:10:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC
+n1:10:11 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/IPC
+n1:10:11 [0] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [receive] via NET/IB/1/GDRDMA
+n1:20:21 [1] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:192.0.2.1<0>
+n1:20:21 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 70 commId 0xab - Init START
+n1:20:21 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/1
+n2:10:11 [0] NCCL INFO NCCL_NET_GDR_READ set by environment to 0.
+n2:10:11 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 2 nranks 4 cudaDev 0 nvmlDev 0 busId 60 commId 0xab - Init START
+n2:10:11 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [receive] via NET/IB/10/GDRDMA
+n2:10:11 [0] NCCL INFO Channel 00 : 2[0] -> 3[1] via SHM/direct/direct
+n2:10:11 [0] NCCL INFO Could not enable P2P between dev 0(=60) and dev 1(=70)
+n2:20:21 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 3 nranks 4 cudaDev 1 nvmlDev 1 busId 70 commId 0xab - Init START
+n2:20:21 [1] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [send] via NET/IB/1
+[2026-01-01 00:00:00] n2:20:22 [1] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer
+";
+
+#[test]
+fn joins_ranks_of_two_nodes() {
+    let job = job(WORLD);
+    assert_eq!(rows(&job), ["P2P/IPC -/- 2 0->1", "SHM -/- 1 2->3", "NET/IB no/yes 1 1->2,3->0",]);
+    assert_eq!((job.ranks, job.ranks_seen, job.gpus), (Some(4), 4, 4));
+    assert_eq!(job.nodes, ["n1", "n2"]);
+    assert_eq!(job.nccl, ["2.21.5+cuda12.4"]);
+    let lost: Vec<(ReasonKind, &str)> =
+        job.lost.iter().map(|loss| (loss.kind, loss.why.as_str())).collect();
+    assert_eq!(
+        lost,
+        [
+            (ReasonKind::Topology, "the driver offers no peer access between GPUs"),
+            (ReasonKind::Variable, "NCCL_NET_GDR_READ=0 is set"),
+        ]
+    );
+    let failure = &job.failures[0];
+    assert_eq!(failure.kind, FailureKind::ConnectionClosed);
+    assert_eq!((failure.ranks.as_slice(), failure.silent.as_slice()), (&[3][..], &[0, 1, 2][..]));
+}
+
+/// Where the log lacks the reason, gdr names the setting that would show it.
+#[test]
+fn names_missing_setting() {
+    let job = job("n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct");
+    assert_eq!(job.lost[0].kind, ReasonKind::Unknown);
+    assert!(job.lost[0].why.contains("NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM"));
+}
+
+/// Two communicators of one process: NCCL up to 2.17 names a communicator after its paths.
+#[test]
+fn tells_communicators_apart() {
+    let log = "\
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[70] via P2P/IPC
+n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 8 cudaDev 0 busId 60 - Init COMPLETE
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[80] [send] via NET/IB/0
+n1:1:2 [0] NCCL INFO comm 0xb rank 0 nranks 2 cudaDev 0 busId 60 - Init COMPLETE
+";
+    let job = job(log);
+    let found: Vec<(Option<u32>, &str)> = (job.communicators.iter())
+        .map(|communicator| (communicator.ranks, communicator.paths[0].transport.as_str()))
+        .collect();
+    assert_eq!(found, [(Some(8), "P2P/IPC"), (Some(2), "NET/IB")]);
+}
+
+#[test]
+fn names_rank_of_watchdog() {
+    let log = format!(
+        "{WORLD}[rank2]:[E1128 05:59:18 ProcessGroupNCCL.cpp:612] [Rank 2] Watchdog caught collective operation timeout: \
+         WorkNCCL(SeqNum=2, OpType=ALLREDUCE)\n"
+    );
+    let job = job(&log);
+    let failure = job.failures.iter().find(|failure| failure.kind == FailureKind::WatchdogTimeout);
+    assert_eq!(failure.expect("a timeout").ranks, [2]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Ranks interleaved in any order, lines repeated, copies cut at any place, the stream in pieces of any size: one table.
+    #[test]
+    fn order_repetition_and_cuts_change_nothing(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 64),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..8),
+        piece in 1_usize..200,
+    ) {
+        let process = |line: &&str| line.split(' ').find(|word| word.starts_with('n')).map(|word| word[..5].to_owned());
+        let mut queues: Vec<Vec<&str>> = Vec::new();
+        for line in WORLD.lines() {
+            match queues.iter_mut().find(|queue| process(&queue[0]) == process(&line)) {
+                Some(queue) => queue.push(line),
+                None => queues.push(vec![line]),
+            }
+        }
+        let mut mixed: Vec<String> = Vec::new();
+        let mut picks = picks.iter().cycle();
+        while !queues.is_empty() {
+            let at = picks.next().expect("endless").index(queues.len());
+            mixed.push(queues[at].remove(0).to_owned());
+            queues.retain(|queue| !queue.is_empty());
+        }
+        let whole = mixed.clone();
+        for (line, length) in cuts {
+            let line = line.get(&whole);
+            let cut = &line[..length.index(line.len() + 1)];
+            mixed.push(cut.to_owned());
+            mixed.push(line.clone());
+        }
+        let text = mixed.join("\n") + "\n";
+        let mut reader = JobReader::default();
+        for part in text.as_bytes().chunks(piece) {
+            reader.feed(part);
+        }
+        let found = reader.finish().expect("a job");
+        prop_assert_eq!(&found.communicators, &job(WORLD).communicators);
+    }
+}

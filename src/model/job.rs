@@ -1,0 +1,155 @@
+//! The job that a log is of, and the paths that its ranks used: schema `gdr.job/1`. Fields may be added; removing one or
+//! changing its meaning makes `/2`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Quote;
+
+/// Name of the schema.
+pub const JOB_SCHEMA: &str = "gdr.job/1";
+
+/// A job as its log shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Job {
+    pub schema: String,
+    /// Versions of NCCL, as the log writes them; several if ranks differ.
+    pub nccl: Vec<String>,
+    /// Number of ranks of the largest communicator.
+    pub ranks: Option<u32>,
+    /// Ranks of it that the log shows.
+    pub ranks_seen: u32,
+    /// Host names, sorted.
+    pub nodes: Vec<String>,
+    /// Number of GPUs that the log shows.
+    pub gpus: u64,
+    /// Networks that NCCL chose (`IB`, `Socket`, the name of a plugin).
+    pub networks: Vec<String>,
+    /// What the log says about GDRCopy.
+    pub gdrcopy: Option<String>,
+    /// Classes of the paths between GPUs (`NVL`, `PIX`, `SYS`), as far as the log has NCCL's topology.
+    pub gpu_paths: Vec<String>,
+    /// Variables of NCCL that the log shows.
+    pub variables: Vec<JobVariable>,
+    /// Largest first.
+    pub communicators: Vec<Communicator>,
+    /// Slower paths, and why they were used.
+    pub lost: Vec<Loss>,
+    /// Failures by rank, in the order of the log.
+    pub failures: Vec<RankFailure>,
+    /// The log has more pairs than gdr keeps.
+    pub cut: bool,
+}
+
+/// A variable that a process of the job reported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobVariable {
+    pub name: String,
+    pub value: String,
+}
+
+/// Ranks that communicate with each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Communicator {
+    /// NCCL's id; null where the log has none.
+    pub id: Option<String>,
+    /// Number of ranks; null where the log does not say.
+    pub ranks: Option<u32>,
+    /// Pairs with equal paths are one row.
+    pub paths: Vec<JobPath>,
+}
+
+/// A path, and the pairs of ranks that used it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobPath {
+    /// `P2P/IPC`, `P2P/CUMEM`, `P2P/direct`, `P2P/indirect`, `P2P/MNNVL`, `SHM`, `NET/IB`, `NET/Socket`, …, `CollNet`, `NVLS`.
+    pub transport: String,
+    /// The GPU memory was sent by GPUDirect RDMA; null if the transport has none or the log lacks the sender's line.
+    pub gdrdma_send: Option<Gdrdma>,
+    /// The same for the receiver.
+    pub gdrdma_receive: Option<Gdrdma>,
+    /// The sender used the NIC of another rank's GPU (PXN).
+    pub pxn: bool,
+    /// Both ranks are on one node; null if the log does not say.
+    pub same_node: Option<bool>,
+    /// Fewest and most channels of a pair.
+    pub channels: [u32; 2],
+    /// Names of the NICs, or numbers of the network's devices.
+    pub nics: Vec<String>,
+    /// Number of pairs; two directions count once if they are equal.
+    pub pair_count: u64,
+    /// The first of them.
+    pub pairs: Vec<RankPair>,
+}
+
+/// Use of GPUDirect RDMA on the channels of a path.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Gdrdma {
+    Yes,
+    No,
+    /// On some channels.
+    Mixed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankPair {
+    pub from: u32,
+    pub to: u32,
+    /// The other direction is equal.
+    pub both_ways: bool,
+}
+
+/// A path that is slower than another one that NCCL has for such ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// What was used in place of what, as a sentence.
+    pub what: String,
+    pub kind: ReasonKind,
+    /// Why, as a sentence.
+    pub why: String,
+    /// The line that shows it; null if the log does not say.
+    pub line: Option<Quote>,
+}
+
+/// What the reason of a loss rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasonKind {
+    /// A variable that the log shows.
+    Variable,
+    /// A library, a plugin or a device that NCCL did not find.
+    NotLoaded,
+    /// NCCL's or the driver's judgement of the topology.
+    Topology,
+    /// The log does not say.
+    Unknown,
+}
+
+/// A failure of a rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankFailure {
+    pub kind: FailureKind,
+    /// Ranks that report it, sorted.
+    pub ranks: Vec<u32>,
+    /// Processes that report it without a rank: `HOST:PID`.
+    pub processes: Vec<String>,
+    /// Ranks of the communicator that report no failure; the missing ones may be among them.
+    pub silent: Vec<u32>,
+    /// First line that reports it.
+    pub line: Quote,
+}
+
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    DuplicateGpu,
+    NoSocketInterface,
+    NoNetwork,
+    ConnectionClosed,
+    WatchdogTimeout,
+}

@@ -1,0 +1,212 @@
+//! The job of a log for people: what ran, the paths of its ranks, what was lost, the failures by rank.
+
+use super::Style;
+use super::text::{Tone, counted, printable, wrap};
+use crate::model::{
+    Communicator, FailureKind, Gdrdma, Job, JobPath, Loss, RankFailure, RankPair, ReasonKind,
+};
+
+/// Communicators that are shown.
+const MAX_COMMUNICATORS: usize = 8;
+
+/// Pairs, NICs and ranks that are named.
+const MAX_PAIRS: usize = 4;
+const MAX_NICS: usize = 4;
+const MAX_RANKS: usize = 16;
+
+pub fn page(job: &Job, style: Style) -> String {
+    let mut page = summary(job, style);
+    for (at, communicator) in job.communicators.iter().enumerate().take(MAX_COMMUNICATORS) {
+        page.push_str(&table(at, communicator, job, style));
+    }
+    let more = job.communicators.len().saturating_sub(MAX_COMMUNICATORS);
+    if more > 0 {
+        page.push_str(&format!(
+            "\nand {}: --format json has all\n",
+            counted(more as u64, "more communicator")
+        ));
+    }
+    for loss in &job.lost {
+        page.push_str(&lost(loss, style));
+    }
+    for failure in &job.failures {
+        page.push_str(&failed(failure, style));
+    }
+    if job.cut {
+        page.push_str(
+            "\nThe log has more pairs of ranks than gdr keeps: the table is not complete.\n",
+        );
+    }
+    page
+}
+
+fn summary(job: &Job, style: Style) -> String {
+    let version = match job.nccl.as_slice() {
+        [] => "NCCL, version not in the log".to_owned(),
+        versions => format!("NCCL {}", versions.join(" and ")),
+    };
+    let ranks = match job.ranks {
+        Some(ranks) if ranks > job.ranks_seen => {
+            format!("{} ({} in the log)", counted(ranks, "rank"), job.ranks_seen)
+        }
+        Some(ranks) => counted(ranks, "rank"),
+        None => "number of ranks not in the log".to_owned(),
+    };
+    let mut parts = vec![version, ranks];
+    if !job.nodes.is_empty() {
+        parts.push(counted(job.nodes.len() as u64, "node"));
+    }
+    if job.gpus > 0 {
+        parts.push(counted(job.gpus, "GPU"));
+    }
+    if !job.networks.is_empty() {
+        parts.push(format!("network {}", job.networks.join(", ")));
+    }
+    let title = wrap(&printable(&format!("Job: {}", parts.join(", "))), style.width, 0, "     ");
+    let mut text = style.paint(Tone::Strong, &title) + "\n";
+    if let Some(gdrcopy) = &job.gdrcopy {
+        text.push_str(&format!("  {}\n", wrap(&printable(gdrcopy), style.width, 2, "  ")));
+    }
+    if job.nccl.len() > 1 {
+        text.push_str("  The ranks use different versions of NCCL.\n");
+    }
+    text
+}
+
+/// The rows of a communicator.
+fn table(at: usize, communicator: &Communicator, job: &Job, style: Style) -> String {
+    if communicator.paths.is_empty() {
+        return match job.communicators.len() {
+            1 => "\nThe log states no path between ranks.\n".to_owned(),
+            _ => String::new(),
+        };
+    }
+    let ranks =
+        communicator.ranks.map_or("unknown size".to_owned(), |ranks| counted(ranks, "rank"));
+    let mut text = match job.communicators.len() {
+        1 => "\n".to_owned(),
+        _ => format!("\nCommunicator {} ({ranks})\n", at + 1),
+    };
+    let header = ["path", "GPUDirect RDMA", "channels", "NIC", "ranks"].map(str::to_owned);
+    let rows: Vec<[String; 5]> =
+        communicator.paths.iter().map(|path| row(path, &job.gpu_paths)).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let start = widths.iter().sum::<usize>() + 2 * 4 + 2;
+    for (at, row) in [&header].into_iter().chain(&rows).enumerate() {
+        let cells = row[..4].iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}"));
+        let pairs = wrap(&row[4], style.width, start, &" ".repeat(start));
+        let line = format!("{}  {pairs}", cells.collect::<String>());
+        let line = if at == 0 { style.paint(Tone::Dim, line.trim_end()) } else { line };
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(path: &JobPath, gpu_paths: &[String]) -> [String; 5] {
+    let mut name = path.transport.clone();
+    if path.pxn {
+        name.push_str(" PXN");
+    }
+    match gpu_paths {
+        [only] if name.starts_with("P2P/") => name = format!("{name} ({only})"),
+        _ => {}
+    }
+    let word = |gdrdma: Gdrdma| match gdrdma {
+        Gdrdma::Yes => "yes",
+        Gdrdma::No => "no",
+        Gdrdma::Mixed => "partly",
+    };
+    let gdrdma = match (path.gdrdma_send, path.gdrdma_receive) {
+        (Some(send), Some(receive)) if send == receive => word(send).to_owned(),
+        (Some(send), Some(receive)) => format!("send {}, receive {}", word(send), word(receive)),
+        (Some(send), None) => format!("send {}", word(send)),
+        (None, Some(receive)) => format!("receive {}", word(receive)),
+        (None, None) => "-".to_owned(),
+    };
+    let channels = match path.channels {
+        [low, high] if low == high => low.to_string(),
+        [low, high] => format!("{low} to {high}"),
+    };
+    let nics = match path.nics.as_slice() {
+        [] => "-".to_owned(),
+        nics => few(nics, MAX_NICS, " "),
+    };
+    [name, gdrdma, channels, nics, pairs(path)].map(|cell| printable(&cell))
+}
+
+fn pairs(path: &JobPath) -> String {
+    if path.pair_count == 0 {
+        return "all of a node".to_owned();
+    }
+    let one = |pair: &RankPair| match (pair.to, pair.both_ways) {
+        (u32::MAX, _) => pair.from.to_string(),
+        (to, true) => format!("{}<->{to}", pair.from),
+        (to, false) => format!("{}->{to}", pair.from),
+    };
+    let listed: Vec<String> = path.pairs.iter().take(MAX_PAIRS).map(one).collect();
+    match path.pair_count.saturating_sub(listed.len() as u64) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
+fn few(names: &[String], most: usize, separator: &str) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(separator);
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn lost(loss: &Loss, style: Style) -> String {
+    let label = match loss.kind {
+        ReasonKind::Variable | ReasonKind::NotLoaded | ReasonKind::Topology => "why:",
+        ReasonKind::Unknown => "unknown:",
+    };
+    let head = wrap(&format!("lost: {}", printable(&loss.what)), style.width, 0, "    ");
+    let line = loss.line.as_ref().map_or(String::new(), |line| format!(" (line {})", line.number));
+    let why = format!("{}{line}", printable(&loss.why));
+    let why = wrap(&why, style.width, 14, &" ".repeat(14));
+    format!("\n{}\n    {label:<9} {why}\n", style.paint(Tone::Strong, &head))
+}
+
+fn failed(failure: &RankFailure, style: Style) -> String {
+    let what = match failure.kind {
+        FailureKind::DuplicateGpu => "shares its GPU with another rank",
+        FailureKind::NoSocketInterface => "found no network interface",
+        FailureKind::NoNetwork => "started no network",
+        FailureKind::ConnectionClosed => "lost the connection to a rank that ended",
+        FailureKind::WatchdogTimeout => "waited for a collective until the watchdog's timeout",
+    };
+    let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
+    let mut who = Vec::new();
+    match ranks.as_slice() {
+        [] => {}
+        [one] => who.push(format!("rank {one}")),
+        many => who.push(format!("each of the ranks {}", few(many, MAX_RANKS, ", "))),
+    }
+    match failure.processes.as_slice() {
+        [] => {}
+        [one] => who.push(format!("process {one}")),
+        many => who.push(format!("each of the processes {}", few(many, MAX_RANKS, ", "))),
+    }
+    let head = format!("failed: {} {what}.", who.join(" and "));
+    let head = wrap(&printable(&head), style.width, 0, "    ");
+    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
+    let line = format!("line {}: {}", failure.line.number, printable(&failure.line.text));
+    text.push_str(&format!("    text:     {}\n", wrap(&line, style.width, 14, &" ".repeat(14))));
+    if !failure.silent.is_empty() {
+        let silent: Vec<String> = failure.silent.iter().map(u32::to_string).collect();
+        let silent = format!("no failure is reported by: {}", few(&silent, MAX_RANKS, ", "));
+        text.push_str(&format!(
+            "    ranks:    {}\n",
+            wrap(&silent, style.width, 14, &" ".repeat(14))
+        ));
+    }
+    text
+}
