@@ -22,8 +22,9 @@ use near::Nodes;
 use place::Tree;
 use xml::{Document, Locality, ObjectKind};
 
+/// Detects hwloc's XML: the root element is `topology`.
 pub fn is_format(bytes: &[u8]) -> bool {
-    xml::is_format(bytes)
+    super::xml::root(bytes).is_some_and(|root| root == "topology")
 }
 
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {

@@ -1,4 +1,4 @@
-//! Machine dumps → Facts: output of lspci, hwloc and rdma_topo. Support reports → recorded files. Pure.
+//! Machine dumps → Facts: output of lspci, hwloc, NCCL and rdma_topo. Support reports → recorded files. Pure.
 //!
 //! What the format cannot contain is unknown, never guessed: if a dump omits the bridge above a
 //! function, the function's place is known only as far as the dump goes
@@ -8,9 +8,11 @@ mod hwloc;
 mod limits;
 mod lspci;
 mod matrix;
+mod nccl;
 mod rdma_topo;
 mod support;
 mod tree;
+mod xml;
 
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
@@ -23,6 +25,8 @@ pub enum Dump {
     Lspci,
     /// hwloc 1, 2 or 3, from `lstopo --of xml`.
     Hwloc,
+    /// NCCL's topology or graph, from NCCL_TOPO_DUMP_FILE or NCCL_GRAPH_DUMP_FILE.
+    Nccl,
     /// JSON of rdma-core's `rdma_topo dump`.
     RdmaTopo,
 }
@@ -30,7 +34,7 @@ pub enum Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(
-        "not a gdr snapshot, lspci text, hwloc XML, rdma_topo JSON, log of nvidia-bug-report.sh, or archive of sosreport or \
+        "not a gdr snapshot, lspci text, hwloc XML, NCCL topology XML, rdma_topo JSON, log of nvidia-bug-report.sh, or archive of sosreport or \
          supportconfig; take a snapshot with 'gdr snapshot -o FILE', or a dump with 'lspci -vvv' as root"
     )]
     Unrecognised,
@@ -44,6 +48,7 @@ pub fn recognise(bytes: &[u8]) -> Option<Dump> {
     match start.first()? {
         // Other text may begin like this too: `<details>`, `[root@node ~]# lspci`.
         b'<' if hwloc::is_format(start) => Some(Dump::Hwloc),
+        b'<' if nccl::is_format(start) => Some(Dump::Nccl),
         b'[' if rdma_topo::is_format(start) => Some(Dump::RdmaTopo),
         _ => lspci::is_format(bytes).then_some(Dump::Lspci),
     }
@@ -59,6 +64,7 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
             Ok(facts)
         }
         Dump::Hwloc => hwloc::facts(bytes),
+        Dump::Nccl => nccl::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }
 }

@@ -16,6 +16,9 @@ pub struct End<'a> {
 pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     match (&a.place, &b.place) {
         (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
+        (Fact::Known(here), Fact::Known(there)) if facts.nccl.is_some() => {
+            between_switches(facts, a, b, bridges_in_common(here, there))
+        }
         (Fact::Known(here), Fact::Known(there)) if here.root == there.root => {
             below_one_root(here, there)
         }
@@ -55,6 +58,23 @@ fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
         (0, _) if !(a.rooted && b.rooted) => Fact::Unknown(Why::NotCovered),
         (0, _) => Fact::Known(PciClass::Phb),
         (_, 0 | 1) => Fact::Known(PciClass::Pix),
+        _ => Fact::Known(PciClass::Pxb),
+    }
+}
+
+/// The class in NCCL's topology, which lists a switch by its upstream port alone: a switch below another adds two ports. The root buses
+/// are unknown.
+fn between_switches(facts: &Facts, a: &End<'_>, b: &End<'_>, common: usize) -> Fact<PciClass> {
+    let depth = |end: &End<'_>| end.place.known().map_or(0, |place| place.bridges.len());
+    let is_other_node = match (a.numa.present(), b.numa.present()) {
+        (Some(here), Some(there)) => here != there,
+        _ => false,
+    };
+    match common {
+        0 if is_other_node => Fact::Known(PciClass::Sys),
+        0 if crosses_host_bridges(a, b) => across_roots(facts, a, b),
+        0 => Fact::Unknown(Why::NotCovered),
+        _ if depth(a).max(depth(b)) == common => Fact::Known(PciClass::Pix),
         _ => Fact::Known(PciClass::Pxb),
     }
 }

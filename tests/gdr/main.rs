@@ -44,6 +44,7 @@ mod html;
 mod import_gaps;
 mod import_hwloc;
 mod import_lspci;
+mod import_nccl;
 mod import_rdma_topo;
 mod import_support;
 mod integrations;

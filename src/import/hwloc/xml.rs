@@ -78,30 +78,6 @@ pub struct Locality {
     pub all_nodes: Option<IdList>,
 }
 
-/// Detects hwloc's XML: the root element is `topology`.
-pub fn is_format(bytes: &[u8]) -> bool {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-    };
-    let mut reader = Reader::from_str(text);
-    loop {
-        match reader.read_event() {
-            Ok(Event::Start(start) | Event::Empty(start)) => {
-                return start.name().as_ref() == "topology";
-            }
-            Ok(
-                Event::Decl(_)
-                | Event::DocType(_)
-                | Event::Comment(_)
-                | Event::PI(_)
-                | Event::Text(_),
-            ) => {}
-            _ => return false,
-        }
-    }
-}
-
 pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(error.valid_up_to() as u64, "not UTF-8"))?;
