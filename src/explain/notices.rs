@@ -3,7 +3,7 @@
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 13] = [
+const NOTHING: [&str; 14] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -27,6 +27,8 @@ const NOTHING: [&str; 13] = [
     r"^- \[[ x]\] ",
     // How many values a test found wrong: none.
     r"^(?:# )?out of bounds values : 0\b",
+    // The summary of a test run in which nothing failed.
+    r"\b(?:passed: [1-9]\d*, failed: 0|[1-9]\d* passed[,;] 0 failed)\b",
 ];
 
 /// Patterns of counters: their names contain words of failures.
@@ -85,6 +87,10 @@ mod tests {
             ("srun: error: gpu12: task 3: exited with exit code 1", Notice::Nothing),
             ("- [ ] bug fix", Notice::Nothing),
             ("gns = gpu not supported", Notice::Nothing),
+            ("total: 32, passed: 31, failed: 0, waived: 1", Notice::Nothing),
+            ("test result: ok. 12 passed; 0 failed; 0 ignored", Notice::Nothing),
+            ("total: 32, passed: 30, failed: 2, waived: 0", Notice::None),
+            ("total: 32, passed: 0, failed: 0, waived: 32", Notice::None),
             ("local_ack_timeout_err: 0", Notice::Counter),
             ("rx_prio3_discards: 48211", Notice::Counter),
             ("nccl_p2p_disable=1 fixes the hang", Notice::None),

@@ -371,3 +371,10 @@ fn job_of_log_comes_first() {
     assert!(json(&other).get("job").is_none(), "{other:?}");
     assert!(!gdr(&["explain", LINE, "--no-run"]).stdout.contains("Job:"));
 }
+
+#[test]
+fn ranks_are_no_status_of_cuda() {
+    const LOG: &str = "vm:1:1 [3] NCCL INFO ncclCommInitRank comm 0x1 rank 803 nranks 2000 cudaDev 3 nvmlDev 3 busId 60 commId 0x9 - Init COMPLETE\n";
+    let page = piped(&["explain", "-", "--no-run"], LOG.as_bytes()).stdout;
+    assert!(page.contains("No known symptom") && !page.contains("driver"), "{page}");
+}
