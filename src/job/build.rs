@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collector::{Collector, Member, PathKey};
+use super::collector::{Collector, Member, NO_RANK, PathKey};
 use super::message::Side;
 use super::transport::Transport;
 use crate::model::{
@@ -263,7 +263,11 @@ fn row(class: Class, pairs: &BTreeMap<(u32, u32), BTreeSet<String>>) -> JobPath 
     let is_back = |from: u32, to: u32| from > to && pairs.contains_key(&(to, from));
     let listed: Vec<RankPair> = (pairs.keys())
         .filter(|(from, to)| !is_back(*from, *to))
-        .map(|&(from, to)| RankPair { from, to, both_ways: pairs.contains_key(&(to, from)) })
+        .map(|&(from, to)| RankPair {
+            from,
+            to: (to != NO_RANK).then_some(to),
+            both_ways: pairs.contains_key(&(to, from)),
+        })
         .collect();
     let nics: BTreeSet<String> = pairs.values().flatten().cloned().collect();
     JobPath {

@@ -31,12 +31,15 @@ pub struct Member {
     is_complete: bool,
 }
 
+/// The other end of a path of CollNet, which is a network and not a rank.
+pub const NO_RANK: u32 = u32::MAX;
+
 /// A path of a pair; its channels are a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathKey {
     pub member: u32,
     pub from: u32,
-    /// `u32::MAX` of CollNet.
+    /// `NO_RANK` of CollNet.
     pub to: u32,
     pub transport: u16,
     pub connection: u8,
@@ -266,7 +269,7 @@ impl Collector {
         let key = PathKey {
             member,
             from: path.from,
-            to: path.to.unwrap_or(u32::MAX),
+            to: path.to.unwrap_or(NO_RANK),
             transport,
             connection: path.connection,
             side: path.side,

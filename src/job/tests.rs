@@ -27,7 +27,10 @@ fn rows(job: &Job) -> Vec<String> {
     let row = |path: &crate::model::JobPath| {
         let pairs = path.pairs.iter().map(|pair| {
             let arrow = if pair.both_ways { "<->" } else { "->" };
-            format!("{}{arrow}{}", pair.from, pair.to)
+            match pair.to {
+                Some(to) => format!("{}{arrow}{to}", pair.from),
+                None => pair.from.to_string(),
+            }
         });
         let pairs: Vec<String> = pairs.collect();
         let (send, receive) = (word(path.gdrdma_send), word(path.gdrdma_receive));
@@ -43,6 +46,10 @@ fn rows(job: &Job) -> Vec<String> {
 fn reads_paths_of_all_versions() {
     for (lines, expected) in [
         ("n1:1:2 [0] NCCL INFO Ring 00 : 0[0] -> 1[1] via P2P/IPC", "P2P/IPC -/- 1 0->1"),
+        (
+            "n1:1:2 [0] NCCL INFO CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA",
+            "CollNet/SHARP yes/- 1 3",
+        ),
         (
             "n1:1:2 [0] NCCL INFO Ring 00 : 3 -> 10 [send] via NET/IB/0/GDRDMA",
             "NET/IB yes/- 1 3->10",

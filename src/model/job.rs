@@ -97,7 +97,8 @@ pub enum Gdrdma {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankPair {
     pub from: u32,
-    pub to: u32,
+    /// Null for CollNet, whose other end is the network.
+    pub to: Option<u32>,
     /// The other direction is equal.
     pub both_ways: bool,
 }

@@ -19,12 +19,6 @@ impl NcclElement {
         Self { tag: tag.to_owned(), ..Self::default() }
     }
 
-    /// The element with one more attribute.
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.attributes.push((name.to_owned(), value.into()));
-        self
-    }
-
     /// The value of an attribute that is present and not empty.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let mut all = self.attributes.iter();

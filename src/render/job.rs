@@ -144,9 +144,9 @@ fn pairs(path: &JobPath) -> String {
         return "all of a node".to_owned();
     }
     let one = |pair: &RankPair| match (pair.to, pair.both_ways) {
-        (u32::MAX, _) => pair.from.to_string(),
-        (to, true) => format!("{}<->{to}", pair.from),
-        (to, false) => format!("{}->{to}", pair.from),
+        (None, _) => pair.from.to_string(),
+        (Some(to), true) => format!("{}<->{to}", pair.from),
+        (Some(to), false) => format!("{}->{to}", pair.from),
     };
     let listed: Vec<String> = path.pairs.iter().take(MAX_PAIRS).map(one).collect();
     match path.pair_count.saturating_sub(listed.len() as u64) {
