@@ -70,18 +70,12 @@ pub struct CudaGpu {
     pub compute: Fact<ComputeCapability>,
     /// It shares the CPU's memory (18).
     pub integrated: Fact<bool>,
-    /// One address space with the host (41).
-    pub unified_addressing: Fact<bool>,
-    /// Host memory can be registered (99).
-    pub host_register: Fact<bool>,
     /// Stream memory operations.
     pub stream_memops: StreamMemops,
     /// A stream can wait until remote writes are visible (98).
     pub flush_remote_writes: Fact<bool>,
     /// nv-p2p: nvidia-peermem and gdrdrv get at its memory (116).
     pub rdma: Fact<bool>,
-    /// The same for memory of the virtual memory management API (110).
-    pub rdma_with_vmm: Fact<bool>,
     /// How to make remote writes visible: bit 0 a host call, bit 1 a stream memory operation (117).
     pub rdma_flush: Fact<u32>,
     /// Who sees remote writes in order without a flush: 0 nobody, 100 the owner, 200 all GPUs (118).
@@ -133,6 +127,4 @@ pub struct CudaPair {
     pub access: Fact<bool>,
     /// Native atomic operations are supported (3).
     pub atomics: Fact<bool>,
-    /// Rank of the link's performance, 0 the best (1).
-    pub performance_rank: Fact<u32>,
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::limited::{self, MAX_GPUS, MAX_PAIRS};
-use super::{Bdf, Fact, IdList};
+use super::{Bdf, Fact};
 
 /// Result of querying NVML.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,8 +78,6 @@ pub struct NvmlGpu {
     pub link_errors: Fact<BTreeMap<String, u64>>,
     /// NUMA node of its memory, on coherent GPUs.
     pub memory_node: Fact<Option<u32>>,
-    /// Nearby CPUs.
-    pub cpu_affinity: Fact<IdList>,
     /// BAR1 aperture.
     pub bar1: Fact<Bar1>,
     /// Device memory, bytes.
@@ -151,8 +149,6 @@ pub struct NvmlPair {
     pub from: u32,
     /// Index of the second.
     pub to: u32,
-    /// Common ancestor: internal, single, multiple, hostbridge, node, system.
-    pub ancestor: Fact<String>,
     /// Peer-to-peer status by capability.
     pub p2p: BTreeMap<P2pCapability, Fact<P2pStatus>>,
 }

@@ -125,7 +125,7 @@ answers! {
 pub struct NvmlQuery {
     /// NVLinks and their remote ends.
     pub links: bool,
-    /// P2P status and common ancestor of each pair.
+    /// P2P status of each pair.
     pub p2p: bool,
     /// Only this P2P status.
     pub p2p_only: Option<P2pCapability>,

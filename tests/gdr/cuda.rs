@@ -83,7 +83,6 @@ fn reports_two_gpus_and_links() {
     assert_eq!((&first["ordinal"], &first["bdf"]), (&json!(0), &json!("0000:03:00.0")));
     for (name, value) in [
         ("compute", json!({"major": 9, "minor": 0})),
-        ("unified_addressing", json!(true)),
         ("integrated", json!(false)),
         ("rdma", json!(true)),
         ("rdma_flush", json!(1)),

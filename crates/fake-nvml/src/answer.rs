@@ -1,6 +1,6 @@
 //! The frame of every exported function: faults of the machine file first, then the value, written to the output.
 
-use std::ffi::{c_char, c_uint, c_ulong};
+use std::ffi::{c_char, c_uint};
 
 use serde_json::Value;
 
@@ -60,24 +60,6 @@ pub unsafe fn put_text(out: *mut c_char, length: c_uint, value: &Value) -> Resul
     for (position, byte) in text.bytes().chain([0]).enumerate() {
         // SAFETY: `position` is at most `text.len()`, which is below `length`.
         unsafe { put(out.wrapping_add(position), c_char::from_ne_bytes([byte]))? };
-    }
-    Ok(())
-}
-
-/// Writes a set of numbers as a bit mask of `length` words.
-///
-/// # Safety
-///
-/// `out` is null or valid for writes of `length` words.
-pub unsafe fn put_set(out: *mut c_ulong, length: c_uint, value: &Value) -> Result<(), Return> {
-    let mut words: Vec<c_ulong> = vec![0; length as usize];
-    for member in value.as_array().ok_or(NOT_SUPPORTED)?.iter().filter_map(fakes::machine::number) {
-        *words.get_mut((member / c_ulong::BITS) as usize).ok_or(INSUFFICIENT_SIZE)? |=
-            1 << (member % c_ulong::BITS);
-    }
-    for (position, word) in words.into_iter().enumerate() {
-        // SAFETY: `position` is below `length`.
-        unsafe { put(out.wrapping_add(position), word)? };
     }
     Ok(())
 }

@@ -1,20 +1,15 @@
 //! Queries of one GPU or a pair.
 
-use std::ffi::{c_char, c_uint, c_ulong};
+use std::ffi::{c_char, c_uint};
 
-use crate::answer::{answer, array, gpu, index, number, numbers, put, put_set, put_text};
+use crate::answer::{answer, array, gpu, index, number, numbers, put, put_text};
 use crate::layout::{Device, INVALID_ARGUMENT, Memory, NOT_SUPPORTED, PciInfo, Return};
 use crate::machine;
 
 numbers! {
     nvmlDeviceGetMinorNumber = "minor";
     nvmlDeviceGetPersistenceMode = "persistence";
-    nvmlDeviceGetCurrPcieLinkGeneration = "pcie/generation";
-    nvmlDeviceGetMaxPcieLinkGeneration = "pcie/max_generation";
-    nvmlDeviceGetCurrPcieLinkWidth = "pcie/width";
-    nvmlDeviceGetMaxPcieLinkWidth = "pcie/max_width";
     nvmlDeviceGetPerformanceState = "performance_state";
-    nvmlDeviceGetMultiGpuBoard = "multi_gpu_board";
 }
 
 /// # Safety
@@ -98,35 +93,6 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, out: *mut Memor
         let total = gpu(device, "memory_total")?.as_u64().ok_or(NOT_SUPPORTED)?;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, Memory { total, free: total, used: 0 }) }
-    })
-}
-
-/// # Safety
-///
-/// `out` is null or valid for writes of `length` words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
-    device: Device,
-    length: c_uint,
-    out: *mut c_ulong,
-) -> Return {
-    // SAFETY: the caller's guarantee.
-    answer("nvmlDeviceGetCpuAffinity", || unsafe { put_set(out, length, gpu(device, "cpus")?) })
-}
-
-/// # Safety
-///
-/// `out` is null or valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
-    a: Device,
-    b: Device,
-    out: *mut c_uint,
-) -> Return {
-    answer("nvmlDeviceGetTopologyCommonAncestor", || {
-        let level = machine::pair(index(a)?, index(b)?, "common_ancestor").ok_or(NOT_SUPPORTED)?;
-        // SAFETY: the caller's guarantee.
-        unsafe { put(out, number(level)?) }
     })
 }
 

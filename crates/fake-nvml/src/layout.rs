@@ -49,13 +49,6 @@ pub struct FieldValue {
     pub value: c_ulonglong,
 }
 
-/// `nvmlConfComputeSystemCaps_t`.
-#[repr(C)]
-pub struct ConfidentialCaps {
-    pub cpu_caps: c_uint,
-    pub gpus_caps: c_uint,
-}
-
 /// `nvmlConfComputeSystemState_t`.
 #[repr(C)]
 pub struct ConfidentialState {

@@ -2,20 +2,19 @@
 //!
 //! ```json
 //! {
-//!   "driver_version": "580.159.04", "nvml_version": "13.580.159.04", "cuda_driver_version": 13000,
-//!   "confidential_compute": {"cpu": 0, "gpus": 0, "environment": 0, "feature": 0, "devtools": 0, "multi_gpu": 0},
+//!   "driver_version": "580.159.04", "cuda_driver_version": 13000,
+//!   "confidential_compute": {"environment": 0, "feature": 0, "devtools": 0, "multi_gpu": 0},
 //!   "gpu": {"name": "NVIDIA H200"},
 //!   "gpus": [{"bdf": "00000000:00:06.0", "uuid": "GPU-…", "minor": 0, "links": [{"repeat": 18, "active": true}]}],
-//!   "pair": {"common_ancestor": 30, "p2p": [0, 0, 0, 0, 5]},
+//!   "pair": {"p2p": [0, 0, 0, 0, 5]},
 //!   "pairs": [{"a": 0, "b": 1, "p2p": [0, 77, 0, 0, 5]}]
 //! }
 //! ```
 //!
 //! `gpu` holds defaults for `gpus`, `pair` for `pairs`. Values are NVML's numbers; missing ones are "not supported". Members of a GPU:
-//! `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free, used) `memory_total cpus memory_nodes` (lists)
-//! `numa_node fabric` (`state status clique_id cluster_uuid health_mask health_summary`, and `version`, the newest structure that the
-//! driver supports) `pcie` (`generation max_generation gpu_max_generation width max_width`) `performance_state virtualization
-//! architecture multi_gpu_board fields` (`nvmlDeviceGetFieldValues`: values by number, of a link by `NUMBER/LINK`) and `links`, each `active version remote_type remote_bdf`, and `repeat` for several equal ones.
+//! `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free, used) `memory_total
+//! numa_node fabric` (`state status clique_id cluster_uuid health_mask health_summary`, and `version`, the newest structure that the
+//! driver supports) `performance_state virtualization architecture fields` (`nvmlDeviceGetFieldValues`: values by number, of a link by `NUMBER/LINK`) and `links`, each `active remote_type remote_bdf`, and `repeat` for several equal ones.
 //! `"error": 15` makes a GPU impossible to open.
 
 use std::sync::LazyLock;

@@ -1,19 +1,18 @@
 //! Functions that an old library lacks: crate `fakes` hides them.
 
-use std::ffi::{c_uchar, c_uint, c_ulong};
+use std::ffi::{c_uchar, c_uint};
 
 use serde_json::Value;
 
-use crate::answer::{answer, gpu, number, numbers, put, put_set};
+use crate::answer::{answer, gpu, number, numbers, put};
 use crate::layout::{
-    ARGUMENT_VERSION_MISMATCH, ConfidentialCaps, ConfidentialSettings, ConfidentialState, Device,
-    FabricInfo, FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
+    ARGUMENT_VERSION_MISMATCH, ConfidentialSettings, ConfidentialState, Device, FabricInfo,
+    FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
 };
 use crate::machine::MACHINE;
 
 numbers! {
     nvmlDeviceGetNumaNodeId = "numa_node";
-    nvmlDeviceGetGpuMaxPcieLinkGeneration = "pcie/gpu_max_generation";
     nvmlDeviceGetVirtualizationMode = "virtualization";
     nvmlDeviceGetArchitecture = "architecture";
 }
@@ -36,24 +35,6 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
             put(current, number(&mig[0])?)?;
             put(pending, number(&mig[1])?)
         }
-    })
-}
-
-/// The scope is ignored.
-///
-/// # Safety
-///
-/// `out` is null or valid for writes of `length` words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
-    device: Device,
-    length: c_uint,
-    out: *mut c_ulong,
-    _scope: c_uint,
-) -> Return {
-    // SAFETY: the caller's guarantee.
-    answer("nvmlDeviceGetMemoryAffinity", || unsafe {
-        put_set(out, length, gpu(device, "memory_nodes")?)
     })
 }
 
@@ -124,21 +105,6 @@ fn small(value: &Value) -> Result<c_uchar, Return> {
 fn uuid(fabric: &Value) -> [c_uchar; 16] {
     let digits: String = fabric["cluster_uuid"].as_str().unwrap_or_default().replace('-', "");
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
-}
-
-/// # Safety
-///
-/// `out` is null or valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
-    out: *mut ConfidentialCaps,
-) -> Return {
-    answer("nvmlSystemGetConfComputeCapabilities", || {
-        let caps =
-            ConfidentialCaps { cpu_caps: confidential("cpu")?, gpus_caps: confidential("gpus")? };
-        // SAFETY: the caller's guarantee.
-        unsafe { put(out, caps) }
-    })
 }
 
 /// # Safety

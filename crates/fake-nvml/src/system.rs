@@ -38,17 +38,6 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_
 
 /// # Safety
 ///
-/// `out` is null or valid for writes of `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, length: c_uint) -> Return {
-    // SAFETY: the caller's guarantee.
-    answer("nvmlSystemGetNVMLVersion", || unsafe {
-        put_text(out, length, &MACHINE["nvml_version"])
-    })
-}
-
-/// # Safety
-///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Return {

@@ -136,8 +136,6 @@ fn cuda_gpu(ordinal: u32, at: &str) -> CudaGpu {
         name: Fact::Known("NVIDIA H200".to_owned()),
         compute: Fact::Known(ComputeCapability { major: 9, minor: 0 }),
         integrated: no.clone(),
-        unified_addressing: yes.clone(),
-        host_register: yes.clone(),
         stream_memops: StreamMemops {
             v1: no.clone(),
             v1_64_bit: no.clone(),
@@ -147,7 +145,6 @@ fn cuda_gpu(ordinal: u32, at: &str) -> CudaGpu {
         },
         flush_remote_writes: no.clone(),
         rdma: yes.clone(),
-        rdma_with_vmm: yes.clone(),
         rdma_flush: Fact::Known(1),
         rdma_ordering: Fact::Known(200),
         dma_buf: yes,
@@ -165,12 +162,7 @@ pub fn two_gpus(second: &str) -> Facts {
         let granted = [P2pCapability::Read, P2pCapability::Write]
             .map(|way| (way, Fact::Known(P2pStatus::Ok)));
         nvml.pairs = [(0, 1), (1, 0)]
-            .map(|(from, to)| NvmlPair {
-                from,
-                to,
-                ancestor: Fact::Known("hostbridge".to_owned()),
-                p2p: granted.clone().into(),
-            })
+            .map(|(from, to)| NvmlPair { from, to, p2p: granted.clone().into() })
             .to_vec();
     }
     if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
@@ -380,7 +372,6 @@ fn nvml() -> Nvml {
             inactive_links: Fact::Known(0),
             link_errors: Fact::Unknown(unknown),
             memory_node: Fact::Known(None),
-            cpu_affinity: Fact::Unknown(unknown),
             bar1: Fact::Known(Bar1 { total: 256 << 30, used: 1 << 30 }),
             memory_total: Fact::Known(150_754_820_096),
             persistence: Fact::Known(true),

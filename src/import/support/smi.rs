@@ -158,7 +158,6 @@ fn gpu(
         inactive_links: Fact::default(),
         link_errors: Fact::default(),
         memory_node: Fact::default(),
-        cpu_affinity: Fact::default(),
         bar1: mebibytes("BAR1 Memory Usage/Total")
             .and_then(|total| mebibytes("BAR1 Memory Usage/Used").map(|used| Bar1 { total, used })),
         memory_total: mebibytes("FB Memory Usage/Total"),

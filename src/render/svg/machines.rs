@@ -179,13 +179,12 @@ impl Machine {
 }
 
 /// Facts of NVML that these tests do not use.
-const FACTS: [&str; 13] = [
+const FACTS: [&str; 12] = [
     "name",
     "uuid",
     "minor",
     "architecture",
     "memory_node",
-    "cpu_affinity",
     "bar1",
     "memory_total",
     "persistence",

@@ -84,8 +84,6 @@ fn gpu(gpu: &DeviceSurvey) -> CudaGpu {
                 .map(|minor| ComputeCapability { major, minor })
         }),
         integrated: flag(Attribute::INTEGRATED),
-        unified_addressing: flag(Attribute::UNIFIED_ADDRESSING),
-        host_register: flag(Attribute::HOST_REGISTER_SUPPORTED),
         stream_memops: StreamMemops {
             v1: flag(Attribute::CAN_USE_STREAM_MEM_OPS_V1),
             v1_64_bit: flag(Attribute::CAN_USE_64_BIT_STREAM_MEM_OPS_V1),
@@ -95,7 +93,6 @@ fn gpu(gpu: &DeviceSurvey) -> CudaGpu {
         },
         flush_remote_writes: flag(Attribute::CAN_FLUSH_REMOTE_WRITES),
         rdma: flag(Attribute::GPU_DIRECT_RDMA_SUPPORTED),
-        rdma_with_vmm: flag(Attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
         rdma_flush: count(Attribute::GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS),
         rdma_ordering: count(Attribute::GPU_DIRECT_RDMA_WRITES_ORDERING),
         dma_buf: flag(Attribute::DMA_BUF_SUPPORTED),
@@ -117,7 +114,6 @@ fn pair(pair: &PairSurvey) -> CudaPair {
         can_access: value(&pair.can_access),
         access: flag(P2pAttribute::ACCESS_SUPPORTED),
         atomics: flag(P2pAttribute::NATIVE_ATOMIC_SUPPORTED),
-        performance_rank: number(P2pAttribute::PERFORMANCE_RANK).and_then(natural),
     }
 }
 

@@ -6,7 +6,7 @@ use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Query, Reading};
 
 use super::NvmlQuery;
 use crate::model::{
-    Bar1, Bdf, FabricRegistration, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
+    Bar1, Bdf, FabricRegistration, Fact, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
     P2pCapability, P2pStatus, Why,
 };
 
@@ -77,7 +77,7 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
         cuda_version: fact_or_unqueried(nvml.cuda_driver_version).and_then(|version| {
             u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)
         }),
-        confidential_compute: fact(nvml.confidential_compute.state).map(|state| state.enabled),
+        confidential_compute: fact(nvml.confidential_compute.enabled),
         protected_links: fact(nvml.confidential_compute.links).map(|links| word(&links)),
         unreachable: nvml
             .unreachable
@@ -121,7 +121,6 @@ fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
         inactive_links: Fact::default(),
         link_errors: Fact::default(),
         memory_node: Fact::default(),
-        cpu_affinity: Fact::default(),
         bar1: Fact::default(),
         memory_total: Fact::default(),
         persistence: Fact::default(),
@@ -138,11 +137,10 @@ fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
     NvmlGpu {
         memory_node: fact(details.numa_node),
         link_errors: fact(details.link_errors),
-        cpu_affinity: fact(details.cpu_affinity).map(IdList::new),
         bar1: fact(details.bar1).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
         memory_total: fact(details.memory_total),
         persistence: fact(details.persistence),
-        mig: fact(details.mig).map(|mig| mig.current),
+        mig: fact(details.mig),
         fabric: fact(details.fabric.clone()).map(|fabric| word(&fabric.state)),
         fabric_registration: fact(details.fabric).map(registration),
         performance_state: fact(details.performance_state),
@@ -172,8 +170,7 @@ fn link(link: Link) -> NvLink {
 
 /// NVML is queried once per pair; the result holds in both directions.
 fn both_ways(pair: Pair) -> [NvmlPair; 2] {
-    let Pair { a, b, common_ancestor, read, write, nvlink, atomics, pcie } = pair;
-    let ancestor = fact(common_ancestor).map(|ancestor| word(&ancestor));
+    let Pair { a, b, read, write, nvlink, atomics, pcie } = pair;
     let p2p: BTreeMap<P2pCapability, Fact<P2pStatus>> = [
         (P2pCapability::Read, read),
         (P2pCapability::Write, write),
@@ -184,12 +181,7 @@ fn both_ways(pair: Pair) -> [NvmlPair; 2] {
     .into_iter()
     .map(|(capability, status)| (capability, fact(status).map(self::status)))
     .collect();
-    [(a, b), (b, a)].map(|(from, to)| NvmlPair {
-        from,
-        to,
-        ancestor: ancestor.clone(),
-        p2p: p2p.clone(),
-    })
+    [(a, b), (b, a)].map(|(from, to)| NvmlPair { from, to, p2p: p2p.clone() })
 }
 
 fn status(status: gpu::nvml::P2p) -> P2pStatus {

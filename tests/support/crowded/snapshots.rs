@@ -66,7 +66,6 @@ fn nvml(gpus: usize, pairs: usize) -> Value {
             "minor",
             "active_links",
             "memory_node",
-            "cpu_affinity",
             "bar1",
             "memory_total",
             "persistence",
@@ -82,7 +81,7 @@ fn nvml(gpus: usize, pairs: usize) -> Value {
         gpu
     };
     let pair = |at: usize| {
-        json!({"from": at / gpus, "to": at % gpus, "ancestor": unknown,
+        json!({"from": at / gpus, "to": at % gpus,
             "p2p": {"read": {"known": "ok"}, "write": {"known": "ok"}}})
     };
     json!({"read": {"library": null, "driver_version": unknown, "cuda_version": unknown, "confidential_compute": unknown,

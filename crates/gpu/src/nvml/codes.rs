@@ -43,22 +43,6 @@ codes! {
         NotSupported = 5,
     }
 
-    /// Nearest common ancestor of two GPUs (`nvmlGpuTopologyLevel_t`), nearest first.
-    CommonAncestor {
-        /// One board.
-        Internal = 0,
-        /// A single PCIe switch.
-        Single = 10,
-        /// Several PCIe switches, no host bridge.
-        Multiple = 20,
-        /// The host bridge.
-        Hostbridge = 30,
-        /// Several host bridges of one NUMA node.
-        Node = 40,
-        /// Interconnect between NUMA nodes.
-        System = 50,
-    }
-
     /// Device at the remote end of an NVLink (`nvmlIntNvLinkDeviceType_t`). NVML's own "unknown" is
     /// 255.
     RemoteDevice {
@@ -128,30 +112,6 @@ codes! {
         Hopper = 9,
         /// Blackwell.
         Blackwell = 10,
-    }
-
-    /// The processor's memory encryption (`cpuCaps` of `nvmlConfComputeSystemCaps_t`).
-    CpuProtection {
-        /// None.
-        None = 0,
-        /// AMD SEV.
-        AmdSev = 1,
-        /// Intel TDX.
-        IntelTdx = 2,
-        /// AMD SEV-SNP.
-        AmdSevSnp = 3,
-        /// AMD SEV-SNP with vTOM.
-        AmdSnpVtom = 4,
-    }
-
-    /// Confidential computing environment (`environment` of `nvmlConfComputeSystemState_t`).
-    Environment {
-        /// Unavailable.
-        Unavailable = 0,
-        /// Simulation.
-        Simulation = 1,
-        /// Production.
-        Production = 2,
     }
 
     /// Multi-GPU mode of a confidential machine (`multiGpuMode` of

@@ -1,11 +1,7 @@
 //! Expensive details, read on request.
 
-use std::ffi::c_ulong;
-
-use super::facts::{Bar1, Details, Fabric, Mig, Pcie};
-use super::fault::{
-    ARGUMENT_VERSION_MISMATCH, Answer, Fault, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED,
-};
+use super::facts::{Bar1, Details, Fabric};
+use super::fault::{ARGUMENT_VERSION_MISMATCH, Answer, Fault, INVALID_ARGUMENT, NOT_SUPPORTED};
 use super::link_errors;
 use super::raw::Device;
 use super::reading::Reading;
@@ -15,46 +11,23 @@ use super::session::Session;
 pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
     Details {
         persistence: flag(session.persistence_mode(device)),
-        mig: session
-            .mig_mode(device)
-            .map(|mode| Mig { current: mode.current != 0, pending: mode.pending != 0 })
-            .into(),
+        mig: session.mig_mode(device).map(|mode| mode.current != 0).into(),
         bar1: session
             .bar1_memory(device)
-            .map(|bar1| Bar1 { total: bar1.total, used: bar1.used, free: bar1.free })
+            .map(|bar1| Bar1 { total: bar1.total, used: bar1.used })
             .into(),
         memory_total: session.memory(device).map(|memory| memory.total).into(),
-        cpu_affinity: cpu_affinity(session, device).into(),
-        memory_affinity: session.memory_affinity(device, 16).map(|words| set_bits(&words)).into(),
         numa_node: numa_node(session, device),
         fabric: fabric(session, device),
         link_errors: link_errors::read(session, device),
-        pcie: Pcie {
-            generation: session.pcie_generation(device).into(),
-            max_generation: session.max_pcie_generation(device).into(),
-            gpu_max_generation: session.gpu_max_pcie_generation(device).into(),
-            width: session.pcie_width(device).into(),
-            max_width: session.max_pcie_width(device).into(),
-        },
         performance_state: session.performance_state(device).into(),
         virtualization: Reading::from(session.virtualization_mode(device)).map(Into::into),
         architecture: Reading::from(session.architecture(device)).map(Into::into),
-        multi_gpu_board: session.multi_gpu_board(device).into(),
     }
 }
 
 fn flag(answer: Answer<u32>) -> Reading<bool> {
     answer.map(|value| value != 0).into()
-}
-
-/// Buffer sizes for 1024 CPUs, and for the kernel's maximum of 8192 if that is too small.
-fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
-    match session.cpu_affinity(device, 16) {
-        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => {
-            session.cpu_affinity(device, 128).map(|words| set_bits(&words))
-        }
-        other => other.map(|words| set_bits(&words)),
-    }
 }
 
 /// "Not supported" means that this GPU's memory is not a NUMA node; a missing function means
@@ -79,7 +52,6 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
                     status: info.status,
                     clique_id: info.cliqueId,
                     cluster_uuid: uuid(&info.clusterUuid),
-                    health_mask: Some(info.healthMask),
                     health: (version == 3).then(|| u32::from(info.healthSummary).into()),
                 });
             }
@@ -92,7 +64,6 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
             status: info.status,
             clique_id: info.cliqueId,
             cluster_uuid: uuid(&info.clusterUuid),
-            health_mask: None,
             health: None,
         })
         .into()
@@ -101,18 +72,6 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
 /// The driver lacks the function or knows only an older structure.
 fn is_too_new(fault: Fault) -> bool {
     matches!(fault.code(), None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH))
-}
-
-/// Numbers of the set bits, ascending.
-fn set_bits(words: &[c_ulong]) -> Vec<u32> {
-    (0..)
-        .zip(words)
-        .flat_map(|(word, bits)| {
-            (0..c_ulong::BITS)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| word * c_ulong::BITS + bit)
-        })
-        .collect()
 }
 
 fn uuid(bytes: &[u8; 16]) -> String {
@@ -129,11 +88,6 @@ fn uuid(bytes: &[u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn affinity_bits_are_cpu_numbers() {
-        assert_eq!(set_bits(&[0b101, 0, 1 << 63]), [0, 2, 191]);
-    }
 
     #[test]
     fn cluster_uuid_format() {

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
-    ProtectedLinks, RemoteDevice, Virtualization,
+    Architecture, FabricHealth, FabricState, P2p, ProtectedLinks, RemoteDevice, Virtualization,
 };
 use super::reading::Reading;
 
@@ -18,8 +17,6 @@ pub struct Nvml {
     pub library: Option<PathBuf>,
     /// The loaded driver, `580.159.04` (`nvmlSystemGetDriverVersion`).
     pub driver_version: Reading<String>,
-    /// Library version, `13.580.159.04` (`nvmlSystemGetNVMLVersion`).
-    pub nvml_version: Reading<String>,
     /// The newest CUDA the driver serves, 1000 × major + 10 × minor
     /// (`nvmlSystemGetCudaDriverVersion_v2`, which opens libcuda; its absence is `NotCovered`).
     /// `None`: not requested, see [`Query::details`](super::Query::details).
@@ -73,9 +70,6 @@ pub struct Link {
     pub index: u32,
     /// True if up (`nvmlDeviceGetNvLinkState`).
     pub active: bool,
-    /// NVML's NVLink version number: 6 is NVLink 4.0, 7 is 5.0 (`nvmlNvlinkVersion_t`, from
-    /// `nvmlDeviceGetNvLinkVersion`).
-    pub version: Reading<u32>,
     /// Remote device type (`nvmlDeviceGetNvLinkRemoteDeviceType`).
     pub remote: Reading<RemoteDevice>,
     /// Remote PCI address in NVML's format (`nvmlDeviceGetNvLinkRemotePciInfo_v2`). Also
@@ -89,16 +83,12 @@ pub struct Link {
 pub struct Details {
     /// Persistence mode (`nvmlDeviceGetPersistenceMode`).
     pub persistence: Reading<bool>,
-    /// Multi-instance mode (`nvmlDeviceGetMigMode`); `NotCovered` on GPUs without it.
-    pub mig: Reading<Mig>,
+    /// Multi-instance mode is on (`nvmlDeviceGetMigMode`); `NotCovered` on GPUs without it.
+    pub mig: Reading<bool>,
     /// BAR1 size and use (`nvmlDeviceGetBAR1MemoryInfo`).
     pub bar1: Reading<Bar1>,
     /// The GPU's memory in bytes (`nvmlDeviceGetMemoryInfo`, `total`).
     pub memory_total: Reading<u64>,
-    /// CPUs local to the GPU (`nvmlDeviceGetCpuAffinity`), ascending.
-    pub cpu_affinity: Reading<Vec<u32>>,
-    /// NUMA nodes local to the GPU (`nvmlDeviceGetMemoryAffinity`, scope node), ascending.
-    pub memory_affinity: Reading<Vec<u32>>,
     /// NUMA node of the GPU's own memory on coherent machines such as GH200
     /// (`nvmlDeviceGetNumaNodeId`); `Known(None)` if it is not a node.
     pub numa_node: Reading<Option<u32>>,
@@ -108,8 +98,6 @@ pub struct Details {
     /// NVLink error counters by name, each the sum over the GPU's links since the driver was loaded
     /// or the counters were cleared (`nvmlDeviceGetFieldValues`). Only those that this GPU has.
     pub link_errors: Reading<BTreeMap<String, u64>>,
-    /// The PCIe link.
-    pub pcie: Pcie,
     /// 0 (busiest) to 15; 32 is NVML's "unknown" (`nvmlDeviceGetPerformanceState`). An idle GPU may
     /// report a slower PCIe link than it supports.
     pub performance_state: Reading<u32>,
@@ -117,17 +105,6 @@ pub struct Details {
     pub virtualization: Reading<Virtualization>,
     /// `nvmlDeviceGetArchitecture`.
     pub architecture: Reading<Architecture>,
-    /// True if the GPU shares its board with another (`nvmlDeviceGetMultiGpuBoard`).
-    pub multi_gpu_board: Reading<bool>,
-}
-
-/// Multi-instance mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mig {
-    /// Enabled now.
-    pub current: bool,
-    /// Enabled after the next reset.
-    pub pending: bool,
 }
 
 /// BAR1, in bytes.
@@ -137,23 +114,6 @@ pub struct Bar1 {
     pub total: u64,
     /// Mapped now.
     pub used: u64,
-    /// Still free.
-    pub free: u64,
-}
-
-/// PCIe link: generation 1 to 6, width in lanes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pcie {
-    /// Current (`nvmlDeviceGetCurrPcieLinkGeneration`).
-    pub generation: Reading<u32>,
-    /// Maximum of GPU and slot together (`nvmlDeviceGetMaxPcieLinkGeneration`).
-    pub max_generation: Reading<u32>,
-    /// Maximum of the GPU (`nvmlDeviceGetGpuMaxPcieLinkGeneration`).
-    pub gpu_max_generation: Reading<u32>,
-    /// Current (`nvmlDeviceGetCurrPcieLinkWidth`).
-    pub width: Reading<u32>,
-    /// Maximum of GPU and slot together (`nvmlDeviceGetMaxPcieLinkWidth`).
-    pub max_width: Reading<u32>,
 }
 
 /// Registration with the NVLink fabric.
@@ -168,11 +128,6 @@ pub struct Fabric {
     pub clique_id: u32,
     /// The cluster; all zero inside one machine.
     pub cluster_uuid: String,
-    /// Two or four bits for each condition, 0 not reported, 1 yes, 2 no: degraded bandwidth from
-    /// bit 0, route recovery from bit 2, route unhealthy from 4, access timeout recovery from 6;
-    /// wrong configuration from 8, where 1 means none (`NVML_GPU_FABRIC_HEALTH_MASK_*`). `None`
-    /// before `nvmlGpuFabricInfo_v2_t`.
-    pub health_mask: Option<u32>,
     /// `None` before `nvmlGpuFabricInfo_v3_t`.
     pub health: Option<FabricHealth>,
 }
@@ -184,8 +139,6 @@ pub struct Pair {
     pub a: u32,
     /// The higher index in NVML.
     pub b: u32,
-    /// `nvmlDeviceGetTopologyCommonAncestor`.
-    pub common_ancestor: Reading<CommonAncestor>,
     /// Reads over any path (`nvmlDeviceGetP2PStatus`, index 0; `nvidia-smi topo -p2p r`).
     pub read: Reading<P2p>,
     /// Writes (index 1; `w`).
@@ -201,30 +154,8 @@ pub struct Pair {
 /// Confidential computing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConfidentialCompute {
-    /// Machine capabilities (`nvmlSystemGetConfComputeCapabilities`).
-    pub capabilities: Reading<ConfidentialCapabilities>,
-    /// Current state (`nvmlSystemGetConfComputeState`).
-    pub state: Reading<ConfidentialState>,
+    /// True if it is on (`nvmlSystemGetConfComputeState`).
+    pub enabled: Reading<bool>,
     /// Protection of GPU-to-GPU traffic (`nvmlSystemGetConfComputeSettings`).
     pub links: Reading<ProtectedLinks>,
-}
-
-/// Confidential computing capabilities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfidentialCapabilities {
-    /// CPU support.
-    pub cpu: CpuProtection,
-    /// True if the GPUs support it.
-    pub gpus: bool,
-}
-
-/// Confidential computing state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfidentialState {
-    /// Environment.
-    pub environment: Environment,
-    /// True if enabled.
-    pub enabled: bool,
-    /// True if developer tools have access.
-    pub devtools: bool,
 }

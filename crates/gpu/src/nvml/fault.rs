@@ -10,7 +10,6 @@ pub(super) type Answer<T> = Result<T, Fault>;
 pub(super) const INVALID_ARGUMENT: u32 = 2;
 pub(super) const NOT_SUPPORTED: u32 = 3;
 pub(super) const NO_PERMISSION: u32 = 4;
-pub(super) const INSUFFICIENT_SIZE: u32 = 7;
 pub(super) const LIBRARY_NOT_FOUND: u32 = 12;
 const FUNCTION_NOT_FOUND: u32 = 13;
 pub(super) const ARGUMENT_VERSION_MISMATCH: u32 = 25;
@@ -24,7 +23,6 @@ const CODES: [(u32, &str, &str); 31] = [
     (4, "ERROR_NO_PERMISSION", "no permission"),
     (5, "ERROR_ALREADY_INITIALIZED", "NVML was initialised already"),
     (6, "ERROR_NOT_FOUND", "not found"),
-    (7, "ERROR_INSUFFICIENT_SIZE", "the buffer is too small"),
     (8, "ERROR_INSUFFICIENT_POWER", "external power cables are not attached"),
     (9, "ERROR_DRIVER_NOT_LOADED", "the NVIDIA kernel module is not loaded"),
     (10, "ERROR_TIMEOUT", "the time ran out"),

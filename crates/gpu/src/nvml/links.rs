@@ -34,7 +34,6 @@ fn link(session: &Session, device: Device<'_>, index: u32, active: bool) -> Link
     Link {
         index,
         active,
-        version: session.link_version(device, index).into(),
         remote: Reading::from(session.link_remote_type(device, index)).map(Into::into),
         remote_bdf: match session.link_remote_pci(device, index).map(|pci| text(&pci.busId)) {
             Ok(bdf) if is_hidden(&bdf) => Reading::NotCovered,

@@ -27,13 +27,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
-    ProtectedLinks, RemoteDevice, Virtualization,
+    Architecture, FabricHealth, FabricState, P2p, ProtectedLinks, RemoteDevice, Virtualization,
 };
-pub use facts::{
-    Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu,
-    Link, Mig, Nvml, Pair, Pcie, Unreachable,
-};
+pub use facts::{Bar1, ConfidentialCompute, Details, Fabric, Gpu, Link, Nvml, Pair, Unreachable};
 pub use pairs::Capability;
 pub use reading::Reading;
 
@@ -46,14 +42,12 @@ use session::{Closed, Session};
 pub struct Query {
     /// State and remote end of every NVLink; microseconds each.
     pub links: bool,
-    /// Common ancestor (0.15 ms) and five peer-to-peer statuses (1.65 ms each) for every pair of
-    /// GPUs.
+    /// Five peer-to-peer statuses (1.65 ms each) for every pair of GPUs.
     pub p2p: bool,
-    /// Only this peer-to-peer status, without the ancestor.
+    /// Only this peer-to-peer status.
     #[serde(default)]
     pub p2p_only: Option<Capability>,
-    /// All other facts, [`Details`] and the CUDA version: about 15 ms, plus 10 to 15 ms for the
-    /// first CPU affinity.
+    /// All other facts, [`Details`] and the CUDA version.
     pub details: bool,
 }
 
@@ -133,7 +127,6 @@ fn survey(session: &Session, query: &Query, library: Option<&Path>) -> Result<Nv
     Ok(Nvml {
         library: mapped::library(library),
         driver_version: session.driver_version().into(),
-        nvml_version: session.nvml_version().into(),
         cuda_driver_version: query.details.then(|| system::cuda_driver_version(session)),
         confidential_compute: system::confidential_compute(session),
         gpus,

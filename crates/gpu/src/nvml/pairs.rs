@@ -69,10 +69,6 @@ fn pair(
     Pair {
         a,
         b,
-        common_ancestor: match only {
-            None => Reading::from(session.common_ancestor(device_a, device_b)).map(Into::into),
-            Some(_) => Reading::NotCovered,
-        },
         read: status(Capability::Read),
         write: status(Capability::Write),
         nvlink: status(Capability::Nvlink),

@@ -9,15 +9,15 @@
 //!   every bit pattern: enumerations are bound as integers, so a value newer than the binding is a
 //!   number, not undefined behaviour.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulong};
+use std::ffi::{c_char, c_int, c_uint};
 use std::marker::PhantomData;
 
 use nvml_wrapper::struct_wrappers::device::BAR1MemoryInfo;
 use nvml_wrapper::structs::device::MigMode;
 use nvml_wrapper_sys::bindings::{
-    nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlFieldValue_t,
-    nvmlGpuFabricInfo_t, nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t,
-    nvmlSystemConfComputeSettings_t, nvmlValue_t,
+    nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t,
+    nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t, nvmlSystemConfComputeSettings_t,
+    nvmlValue_t,
 };
 
 use super::fault::{Answer, Fault, NOT_SUPPORTED};
@@ -26,8 +26,6 @@ use super::session::Session;
 /// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...`
 /// are 96).
 const TEXT: usize = 128;
-/// `NVML_AFFINITY_SCOPE_NODE`.
-const SCOPE_NODE: c_uint = 0;
 
 /// One GPU of a session.
 #[derive(Clone, Copy)]
@@ -90,11 +88,6 @@ wrapped! {
     minor_number = nvmlDeviceGetMinorNumber, minor_number -> u32;
     bar1_memory = nvmlDeviceGetBAR1MemoryInfo, bar1_memory_info -> BAR1MemoryInfo;
     numa_node_id = nvmlDeviceGetNumaNodeId, numa_node_id -> u32;
-    pcie_generation = nvmlDeviceGetCurrPcieLinkGeneration, current_pcie_link_gen -> u32;
-    max_pcie_generation = nvmlDeviceGetMaxPcieLinkGeneration, max_pcie_link_gen -> u32;
-    pcie_width = nvmlDeviceGetCurrPcieLinkWidth, current_pcie_link_width -> u32;
-    max_pcie_width = nvmlDeviceGetMaxPcieLinkWidth, max_pcie_link_width -> u32;
-    multi_gpu_board = nvmlDeviceGetMultiGpuBoard, is_multi_gpu_board -> bool;
     mig_mode = nvmlDeviceGetMigMode, mig_mode -> MigMode;
 }
 
@@ -104,7 +97,6 @@ wrapped! {
 questions! { device:
     persistence_mode = nvmlDeviceGetPersistenceMode -> u32 [0];
     memory = nvmlDeviceGetMemoryInfo -> nvmlMemory_t [nvmlMemory_t { total: 0, free: 0, used: 0 }];
-    gpu_max_pcie_generation = nvmlDeviceGetGpuMaxPcieLinkGeneration -> u32 [0];
     performance_state = nvmlDeviceGetPerformanceState -> u32 [0];
     virtualization_mode = nvmlDeviceGetVirtualizationMode -> u32 [0];
     architecture = nvmlDeviceGetArchitecture -> u32 [0];
@@ -114,15 +106,12 @@ questions! { device:
 
 questions! { link:
     link_state = nvmlDeviceGetNvLinkState -> u32 [0];
-    link_version = nvmlDeviceGetNvLinkVersion -> u32 [0];
     link_remote_type = nvmlDeviceGetNvLinkRemoteDeviceType -> u32 [0];
     link_remote_pci = nvmlDeviceGetNvLinkRemotePciInfo_v2 -> nvmlPciInfo_t [NO_ADDRESS];
 }
 
 questions! { system:
     cuda_driver_version_v1 = nvmlSystemGetCudaDriverVersion -> i32 [0];
-    confidential_capabilities = nvmlSystemGetConfComputeCapabilities -> nvmlConfComputeSystemCaps_t
-        [nvmlConfComputeSystemCaps_t { cpuCaps: 0, gpusCaps: 0 }];
     confidential_state = nvmlSystemGetConfComputeState -> nvmlConfComputeSystemState_t
         [nvmlConfComputeSystemState_t { environment: 0, ccFeature: 0, devToolsMode: 0 }];
     confidential_settings = nvmlSystemGetConfComputeSettings -> nvmlSystemConfComputeSettings_t
@@ -199,11 +188,6 @@ impl Session {
             .map(|()| text(&out))
     }
 
-    pub(super) fn nvml_version(&self) -> Answer<String> {
-        let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(self, nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
-    }
-
     /// `version` 2 or 3; version 2 is version 3 without its last member, so one buffer serves both.
     pub(super) fn fabric(&self, device: Device<'_>, version: u32) -> Answer<nvmlGpuFabricInfoV_t> {
         let size = match version {
@@ -243,25 +227,6 @@ impl Session {
         let count = c_int::try_from(values.len()).unwrap_or_default();
         call!(self, nvmlDeviceGetFieldValues(device.handle, count, values.as_mut_ptr()))?;
         Ok(values.iter().map(unsigned).collect())
-    }
-
-    /// One bit per CPU.
-    pub(super) fn cpu_affinity(&self, device: Device<'_>, words: usize) -> Answer<Vec<c_ulong>> {
-        self.wrapped(device)
-            .cpu_affinity(words)
-            .map_err(|error| Fault::wrapped("nvmlDeviceGetCpuAffinity", error))
-    }
-
-    /// One bit per NUMA node.
-    pub(super) fn memory_affinity(&self, device: Device<'_>, words: usize) -> Answer<Vec<c_ulong>> {
-        self.wrapped(device)
-            .memory_affinity(words, SCOPE_NODE)
-            .map_err(|error| Fault::wrapped("nvmlDeviceGetMemoryAffinity", error))
-    }
-
-    pub(super) fn common_ancestor(&self, a: Device<'_>, b: Device<'_>) -> Answer<u32> {
-        let mut out = 0;
-        call!(self, nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)).map(|()| out)
     }
 
     pub(super) fn p2p_status(&self, a: Device<'_>, b: Device<'_>, kind: u32) -> Answer<u32> {

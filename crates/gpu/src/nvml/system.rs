@@ -1,6 +1,6 @@
 //! Properties of the machine.
 
-use super::facts::{ConfidentialCapabilities, ConfidentialCompute, ConfidentialState};
+use super::facts::ConfidentialCompute;
 use super::fault::LIBRARY_NOT_FOUND;
 use super::reading::Reading;
 use super::session::Session;
@@ -17,21 +17,7 @@ pub(super) fn cuda_driver_version(session: &Session) -> Reading<i32> {
 /// 0.05 ms, so it is always read.
 pub(super) fn confidential_compute(session: &Session) -> ConfidentialCompute {
     ConfidentialCompute {
-        capabilities: session
-            .confidential_capabilities()
-            .map(|caps| ConfidentialCapabilities {
-                cpu: caps.cpuCaps.into(),
-                gpus: caps.gpusCaps != 0,
-            })
-            .into(),
-        state: session
-            .confidential_state()
-            .map(|state| ConfidentialState {
-                environment: state.environment.into(),
-                enabled: state.ccFeature != 0,
-                devtools: state.devToolsMode != 0,
-            })
-            .into(),
+        enabled: session.confidential_state().map(|state| state.ccFeature != 0).into(),
         links: Reading::of_newer_argument(
             session.confidential_settings().map(|settings| settings.multiGpuMode.into()),
         ),
