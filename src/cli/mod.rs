@@ -215,7 +215,8 @@ pub struct Doctor {
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
 
-    /// Leave out the checks of software and of firmware settings, for a health check that runs every few minutes
+    /// Leave out the checks of software and of firmware settings, and do not start CUDA, for a health check that runs
+    /// every few minutes
     #[arg(long, conflicts_with = "live")]
     pub quick: bool,
 

@@ -1,5 +1,6 @@
 //! `gdr doctor`.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::bail;
@@ -9,7 +10,7 @@ use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Finding, Outcome, Readiness, Remedy, Summary};
+use crate::model::{Area, Finding, Outcome, Readiness, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
@@ -34,12 +35,13 @@ pub fn run(
     let expectations = expectations(&options.profile)?;
     // Without an expectation these checks do not apply, and a report is shorter without them.
     let expects = expectations.expects().next().is_some() || !options.only.is_empty();
-    let wanted = |id: &str| {
-        selection.has(id)
-            && (expects || !id.starts_with(check::expect::FAMILY))
-            && !(options.quick && is_costly(id))
-    };
-    let mut facts = machine.facts(want(options.live, wanted));
+    let applies =
+        |id: &str| selection.has(id) && (expects || !id.starts_with(check::expect::FAMILY));
+    let wanted = |id: &str| applies(id) && !(options.quick && is_costly(id));
+    let mut sources = want(options.live, wanted);
+    // Starting CUDA takes most of the time of a report.
+    sources.cuda &= !options.quick;
+    let mut facts = machine.facts(sources);
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
@@ -50,7 +52,13 @@ pub fn run(
         expectations.profiles().iter().filter(|_| selection.is_everything() && !options.quick);
     let readiness: Vec<Readiness> =
         profiles.map(|profile| check::readiness(&ctx, profile, &judged)).collect();
-    let findings = judged.into_findings(&expectations);
+    let mut findings = judged.into_findings(&expectations);
+    let left_out = if options.quick {
+        let costly = check::all().map(|check| check.id).filter(|id| applies(id) && is_costly(id));
+        costly.map(str::to_owned).chain(without_cuda(&mut findings)).collect()
+    } else {
+        BTreeSet::new()
+    };
     let names = machine.names();
     let fix = fix_command(facts.host.origin(), machine, &options.profile);
     let causes = check::causes(&findings);
@@ -66,6 +74,7 @@ pub fn run(
         readiness,
         findings: &findings,
         notes: &facts.notes,
+        left_out,
     };
     let families = check::families();
     let shown = Shown {
@@ -140,6 +149,14 @@ fn missing(source: &str, machine: &Machine) -> &'static str {
 fn is_costly(id: &str) -> bool {
     let costly = |source: &Source| matches!(source, Source::Settings | Source::Software);
     check::find(id).is_some_and(|check| check.reads.iter().any(costly))
+}
+
+/// Removes the findings that only CUDA could decide, and returns their checks.
+fn without_cuda(findings: &mut Vec<Finding>) -> Vec<String> {
+    let removed = findings
+        .extract_if(.., |finding| finding.missing == Some(Area::Cuda))
+        .map(|finding| finding.id);
+    removed.collect()
 }
 
 /// True if gdr can repair the problem.

@@ -1,11 +1,12 @@
 //! How doctor is asked and how it prints: choices of checks, exit codes, formats, profiles, readiness.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Gdr, Machine, Run};
+use crate::support::{Gdr, Machine, Run, recorded};
 use serde_json::Value;
 
 fn doctor(dir: &Path, args: &[&str]) -> Run {
@@ -258,4 +259,72 @@ fn promtool_accepts_metrics() {
             String::from_utf8_lossy(&said)
         );
     }
+}
+
+/// The outcome of each check and subject.
+fn outcomes(report: &Value) -> BTreeMap<(&str, &str), &str> {
+    let findings = report["findings"].as_array().expect("findings");
+    findings
+        .iter()
+        .map(|finding| {
+            let [id, subject, outcome] =
+                ["id", "subject", "outcome"].map(|key| finding[key].as_str().expect("a text"));
+            ((id, subject), outcome)
+        })
+        .collect()
+}
+
+/// Without the slow sources a finding is the same, unknown, or left out, and the report says which checks were.
+#[test]
+fn quick_changes_no_verdict() {
+    let mut without_cuda = 0;
+    let recorded = recorded().into_iter().map(|name| {
+        let file = format!("{}/tests/recorded/{name}/snapshot.json", env!("CARGO_MANIFEST_DIR"));
+        (name, "--from", file)
+    });
+    let machines = ["h200-x1", "h200-x2", "h200-x8", "sound", "grace-gh200", "hgx-h100-8gpu-8nic"];
+    let laid_out = machines.map(|name| (name.to_owned(), Machine::load(name).laid_out()));
+    let roots = laid_out
+        .iter()
+        .map(|(name, dir)| (name.clone(), "--sysroot", dir.path().display().to_string()));
+    for (name, option, path) in recorded.chain(roots) {
+        let doctor = [option, &path, "doctor", "--profile", "all", "--format", "json"];
+        let run = |more: &[&str]| -> Value {
+            serde_json::from_str(&Gdr::new().args(doctor).args(more).run().stdout).expect("JSON")
+        };
+        let (all, quick) = (run(&[]), run(&["--quick"]));
+        assert_eq!(all.get("left_out"), None, "{name}");
+        let left_out: Vec<&str> = quick["left_out"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{name}: {quick}"))
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert!(left_out.contains(&"sw.net-plugin"), "{name}: {left_out:?}");
+        without_cuda += usize::from(left_out.contains(&"gpu.writes-ordering"));
+        let (all, quick) = (outcomes(&all), outcomes(&quick));
+        for (finding, outcome) in &quick {
+            let same = all.get(finding) == Some(outcome);
+            assert!(same || *outcome == "unknown", "{name}: {finding:?} is {outcome}");
+        }
+        for finding in all.keys().filter(|finding| !quick.contains_key(*finding)) {
+            assert!(left_out.contains(&finding.0), "{name}: {finding:?} is gone");
+        }
+    }
+    assert!(without_cuda > 3, "{without_cuda}");
+}
+
+#[test]
+fn last_line_of_quick_says_what_is_left_out() {
+    let dir = Machine::load("h200-x2").laid_out();
+    for format in ["table", "markdown"] {
+        let report = doctor(dir.path(), &["--quick", "--format", format]).stdout;
+        let last = report.trim_end().rsplit("Left out by --quick: ").next().unwrap_or_default();
+        let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
+        let number = last.split_once(' ').and_then(|(number, _)| number.parse::<u32>().ok());
+        assert!(number.is_some_and(|number| number > 5), "{format}: {report}");
+        let words = "of software, of firmware settings, and of what only CUDA knows.";
+        assert!(last.ends_with(words), "{format}: {report}");
+    }
+    assert!(!doctor(dir.path(), &[]).stdout.contains("Left out"));
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::group::{Group, groups};
 use super::table::verdict;
-use super::{Report, Shown, counts, explained, failures, missing, root, steps, word};
+use super::{Report, Shown, counts, explained, failures, left_out, missing, root, steps, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
@@ -58,6 +58,9 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     for (at, step) in numbered.filter(|_| report.next_steps.len() > 1) {
         let gap = if at == 0 { "\n" } else { "" };
         writeln!(out, "{gap}{}. {}", at + 1, plain(&step.line()))?;
+    }
+    if let Some(line) = left_out(report) {
+        writeln!(out, "\n{line}")?;
     }
     Ok(())
 }

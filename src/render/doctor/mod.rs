@@ -52,6 +52,9 @@ pub struct Report<'a> {
     pub findings: &'a [Finding],
     /// Sources that could not be read or parsed.
     pub notes: &'a [Note],
+    /// Checks that `--quick` left out, whole or for some of their subjects.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub left_out: BTreeSet<String>,
 }
 
 /// Display options of a report.
@@ -228,6 +231,16 @@ pub(in crate::render) fn steps(report: &Report<'_>, shown: &Shown<'_>) -> Vec<St
     }
     lines.push(line(format!("Next step{}: ", shown.fix_where), first));
     lines
+}
+
+/// What `--quick` left out, in words.
+pub(in crate::render) fn left_out(report: &Report<'_>) -> Option<String> {
+    (!report.left_out.is_empty()).then(|| {
+        format!(
+            "Left out by --quick: {} of software, of firmware settings, and of what only CUDA knows.",
+            counted(report.left_out.len(), "check")
+        )
+    })
 }
 
 /// The root of a group; none if another finding explains all of it.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::group::{Group, groups};
-use super::{Report, Shown, consequences, explained, failures, missing, root, steps, word};
+use super::{
+    Report, Shown, consequences, explained, failures, left_out, missing, root, steps, word,
+};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
 use crate::render::Style;
 use crate::render::text::{Tone, counted, printable, wrap};
@@ -65,7 +67,11 @@ pub fn table(
             writeln!(out, "{}", wrapped(&line, style))?;
         }
     }
-    write_steps(report, shown, style, out)
+    write_steps(report, shown, style, out)?;
+    if let Some(line) = left_out(report) {
+        writeln!(out, "{}", wrapped(&line, style))?;
+    }
+    Ok(())
 }
 
 fn wrapped(line: &str, style: Style) -> String {

@@ -23,6 +23,7 @@ const CODES: [(u32, &str, &str); 31] = [
     (4, "ERROR_NO_PERMISSION", "no permission"),
     (5, "ERROR_ALREADY_INITIALIZED", "NVML was initialised already"),
     (6, "ERROR_NOT_FOUND", "not found"),
+    (7, "ERROR_INSUFFICIENT_SIZE", "the buffer is too small"),
     (8, "ERROR_INSUFFICIENT_POWER", "external power cables are not attached"),
     (9, "ERROR_DRIVER_NOT_LOADED", "the NVIDIA kernel module is not loaded"),
     (10, "ERROR_TIMEOUT", "the time ran out"),
