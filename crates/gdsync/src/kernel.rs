@@ -2,6 +2,12 @@
 //!
 //! The queue pair's [`SendQueue`](crate::queue::SendQueue) and send completion queue do not know what the kernel does: nothing else may
 //! use them.
+//!
+//! One kernel, `post.ptx`, posts a list of requests again and again: a block of threads has one queue pair, its threads build the WQEs of
+//! a batch, and one of them rings and polls. A request is any WQE, so the oracle that compares `wire` compares the kernel too: its Rust
+//! version in `gpu::sim` here, its PTX on a GPU by `exercise_kernel`. The Rust version finds memory as the GPU's page tables do.
+//! `hca::Driver` says who drives: a NIC's queues are mapped for the GPU only as far as that needs. It may leave out the doorbell record of
+//! sends, where the NIC's firmware has that mode: then the doorbell alone says what is posted.
 
 use gpu::{DevicePayload, DeviceQueue, DeviceRange, DeviceRequest};
 

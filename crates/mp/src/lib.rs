@@ -42,6 +42,32 @@
 //! }
 //! # Ok::<(), mp::Error>(())
 //! ```
+//!
+//! # Types
+//!
+//! | type | what it is |
+//! |---|---|
+//! | `Bootstrap` | a trait: rank, number of ranks, and an all-gather of bytes with a deadline. `Mpi`, `Tcp`, `Files`, `Local` (threads); `Launcher` reads rank and place from the variables of Slurm, PMI and Open MPI. Only connections and windows use it |
+//! | `Communicator` | the connections of one rank: a queue pair of an `Hca` for each peer, and one monitor thread |
+//! | `Peer` | a connection: under one lock, the queue pair and the requests in the order of their WQEs. A failure stops the queue pair and ends all of its requests |
+//! | `Region` | registered memory: a `Place`, and for staged GPU memory its copy in host memory |
+//! | `Transfer` | what a request does: a send, a put or a get, of up to 30 blocks of a region |
+//! | `Request` | a transfer or receive in progress. It owns its entry in the peer: waiting or dropping frees it |
+//! | `Window` | every rank's memory region for puts and gets |
+//! | `DescriptorQueue` | sends, waits and words that go to a stream in one batch |
+//! | `Stream` | a trait: a stream of the crate `gpu`, or a C program's |
+//!
+//! # Rules
+//!
+//! - A request's CQE is known when its WQE is prepared: the CQEs of a connection come in the order of its signalled WQEs. So a stream can wait
+//!   for any request at any time, and the CPU polls all others.
+//! - A doorbell starts all WQEs before it. The CPU therefore rings after a stream only what the stream has already started; until then the
+//!   doorbell is deferred, and the monitor rings it.
+//! - Every wait has a deadline: the CPU's in its own loop, a stream's or a kernel's in the monitor, which then fails the peer. A failed peer is
+//!   stopped (`Hca::stop`), so that no late message reaches memory that the program has freed, and the words that streams wait for are written.
+//! - The first failed request of a peer has the cause (no receive, too long, no access, no answer, timeout) with peer, request and size; the
+//!   requests after it are flushed.
+//! - C programs hold numbers that are looked up, never pointers. `MPI_Comm` is a pointer or an integer, by the library that is in the process.
 
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
