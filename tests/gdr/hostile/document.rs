@@ -17,7 +17,7 @@ use crate::hostile::cases;
 use crate::hostile::grammar;
 use crate::hostile::page::{problem, without_colour};
 use crate::hostile::text::{hostile, hostile_name};
-use crate::support::{Gdr, Machine};
+use crate::support::{Gdr, Machine, scratch};
 
 /// Snapshots of machines that differ.
 static SNAPSHOTS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -84,7 +84,7 @@ fn run(command: &str, files: [&Path; 2], colour: &str) -> Page {
 
 /// Runs all commands on a document; what is wrong with what they print.
 fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = scratch();
     let place = |name: &str, text: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, text).expect("a file");
