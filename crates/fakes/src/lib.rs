@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A package whose tests load a fake library has it among its `dev-dependencies`: cargo then builds the cdylib with the tests, beside
-//! them. Under a sanitizer and in the fuzz targets, whose flags the fake libraries cannot have, the test runs cargo, offline, into
-//! `target/fakes`.
+//! them. Under a sanitizer and in the fuzz targets, whose flags the fake libraries cannot have, they are those in the directory
+//! `GDR_FAKES`, or the test runs cargo, offline, into `target/fakes`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -196,12 +196,15 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
 
 /// The library that cargo has built.
 fn built(package: &str) -> Result<PathBuf, String> {
+    let name = format!("lib{}.so", package.replace('-', "_"));
     if cfg!(any(sanitized, fuzzing)) {
-        return compile(package);
+        return match std::env::var_os("GDR_FAKES") {
+            Some(directory) => Ok(Path::new(&directory).join(name)),
+            None => compile(package),
+        };
     }
     is_dependency(package)?;
     let program = std::env::current_exe().map_err(|error| format!("the running test: {error}"))?;
-    let name = format!("lib{}.so", package.replace('-', "_"));
     // Tests and benchmarks lie in `deps`, examples and programs beside it.
     let beside =
         program.ancestors().skip(1).take(2).flat_map(|at| [at.to_owned(), at.join("deps")]);

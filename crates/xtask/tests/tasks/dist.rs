@@ -16,6 +16,7 @@ fn says_what_is_compiled_before_it_begins() {
         .arg("--build")
         .arg(directory.path().join("build"))
         .env("CARGO", &cargo)
+        .env_remove("RUST_BACKTRACE")
         .output()
         .expect("xtask was built");
     let text = String::from_utf8_lossy(&output.stderr);
