@@ -351,9 +351,12 @@ fn hanging_nvml_times_out() {
         }
         gdr.run()
     };
-    let run = with(&["topo", "--p2p", "r", "--library-timeout", "1"]);
+    let (run, doctor) = std::thread::scope(|scope| {
+        let doctor = scope.spawn(|| with(&["doctor", "--library-timeout", "1", "--verbose"]));
+        let topo = with(&["topo", "--p2p", "r", "--library-timeout", "1"]);
+        (topo, doctor.join().expect("doctor ends"))
+    });
     refuses(&run, &["did not answer within 1 s", "--library-timeout"]);
-    let doctor = with(&["doctor", "--library-timeout", "1", "--verbose"]);
     assert!([1, 3].contains(&doctor.code), "{}", doctor.stderr);
     doctor.assert_stderr("did not answer within 1 s");
     assert!(start.elapsed() < Duration::from_secs(60));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::support::{Gdr, Machine, Run, gdr};
+use crate::support::{Gdr, Machine, Run, gdr, scratch};
 use serde_json::Value;
 
 const LINE: &str =
@@ -35,7 +35,7 @@ fn piped(args: &[&str], text: &[u8]) -> Run {
 
 #[test]
 fn line_file_and_stdin_find_the_same_check() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     let file = dir.path().join("run.log");
     fs::write(&file, format!("start\n{LINE}\n{LINE}\n")).expect("a file");
     let args = |what| ["explain", what, "--no-run", "--format", "json"];
@@ -221,7 +221,7 @@ fn page_of_a_machine_says_what_could_not_be_checked() {
 
 #[test]
 fn uses_named_profiles() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     Machine::load("sound").lay_out(dir.path());
     let run = |args: &[&str]| {
         let run = Gdr::new().sysroot(dir.path()).args(["explain", LINE]).args(args).run();
@@ -271,7 +271,7 @@ fn no_match_exits_with_1() {
 
 #[test]
 fn rejects_invalid_input() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     for what in ["pcie.nothing", "/no/such/file.log", dir.path().to_str().expect("a path")] {
         let run = gdr(&["explain", what]);
         assert_eq!(run.code, 2, "{what}: {run:?}");

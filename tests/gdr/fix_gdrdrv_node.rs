@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
 
 fn bench(patch: &Value) -> Bench {
-    let bench = Bench::of("sound", patch);
+    let bench = Bench::outside_dev("sound", patch);
     // The real programs, on the root's nodes.
     bench.tool("mknod", "exec /usr/bin/mknod \"$1\" \"$2\" \"$GDR_ROOT$3\" \"$4\" \"$5\" \"$6\"");
     bench.tool("rm", "exec /bin/rm \"$1\" \"$GDR_ROOT$2\"");

@@ -1,6 +1,6 @@
 //! rdma-modules on a machine in a directory, with stand-ins for modprobe and rmmod that change sysfs like the modules.
 
-use crate::support::{Bench, Machine};
+use crate::support::{Bench, Machine, scratch};
 use serde_json::{Value, json};
 
 fn bench(patch: &Value) -> Bench {
@@ -33,7 +33,7 @@ fn no_rdma() -> Value {
 fn makes_nic_an_rdma_device() {
     let bench = bench(&no_rdma());
     // What mlx5_ib adds: the difference to the complete machine below these directories.
-    let whole = tempfile::tempdir().expect("a directory");
+    let whole = scratch();
     Machine::load("sound").lay_out(whole.path());
     bench.keep_beside("rdma", whole.path(), "/infiniband");
     let before = bench.tree();

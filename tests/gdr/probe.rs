@@ -241,7 +241,27 @@ fn hanging_driver_times_out() {
     let directory = tempfile::tempdir().expect("a directory");
     fake_cuda(directory.path(), "loop { std::thread::sleep(std::time::Duration::from_secs(1)) }");
     let begun = Instant::now();
-    let run = with_cuda(directory.path(), &COPY);
+    // Each waits for its timeouts.
+    let with = |args: Vec<&'static str>| {
+        let directory = directory.path().to_owned();
+        std::thread::spawn(move || with_cuda(&directory, &args))
+    };
+    let [run, named, doctor] = [
+        COPY.to_vec(),
+        [&COPY[..], &["--gpu", "0"]].concat(),
+        vec![
+            "--library-timeout",
+            "1",
+            "doctor",
+            "--live",
+            "--profile",
+            "gdrcopy",
+            "--format",
+            "json",
+        ],
+    ]
+    .map(with)
+    .map(|running| running.join().expect("gdr ends"));
     assert!(begun.elapsed() < Duration::from_secs(30));
     let report = json(&run);
     assert_eq!((run.code, &report["complete"]), (3, &false.into()));
@@ -254,11 +274,8 @@ fn hanging_driver_times_out() {
         assert!(notes.contains(word), "{word}: {notes}");
     }
     // Also where a GPU is named: it may be there all the same.
-    let named = with_cuda(directory.path(), &[&COPY[..], &["--gpu", "0"]].concat());
     assert_eq!(named.code, 3, "{}", named.stderr);
-    let doctor =
-        ["--library-timeout", "1", "doctor", "--live", "--profile", "gdrcopy", "--format", "json"];
-    let report = json(&with_cuda(directory.path(), &doctor));
+    let report = json(&doctor);
     let findings = report["findings"].as_array().expect("findings");
     let found =
         findings.iter().find(|finding| finding["id"] == "mapping.backend").expect("the check");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aho_corasick::AhoCorasick;
+
 /// Identifiers that the glossary replaced, as whole words, in any file.
 const IDENTIFIERS: [&str; 48] = [
     "CardTrial",
@@ -108,6 +110,7 @@ fn repository_has_no_retired_words() {
         paths.push(root.join(name));
     }
     let (mut read, mut found) = (0, Vec::new());
+    let retired = AhoCorasick::new(IDENTIFIERS.iter().chain(&PHRASES)).expect("words");
     for path in paths {
         let name = path.strip_prefix(root).expect("below the root").display().to_string();
         let Ok(text) = fs::read_to_string(&path) else {
@@ -117,6 +120,9 @@ fn repository_has_no_retired_words() {
             continue;
         }
         read += 1;
+        if !retired.is_match(&text) {
+            continue;
+        }
         for (number, line) in text.lines().enumerate() {
             let words = IDENTIFIERS.iter().filter(|word| has_word(line, word));
             let phrases = PHRASES.iter().filter(|phrase| line.contains(*phrase));
@@ -130,9 +136,10 @@ fn repository_has_no_retired_words() {
 #[test]
 fn binary_has_no_retired_sentences() {
     let binary = fs::read(env!("CARGO_BIN_EXE_gdr")).expect("the binary");
-    let text = String::from_utf8_lossy(&binary);
-    assert!(text.contains("dma-buf"), "the strings of the binary are not readable");
-    for phrase in PHRASES {
-        assert!(!text.contains(phrase), "in the binary: {phrase}");
-    }
+    // Not by str::contains, which takes seconds over a debug build.
+    let phrases = AhoCorasick::new(PHRASES).expect("phrases");
+    let found = phrases.find(&binary).map(|found| &PHRASES[found.pattern().as_usize()]);
+    assert!(found.is_none(), "in the binary: {found:?}");
+    let readable = AhoCorasick::new(["dma-buf"]).expect("a word");
+    assert!(readable.is_match(&binary), "the strings of the binary are not readable");
 }

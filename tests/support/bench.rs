@@ -9,11 +9,12 @@ use std::process::Command;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-use super::{Gdr, Machine, Run, SafeBinary};
+use super::{Gdr, Machine, Run, SafeBinary, scratch};
 
 /// A machine in a directory, and its fake programs.
 pub struct Bench {
-    dir: TempDir,
+    machine: TempDir,
+    tools: TempDir,
     binary: Option<SafeBinary>,
 }
 
@@ -28,11 +29,18 @@ pub struct Entry {
 impl Bench {
     /// A machine of `tests/machines`; the merge patch (RFC 7386) changes its `machine.json`.
     pub fn of(machine: &str, patch: &Value) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        for name in ["root", "tools"] {
-            fs::create_dir(dir.path().join(name)).expect("a directory");
-        }
-        let bench = Self { dir, binary: None };
+        Self::within(scratch(), machine, patch)
+    }
+
+    /// The same for a test that mounts a `/dev` of its own, where there is no file system in memory.
+    pub fn outside_dev(machine: &str, patch: &Value) -> Self {
+        Self::within(tempfile::tempdir().expect("a temporary directory"), machine, patch)
+    }
+
+    fn within(directory: TempDir, machine: &str, patch: &Value) -> Self {
+        let tools = tempfile::tempdir().expect("a temporary directory");
+        let bench = Self { machine: directory, tools, binary: None };
+        fs::create_dir(bench.root()).expect("a directory");
         Machine::load_changed(machine, |json| merge(json, patch)).lay_out(&bench.root());
         bench
     }
@@ -52,12 +60,12 @@ impl Bench {
 
     /// The machine's root directory.
     pub fn root(&self) -> PathBuf {
-        self.dir.path().join("root")
+        self.machine.path().join("root")
     }
 
     /// The directory of the fake programs.
     pub fn tools(&self) -> PathBuf {
-        self.dir.path().join("tools")
+        self.tools.path().to_owned()
     }
 
     /// Adds a fake program, which logs its arguments and then runs `script` with `$GDR_ROOT` set.

@@ -16,8 +16,9 @@
 //! # }
 //! ```
 //!
-//! Cargo cannot make a test depend on another package's cdylib, so the test runs cargo, offline, into `target/fakes` (some seconds the
-//! first time, then 0.1 s).
+//! A package whose tests load a fake library has it among its `dev-dependencies`: cargo then builds the cdylib with the tests, beside
+//! them. Under a sanitizer and in the fuzz targets, whose flags the fake libraries cannot have, they are those in the directory
+//! `GDR_FAKES`, or the test runs cargo, offline, into `target/fakes`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -162,15 +163,16 @@ pub mod verbs {
     }
 }
 
-/// Builds a package's library, once per process; returns the directory with its soname.
+/// Places a package's library, once per process; returns the directory with its soname.
 fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<PathBuf, String> {
     static BUILT: Mutex<BTreeMap<(Driver, String), PathBuf>> = Mutex::new(BTreeMap::new());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (driver, package.to_owned());
-    if let Some(directory) = built.get(&key) {
+    if let Some(directory) = known.get(&key) {
         return Ok(directory.clone());
     }
-    let target = target_directory();
+    let file = built(package)?;
+    let target = file.with_file_name("fakes");
     let variant = match driver {
         Driver::Current => "current",
         Driver::Old => "old",
@@ -178,10 +180,9 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
     let directory = target.join(format!("{prefix}{variant}"));
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let lock = target.join("lock");
-    // Other processes build too: locked until the copy is in place.
+    // Other processes place it too: locked until the copy is in place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
     held.lock().map_err(|error| format!("{}: {error}", lock.display()))?;
-    let file = compile(package, &target)?;
     let mut library = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     if driver == Driver::Old {
         for function in newer_functions(package) {
@@ -189,12 +190,50 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
         }
     }
     place(&library, &directory.join(name))?;
-    built.insert(key, directory.clone());
+    known.insert(key, directory.clone());
     Ok(directory)
 }
 
+/// The library that cargo has built.
+fn built(package: &str) -> Result<PathBuf, String> {
+    let name = format!("lib{}.so", package.replace('-', "_"));
+    if cfg!(any(sanitized, fuzzing)) {
+        return match std::env::var_os("GDR_FAKES") {
+            Some(directory) => Ok(Path::new(&directory).join(name)),
+            None => compile(package),
+        };
+    }
+    is_dependency(package)?;
+    let program = std::env::current_exe().map_err(|error| format!("the running test: {error}"))?;
+    // Tests and benchmarks lie in `deps`, examples and programs beside it.
+    let beside =
+        program.ancestors().skip(1).take(2).flat_map(|at| [at.to_owned(), at.join("deps")]);
+    beside
+        .map(|directory| directory.join(&name))
+        .find(|file| file.is_file())
+        .ok_or_else(|| format!("cargo has built no {name} beside {}", program.display()))
+}
+
+/// Cargo brings a library up to date only for a package that depends on it: without that, an old one would be loaded.
+fn is_dependency(package: &str) -> Result<(), String> {
+    let Some(directory) = std::env::var_os("CARGO_MANIFEST_DIR") else {
+        return Ok(());
+    };
+    let manifest = Path::new(&directory).join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)
+        .map_err(|error| format!("{}: {error}", manifest.display()))?;
+    let is_named = |line: &str| {
+        line == format!("{package}.workspace = true") || line == format!("name = \"{package}\"")
+    };
+    if text.lines().any(is_named) {
+        return Ok(());
+    }
+    Err(format!("{}: {package} must be one of the dev-dependencies", manifest.display()))
+}
+
 /// Runs cargo; returns the library's path.
-fn compile(package: &str, target: &Path) -> Result<PathBuf, String> {
+fn compile(package: &str) -> Result<PathBuf, String> {
+    let target = target_directory();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         // Sanitizers apply to the program under test, not to the fake.
@@ -203,7 +242,7 @@ fn compile(package: &str, target: &Path) -> Result<PathBuf, String> {
         .args(["build", "--quiet", "--offline", "--package", package, "--manifest-path"])
         .arg(workspace().join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(target)
+        .arg(&target)
         // Explicit target and directory, so that the next step finds the file.
         .env_remove("CARGO_BUILD_TARGET")
         .output()

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 use crate::hostile::page::problem;
-use crate::support::{Bench, Gdr, Machine};
+use crate::support::{Bench, Gdr, Machine, scratch};
 
 /// Bytes that an argument may hold; a NUL it may not.
 const HOSTILE: [&[u8]; 9] = [
@@ -166,7 +166,7 @@ fn prints_hostile_file_names() {
     for hostile in HOSTILE.iter().filter(|hostile| !hostile.is_empty() && !hostile.contains(&b'/'))
     {
         let name = OsStr::from_bytes(hostile);
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = scratch();
         let root = directory.path().join(name);
         Machine::load("sound").lay_out(&root);
         let file = directory.path().join(format!("{}.json", "x")).with_file_name(name);

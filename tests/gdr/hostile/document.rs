@@ -17,7 +17,7 @@ use crate::hostile::cases;
 use crate::hostile::grammar;
 use crate::hostile::page::{problem, without_colour};
 use crate::hostile::text::{hostile, hostile_name};
-use crate::support::{Gdr, Machine};
+use crate::support::{Gdr, Machine, scratch};
 
 /// Snapshots of machines that differ.
 static SNAPSHOTS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -84,7 +84,7 @@ fn run(command: &str, files: [&Path; 2], colour: &str) -> Page {
 
 /// Runs all commands on a document; what is wrong with what they print.
 fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = scratch();
     let place = |name: &str, text: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, text).expect("a file");
@@ -184,7 +184,7 @@ fn changed(place: &str, how: u8, text: &str) -> String {
 fn with_strings(most: usize, is_wanted: impl Fn(&str) -> bool) {
     let change = (any::<prop::sample::Index>(), 0..4u8, hostile());
     let input = (0..SNAPSHOTS.len(), prop::collection::vec(change, 1..most));
-    let outcome = TestRunner::new(cases(6)).run(&input, |(machine, changes)| {
+    let outcome = TestRunner::new(cases(3)).run(&input, |(machine, changes)| {
         let before = &SNAPSHOTS[machine];
         let mut document: Value = serde_json::from_str(before).expect("JSON");
         let mut places = Vec::new();
@@ -228,7 +228,7 @@ fn hostile_device_names() {
         "GPU-",
     ];
     let input = (0..SNAPSHOTS.len(), prop::collection::vec((0..NAMES.len(), hostile_name()), 1..6));
-    let outcome = TestRunner::new(cases(6)).run(&input, |(machine, changes)| {
+    let outcome = TestRunner::new(cases(3)).run(&input, |(machine, changes)| {
         let before = &SNAPSHOTS[machine];
         let mut document = before.clone();
         for (name, text) in changes {

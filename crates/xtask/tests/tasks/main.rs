@@ -1,0 +1,4 @@
+//! Tasks of xtask through the built binary.
+
+mod dist;
+mod install;
