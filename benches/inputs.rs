@@ -132,6 +132,15 @@ impl Table {
         }
     }
 
+    fn log(&mut self, input: &Input, path: &Path) {
+        for format in ["table", "json"] {
+            let args = ["explain", "--no-run", "--format", format, "-"].map(str::to_owned);
+            let (name, command) =
+                (format!("log: {}", input.name), format!("explain - --format {format}"));
+            self.measure(&name, &command, &args, Some(path));
+        }
+    }
+
     /// Every command on one recorded machine.
     fn machine(&mut self, name: &str, source: &str, path: &Path) {
         for command in COMMANDS {
@@ -250,7 +259,7 @@ fn two_counts(table: &mut Table, directory: &Path) {
     }
 }
 
-/// Dumps and archives.
+/// Dumps, archives and logs.
 fn unpacked(table: &mut Table, directory: &Path) {
     for input in dumps(UNPACKED) {
         let name = input.name.clone();
@@ -259,6 +268,12 @@ fn unpacked(table: &mut Table, directory: &Path) {
             table.files(&name, &[command, &["--from"]].concat(), &[&file]);
         }
         table.files(&name, &["explain", "--no-run"], &[&file]);
+        fs::remove_file(file).expect("a file");
+    }
+    for input in logs(UNPACKED) {
+        let name = Input { name: input.name.clone(), bytes: Vec::new() };
+        let file = input.packed().written(directory);
+        table.log(&name, &file);
         fs::remove_file(file).expect("a file");
     }
 }
@@ -289,17 +304,8 @@ fn texts(table: &mut Table, directory: &Path) {
     for input in dumps(LARGEST) {
         table.machine(&input.name, "--from", &input.written(directory));
     }
-    for input in logs() {
-        let path = input.written(directory);
-        for format in ["table", "json"] {
-            let args = ["explain", "--no-run", "--format", format, "-"].map(str::to_owned);
-            table.measure(
-                &format!("log: {}", input.name),
-                &format!("explain - --format {format}"),
-                &args,
-                Some(&path),
-            );
-        }
+    for input in logs(LARGEST) {
+        table.log(&input, &input.written(directory));
     }
     for input in profiles() {
         let path = directory.join("profile.toml");

@@ -37,7 +37,7 @@ pub mod ground {
         Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
     };
     pub use super::pcie::{
-        Held, Ports, Redirecting, is_translated, ports, small_reads, translated,
+        Held, Ports, Redirecting, is_translated, ports, small_reads, translated, unplaced,
     };
     pub use super::rdma::{SETTING as NON_PREFETCHABLE, prefetchable_nics};
     pub use super::version::{branch, driver, kernel};

@@ -182,6 +182,10 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, NoChange> {
             if let Some((port, why)) = found.unknown.iter().next() {
                 return Err(unread(*port, *why));
             }
+            // The ports above such a device are not known.
+            if let Some(unknown) = ground::unplaced(ctx).filter(|_| !found.lost.is_empty()) {
+                return Err(NoChange::from(&unknown));
+            }
             Ok(redirecting.map(|(port, what)| (*port, what.bits | AcsBits::REDIRECT)).collect())
         }
         PortChoice::Pair(a, b) => pair(ctx, a, b),

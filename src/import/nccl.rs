@@ -9,7 +9,7 @@ mod links;
 mod tests;
 mod xml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, at_most};
@@ -90,6 +90,9 @@ struct Near {
 struct Found {
     pci: BTreeMap<Bdf, PciDevice>,
     nics: Vec<RdmaDevice>,
+    /// Where a NIC is in the list.
+    nic_ids: HashMap<String, usize>,
+    ports: usize,
     unnamed: Vec<Bdf>,
 }
 
@@ -108,7 +111,7 @@ impl Found {
             };
             at_most(FUNCTIONS, self.pci.len() + 1, "PCI functions")?;
             let device = device(pci, bdf, near, bridges);
-            self.nic(pci, &device);
+            self.nic(pci, &device)?;
             if self.pci.insert(bdf, device).is_some() {
                 return Err(ImportError::Malformed(format!(
                     "the NCCL topology lists the PCI function {bdf} twice"
@@ -125,22 +128,26 @@ impl Found {
     }
 
     /// The RDMA devices of a function. A plugin for sockets gives no port (NCCL 2.30, src/transport/net_socket.cc).
-    fn nic(&mut self, pci: &NcclElement, device: &PciDevice) {
+    fn nic(&mut self, pci: &NcclElement, device: &PciDevice) -> Result<(), ImportError> {
         let nets: Vec<&NcclElement> = pci.of_tag("nic").flat_map(|nic| nic.of_tag("net")).collect();
         for net in &nets {
             let port = net.attribute("port").and_then(|port| port.parse().ok()).unwrap_or(0);
             let names = net.attribute("name").filter(|_| port > 0).into_iter();
             // NCCL 2.19 to 2.24 joined the names of merged NICs; only the first is known to be here.
             for (at, name) in names.flat_map(|names| names.split('+')).enumerate() {
-                let known = self.nics.iter_mut().find(|nic| nic.name == name);
+                self.ports += 1;
+                at_most(FUNCTIONS, self.ports, "ports of RDMA devices")?;
                 let port = rdma_port(net, port, at == 0);
-                match known {
+                match self.nic_ids.get(name) {
                     Some(nic) => {
-                        if let Fact::Known(ports) = &mut nic.ports {
+                        if let Fact::Known(ports) = &mut self.nics[*nic].ports {
                             ports.push(port);
                         }
                     }
-                    None => self.nics.push(rdma_device(name, port, device.bdf, at == 0)),
+                    None => {
+                        self.nic_ids.insert(name.to_owned(), self.nics.len());
+                        self.nics.push(rdma_device(name, port, device.bdf, at == 0));
+                    }
                 }
             }
         }
@@ -151,6 +158,7 @@ impl Found {
         if is_nic {
             self.unnamed.push(device.bdf);
         }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes the job of what the log says: members become communicators, paths of pairs become rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, Member, NO_RANK, PathKey};
 use super::message::Side;
@@ -38,10 +38,32 @@ struct Use {
     nics: BTreeSet<String>,
 }
 
+/// Pairs of one class, and their NICs.
+#[derive(Debug, Default)]
+struct Row {
+    /// In order.
+    pairs: Vec<(u32, u32)>,
+    nics: BTreeSet<String>,
+}
+
+/// A path and its channels.
+type Path<'a> = (&'a PathKey, u64);
+
+/// The names of NICs by process and number, which are looked up once.
+#[derive(Default)]
+struct Nics(HashMap<(u32, u32), String>);
+
 pub fn job(log: &Collector) -> Job {
     let groups = groups(log);
-    let mut communicators: Vec<Communicator> =
-        groups.iter().map(|members| communicator(log, members)).collect();
+    let mut nics = Nics::default();
+    let paths = by_group(log, &groups);
+    let mut communicators: Vec<Communicator> = (groups.iter().zip(0..))
+        .map(|(members, group)| {
+            let begin = paths.partition_point(|(of, _)| *of < group);
+            let end = paths.partition_point(|(of, _)| *of <= group);
+            communicator(log, members, &paths[begin..end], &mut nics)
+        })
+        .collect();
     communicators.sort_by(|a, b| b.ranks.cmp(&a.ranks).then_with(|| a.id.cmp(&b.id)));
     let largest = groups.iter().max_by_key(|members| size(log, members));
     let named = log.members.iter().filter(|member| member.rank.is_some());
@@ -84,7 +106,7 @@ fn ranks(log: &Collector, members: &[u32]) -> BTreeSet<u32> {
 /// The members of each communicator: those with one id; of older versions, those with different ranks of one size.
 fn groups(log: &Collector) -> Vec<Vec<u32>> {
     let mut groups: BTreeMap<(Option<u32>, String, u32), Vec<u32>> = BTreeMap::new();
-    let mut taken: BTreeMap<(Option<u32>, String, u32), BTreeSet<u32>> = BTreeMap::new();
+    let mut taken: BTreeMap<(Option<u32>, String, u32), Taken> = BTreeMap::new();
     let mut of_process: BTreeMap<(u32, Option<u32>, String, Option<u32>), u32> = BTreeMap::new();
     let mut open = Vec::new();
     let with_paths: BTreeSet<u32> = log.paths.keys().map(|key| key.member).collect();
@@ -110,11 +132,9 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
             .or_default();
         let mut key = (member.ranks, name, *nth);
         if member.id.is_none() {
-            while taken.get(&key).is_some_and(|ranks| ranks.contains(&rank)) {
-                key.2 += 1;
-            }
+            let taken = taken.entry((member.ranks, key.1.clone(), rank)).or_default();
+            key.2 = taken.next_free(*nth);
         }
-        taken.entry(key.clone()).or_default().insert(rank);
         groups.entry(key).or_default().push(at);
     }
     let mut groups: Vec<Vec<u32>> = groups.into_values().collect();
@@ -128,42 +148,80 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     groups
 }
 
-fn communicator(log: &Collector, members: &[u32]) -> Communicator {
-    let set: BTreeSet<u32> = members.iter().copied().collect();
+/// Numbers that are taken, each with the next one that may be free.
+#[derive(Default)]
+struct Taken(HashMap<u32, u32>);
+
+impl Taken {
+    /// Takes the first free number from this one on.
+    fn next_free(&mut self, from: u32) -> u32 {
+        let mut passed = Vec::new();
+        let mut at = from;
+        while let Some(next) = self.0.get(&at) {
+            passed.push(at);
+            at = *next;
+        }
+        passed.push(at);
+        self.0.extend(passed.into_iter().map(|taken| (taken, at + 1)));
+        at
+    }
+}
+
+/// All paths, each with the group of its member, by pairs and their ends.
+fn by_group<'a>(log: &'a Collector, groups: &[Vec<u32>]) -> Vec<(u32, Path<'a>)> {
+    let mut group_of: Vec<Option<u32>> = vec![None; log.members.len()];
+    for (members, group) in groups.iter().zip(0..) {
+        members.iter().for_each(|at| group_of[*at as usize] = Some(group));
+    }
+    let mut paths: Vec<(u32, Path<'_>)> = (log.paths.iter())
+        .filter_map(|(key, channels)| Some((group_of[key.member as usize]?, (key, *channels))))
+        .collect();
+    paths.sort_unstable_by_key(|(group, (key, _))| {
+        (*group, key.from, key.to, key.connection, key.side)
+    });
+    paths
+}
+
+fn communicator(
+    log: &Collector,
+    members: &[u32],
+    own: &[(u32, Path<'_>)],
+    nics: &mut Nics,
+) -> Communicator {
     let mut hosts: BTreeMap<u32, &str> = BTreeMap::new();
     for member in members.iter().map(|at| &log.members[*at as usize]) {
         if let (Some(rank), Some(host)) = (member.rank, host(log, member)) {
             hosts.entry(rank).or_insert(host);
         }
     }
-    let mut uses: BTreeMap<(u32, u32, &str), Use> = BTreeMap::new();
-    let mut own: Vec<(&PathKey, u64)> = (log.paths.iter())
-        .filter(|(key, _)| set.contains(&key.member))
-        .map(|(key, channels)| (key, *channels))
-        .collect();
-    own.sort_by_key(|(key, _)| (key.from, key.to, key.connection, key.side));
-    let same_end = |a: &(&PathKey, u64), b: &(&PathKey, u64)| {
-        (a.0.from, a.0.to, a.0.connection, a.0.side) == (b.0.from, b.0.to, b.0.connection, b.0.side)
-    };
-    for ends in own.chunk_by(same_end) {
-        for (key, channels) in without_cut(log, ends) {
-            let transport = &log.transports[key.transport as usize];
-            let known = uses.entry((key.from, key.to, &transport.name)).or_default();
-            known.add(log, key, channels, transport);
+    let mut classes: BTreeMap<Class, Row> = BTreeMap::new();
+    let end_of = |(_, (key, _)): &(u32, Path<'_>)| (key.from, key.to, key.connection, key.side);
+    let pair_of = |(_, (key, _)): &(u32, Path<'_>)| (key.from, key.to);
+    for pair in own.chunk_by(|a, b| pair_of(a) == pair_of(b)) {
+        let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
+        for end in pair.chunk_by(|a, b| end_of(a) == end_of(b)) {
+            for (key, channels) in without_cut(log, end) {
+                let transport = &log.transports[key.transport as usize];
+                let known = uses.entry(&transport.name).or_default();
+                known.add(log, key, channels, transport, nics);
+            }
+        }
+        let (from, to) = pair_of(&pair[0]);
+        for (transport, used) in uses {
+            let is_remote = match (hosts.get(&from), hosts.get(&to)) {
+                (Some(a), Some(b)) => Some(a != b),
+                _ if transport.starts_with("SHM") || transport.starts_with("P2P/IPC") => {
+                    Some(false)
+                }
+                _ => None,
+            };
+            let row = classes.entry(used.class(transport, is_remote)).or_default();
+            row.pairs.push((from, to));
+            row.nics.extend(used.nics);
         }
     }
-    let mut classes: BTreeMap<Class, BTreeMap<(u32, u32), BTreeSet<String>>> = BTreeMap::new();
-    for ((from, to, transport), used) in uses {
-        let is_remote = match (hosts.get(&from), hosts.get(&to)) {
-            (Some(a), Some(b)) => Some(a != b),
-            _ if transport.starts_with("SHM") || transport.starts_with("P2P/IPC") => Some(false),
-            _ => None,
-        };
-        let class = used.class(transport, is_remote);
-        classes.entry(class).or_default().entry((from, to)).or_default().extend(used.nics);
-    }
     let mut paths: Vec<JobPath> =
-        classes.into_iter().map(|(class, pairs)| row(class, &pairs)).collect();
+        classes.into_iter().map(|(class, found)| row(class, found)).collect();
     let nvls = members.iter().map(|at| log.members[*at as usize].nvls).max().unwrap_or(0);
     if nvls > 0 {
         paths.push(JobPath { channels: [nvls, nvls], ..plain("NVLS") });
@@ -173,31 +231,42 @@ fn communicator(log: &Collector, members: &[u32]) -> Communicator {
 }
 
 /// Of one end of a pair, without the beginnings of longer lines: a line may be cut, and stand in the log as a whole too.
-fn without_cut<'a>(log: &Collector, ends: &[(&'a PathKey, u64)]) -> Vec<(&'a PathKey, u64)> {
+///
+/// A line without its end lacks the last digits of the device, or GPUDirect RDMA, or the proxy.
+fn without_cut<'a>(log: &Collector, ends: &[(u32, Path<'a>)]) -> Vec<Path<'a>> {
+    if let [(_, only)] = ends {
+        return vec![*only];
+    }
     let transport = |key: &PathKey| &log.transports[key.transport as usize];
-    let is_cut = |short: &Transport, long: &Transport| {
-        let cut_device = match (short.device, long.device) {
-            (Some(a), Some(b)) => a != b && b.to_string().starts_with(&a.to_string()),
-            _ => false,
-        };
-        let lacks_end = short.device == long.device && !short.gdrdma && long.gdrdma;
-        let lacks_proxy =
-            short.device == long.device && short.proxy.is_none() && long.proxy.is_some();
-        short.name == long.name
-            && !short.gdrdma
-            && short.proxy.is_none()
-            && (cut_device || lacks_end || lacks_proxy)
-    };
-    let remaining = ends.iter().map(|(key, channels)| {
-        let longer = ends.iter().filter(|(other, _)| is_cut(transport(key), transport(other)));
-        let covered = longer.fold(0, |all, (_, channels)| all | channels);
-        (*key, channels & !covered)
+    // The channels of longer lines, by what their beginnings say.
+    let mut covered: HashMap<(&str, Option<u32>), u64> = HashMap::new();
+    for (_, (key, channels)) in ends {
+        let long = transport(key);
+        let shorter = std::iter::successors(long.device, |device| Some(device / 10));
+        let shorter = shorter.skip(1).take_while(|device| *device > 0).map(Some);
+        let is_longer = long.gdrdma || long.proxy.is_some();
+        for device in shorter.chain(is_longer.then_some(long.device)) {
+            *covered.entry((&long.name, device)).or_default() |= channels;
+        }
+    }
+    let remaining = ends.iter().map(|(_, (key, channels))| {
+        let short = transport(key);
+        let is_whole = short.gdrdma || short.proxy.is_some();
+        let covered = covered.get(&(short.name.as_str(), short.device)).filter(|_| !is_whole);
+        (*key, channels & !covered.copied().unwrap_or(0))
     });
     remaining.filter(|(_, channels)| *channels != 0).collect()
 }
 
 impl Use {
-    fn add(&mut self, log: &Collector, key: &PathKey, channels: u64, transport: &Transport) {
+    fn add(
+        &mut self,
+        log: &Collector,
+        key: &PathKey,
+        channels: u64,
+        transport: &Transport,
+        nics: &mut Nics,
+    ) {
         self.channels |= channels;
         self.pxn |= transport.proxy.is_some();
         let end = match key.side {
@@ -208,9 +277,14 @@ impl Use {
         if let Some(device) = transport.device {
             let process = log.members[key.member as usize].process;
             // A proxy's device is one of its own process, which may name them alike.
-            let names = log.devices.get(&process);
-            let name = names.and_then(|names| device_name(names, device));
-            self.nics.insert(name.unwrap_or_else(|| device.to_string()));
+            let name = nics.0.entry((process, device)).or_insert_with(|| {
+                let names = log.devices.get(&process);
+                let name = names.and_then(|names| device_name(names, device));
+                name.unwrap_or_else(|| device.to_string())
+            });
+            if !self.nics.contains(name) {
+                self.nics.insert(name.clone());
+            }
         }
     }
 
@@ -259,24 +333,23 @@ fn plain(transport: &str) -> JobPath {
     }
 }
 
-fn row(class: Class, pairs: &BTreeMap<(u32, u32), BTreeSet<String>>) -> JobPath {
-    let is_back = |from: u32, to: u32| from > to && pairs.contains_key(&(to, from));
-    let listed: Vec<RankPair> = (pairs.keys())
-        .filter(|(from, to)| !is_back(*from, *to))
+fn row(class: Class, found: Row) -> JobPath {
+    let has = |from: u32, to: u32| found.pairs.binary_search(&(from, to)).is_ok();
+    let listed: Vec<RankPair> = (found.pairs.iter())
+        .filter(|(from, to)| from <= to || !has(*to, *from))
         .map(|&(from, to)| RankPair {
             from,
             to: (to != NO_RANK).then_some(to),
-            both_ways: pairs.contains_key(&(to, from)),
+            both_ways: has(to, from),
         })
         .collect();
-    let nics: BTreeSet<String> = pairs.values().flatten().cloned().collect();
     JobPath {
         gdrdma_send: class.send,
         gdrdma_receive: class.receive,
         pxn: class.pxn,
         same_node: class.is_remote.map(|is_remote| !is_remote),
         channels: [class.channels, class.channels],
-        nics: nics.into_iter().collect(),
+        nics: found.nics.into_iter().collect(),
         pair_count: listed.len() as u64,
         pairs: listed.into_iter().take(MAX_PAIRS).collect(),
         ..plain(&class.transport)
@@ -285,14 +358,14 @@ fn row(class: Class, pairs: &BTreeMap<(u32, u32), BTreeSet<String>>) -> JobPath 
 
 fn failures(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     let all = ranks(log, members);
+    // A process with several ranks does not say which one.
+    let mut rank_of: HashMap<u32, Option<u32>> = HashMap::new();
+    for member in members.iter().map(|at| &log.members[*at as usize]) {
+        rank_of.entry(member.process).and_modify(|rank| *rank = None).or_insert(member.rank);
+    }
     let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
     for ((kind, rank, process), line) in &log.failures {
-        let rank = rank.or_else(|| {
-            let of_process = members.iter().map(|at| &log.members[*at as usize]);
-            let mut ranks = of_process.filter(|member| Some(member.process) == *process);
-            // A process with several ranks does not say which one.
-            ranks.next().and_then(|only| only.rank).filter(|_| ranks.next().is_none())
-        });
+        let rank = rank.or_else(|| *rank_of.get(process.as_ref()?)?);
         let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
         if line.number < failure.line.number {
             failure.line = line.clone();

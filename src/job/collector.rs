@@ -14,6 +14,9 @@ const MAX_COMMUNICATORS: usize = 256 << 10;
 const MAX_PROCESSES: usize = 64 << 10;
 const MAX_KEPT: usize = 4_096;
 
+/// Longest list of NICs that is kept: NCCL writes lines of 2 KiB.
+const LONGEST_LIST: usize = 4 << 10;
+
 /// Longest line that is quoted.
 const QUOTED: usize = 200;
 
@@ -129,7 +132,9 @@ impl Collector {
             }
             Event::Devices(names) => {
                 let process = line.source.and_then(|source| self.process(source));
-                if let Some(process) = process {
+                if let Some(process) = process
+                    && names.len() <= LONGEST_LIST
+                {
                     self.devices.entry(process).or_insert_with(|| names.to_owned());
                 }
             }

@@ -3,6 +3,9 @@
 use super::transport::{self, Transport};
 use crate::model::FailureKind;
 
+/// Longest pointer or id of a communicator; NCCL's have 18 characters.
+const LONGEST: usize = 64;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     Version(&'a str),
@@ -125,7 +128,7 @@ fn communicator(message: &str) -> Option<Event<'_>> {
     let words: Vec<&str> = message.split_whitespace().collect();
     let value = |name: &str| {
         let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
-        words.get(at + 1).copied()
+        words.get(at + 1).copied().filter(|word| word.len() <= LONGEST)
     };
     let pointer = value("comm")?;
     let number = |name: &str| value(name)?.parse().ok();

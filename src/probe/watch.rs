@@ -16,6 +16,9 @@ use super::interrupts::{Interrupts, is_readable};
 use crate::keeper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+/// How often it is checked whether a keeper was killed: what a library forked may hold the pipe open.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Longest line of events.
 const MAX_EVENT: usize = 4 << 20;
 
@@ -124,7 +127,7 @@ fn follow(
             messages,
             interrupts,
             wire.map(|wire| &wire.stop),
-            (since + step.timeout).saturating_duration_since(Instant::now()),
+            (since + step.timeout).saturating_duration_since(Instant::now()).min(CHECK_INTERVAL),
         )? {
             Ready::Interrupt => return Ok(ChildEnd::Interrupted),
             Ready::Stop => return Ok(ChildEnd::Stopped),
@@ -132,7 +135,10 @@ fn follow(
                 continue;
             }
             Ready::Nothing if since.elapsed() >= step.timeout => return Ok(ChildEnd::Hung(step)),
-            Ready::Nothing => continue,
+            Ready::Nothing => {
+                keeper::try_wait(&mut child.0)?;
+                continue;
+            }
             Ready::Child => {}
         }
         if !lines.read(pipe)? {

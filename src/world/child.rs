@@ -11,6 +11,9 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::keeper;
 
+/// How often it is checked whether a keeper was killed: what a library forked may hold the pipe open.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Limit of a child's output.
 pub const MOST: usize = 16 << 20;
 
@@ -88,14 +91,24 @@ impl Running {
         loop {
             // Reads what arrived in time, even if this thread ran late.
             let left = self.deadline.saturating_duration_since(Instant::now());
+            let waits = match self.kind {
+                Kind::Kept => left.min(CHECK_INTERVAL),
+                Kind::Alone | Kind::Group => left,
+            };
             let timeout = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
+                tv_sec: i64::try_from(waits.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: waits.subsec_nanos().into(),
             };
             let mut waiting = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
             match poll(&mut waiting, Some(&timeout)) {
                 Ok(0) if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) => {
+                    if matches!(self.kind, Kind::Kept) {
+                        keeper::try_wait(&mut self.child)?;
+                    }
+                    continue;
+                }
+                Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(errno) => return Err(errno.into()),
             }

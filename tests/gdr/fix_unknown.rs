@@ -151,6 +151,35 @@ fn unreadable_devices_are_unknown() {
     }
 }
 
+/// A device of which the list of PCI functions knows nothing, or whose place cannot be read: the plan without it is smaller.
+#[test]
+fn device_that_another_source_names_is_unknown() {
+    const DEVICES: &str = "/sys/bus/pci/devices";
+    let bench = Bench::of("hgx-acs-redirect", &json!({}));
+    let whole = snapshot(&bench);
+    let steps = |run: &Run| run.stdout.matches("stops redirecting").count();
+    let all = steps(&run(&whole, &bench.tools(), &["fix", "acs", "--dry-run"]));
+    assert!(all > 0, "a machine with ports that redirect");
+    for (bdf, by) in [
+        ("0000:19:00.0", "/proc/driver/nvidia/gpus"),
+        ("0000:1a:00.0", "mlx5_0"),
+        ("0000:17:01.0", "the link of 0000:19:00.0"),
+    ] {
+        let mut changed = whole.clone();
+        let names = changed["files"][DEVICES]["names"].as_array_mut().expect("names");
+        names.retain(|name| name != bdf);
+        let run = run(&changed, &bench.tools(), &["fix", "acs", "--dry-run"]);
+        assert_eq!(run.code, 3, "{bdf}: {run:?}");
+        let text = flat(&run);
+        assert!(text.contains(&format!("has no {bdf}, which {by} names")), "{bdf}: {text}");
+    }
+    let mut changed = whole.clone();
+    changed["files"][format!("{DEVICES}/0000:19:00.0")] = Gap::Denied.record();
+    let run = run(&changed, &bench.tools(), &["fix", "acs", "--dry-run"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(flat(&run).contains("the place of GPU"), "{run:?}");
+}
+
 /// Every path that a snapshot has, denied: no plan gets smaller without saying why. Minutes; `GDR_EVERY=7` tries each seventh path.
 #[test]
 #[ignore = "minutes: a plan for each path of each machine"]

@@ -32,6 +32,14 @@ const BODY: &str = r#"
             }
         }
     };
+    // Their parent ends before them.
+    let forks_twice = || {
+        if unsafe { fork() } == 0 {
+            forks();
+            unsafe { exit(0) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
     match std::env::var("GDR_TEST_DOES").unwrap_or_default().as_str() {
         "hangs" => sleep(),
         "forks" => forks(),
@@ -43,6 +51,21 @@ const BODY: &str = r#"
         "exits" => unsafe { exit(7) },
         "kills its parent" => {
             unsafe { kill(getppid(), 9) };
+            sleep();
+        }
+        "forks and kills its parent" => {
+            forks_twice();
+            unsafe { kill(getppid(), 9) };
+            sleep();
+        }
+        "forks and aborts its parent" => {
+            forks_twice();
+            unsafe { kill(getppid(), 6) };
+            sleep();
+        }
+        "forks and stops its parent" => {
+            forks_twice();
+            unsafe { kill(getppid(), 19) };
             sleep();
         }
         "kills its group" => {
@@ -91,7 +114,7 @@ fn with(directory: &Path, does: &str, args: &[&str]) -> Run {
         .run();
     assert!(begun.elapsed() < Duration::from_secs(20), "{does}");
     let ended = Instant::now();
-    while !left(&mark).is_empty() && ended.elapsed() < Duration::from_secs(5) {
+    while !left(&mark).is_empty() && ended.elapsed() < Duration::from_secs(1) {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(left(&mark).is_empty(), "{does}: {:?}", left(&mark));
@@ -118,6 +141,12 @@ fn doctor_says_what_a_library_did_and_leaves_no_process() {
         ),
         ("exits", ("warn", "ended the process that reads it, without an answer (exit status: 7)")),
         ("kills its parent", ("warn", "killed the process that reads it (signal: 9 (SIGKILL))")),
+        (
+            "forks and kills its parent",
+            ("warn", "libcuda.so.1, or a lack of memory, killed the process that reads it"),
+        ),
+        ("forks and aborts its parent", ("warn", "crashed the process that reads it (signal: 6")),
+        ("forks and stops its parent", ("unknown", "did not answer within 1 s and was stopped")),
         ("kills its group", ("warn", "killed the process that reads it (signal: 9 (SIGKILL))")),
         ("writes everywhere", ("warn", "wrote more than 16 MiB into the answer")),
         // CUDA_ERROR_NO_DEVICE is an answer.
@@ -144,13 +173,15 @@ fn doctor_says_what_a_library_did_and_leaves_no_process() {
 #[test]
 fn a_probe_survives_a_library_that_kills_its_parent() {
     let directory = library();
-    for does in ["forks and hangs", "kills its parent"] {
+    for does in ["forks and hangs", "kills its parent", "forks and kills its parent"] {
         let run = with(directory.path(), does, &["probe", "copy", "--format", "json"]);
         let report: Value = serde_json::from_str(&run.stdout)
             .unwrap_or_else(|error| panic!("{does}: {error}: {} {}", run.code, run.stderr));
         let what = report.to_string();
         assert!(what.contains("libcuda.so.1 to start (cuInit)"), "{what}");
         assert_ne!(run.code, 0, "{what}");
+        // Although what it forked holds the pipe.
+        assert_eq!(what.contains("appears to hang"), does == "forks and hangs", "{what}");
     }
 }
 

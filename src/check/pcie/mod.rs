@@ -49,7 +49,7 @@ fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
 }
 
 /// The judgement of GPUs and NICs whose function or place in the PCI tree is unknown, and with it the paths to them.
-fn unplaced(ctx: &Ctx<'_>) -> Option<Judgement> {
+pub fn unplaced(ctx: &Ctx<'_>) -> Option<Judgement> {
     let nics =
         nics::rdma_nics(ctx.facts).filter_map(|nic| Some((nic.name.clone(), nic.place.why()?)));
     let rows = own(ctx).filter_map(|(row, bdf)| {

@@ -120,6 +120,9 @@ pub fn dumps(size: usize) -> Vec<Input> {
                 SEPARATOR,
             ),
         ),
+        Input::new("NCCL", nccl(16_000, "")),
+        Input::new("NCCL joined", nccl(120, &"m0000+".repeat(30))),
+        Input::new("NCCL too many", filled(&nccl_head(), &nccl_gpu, "</cpu></system>")),
         Input::new("rdma_topo deep", "[".repeat(size)),
         Input::new(
             "JSON deep",
@@ -127,6 +130,32 @@ pub fn dumps(size: usize) -> Vec<Input> {
         ),
         Input::new("nothing", vec![0; size]),
     ]
+}
+
+fn nccl_head() -> String {
+    // Every second CPU.
+    let cpus = vec!["55555555"; 28].join(",");
+    format!("<system version=\"1\"><cpu numaid=\"0\" affinity=\"{cpus}\" arch=\"x86_64\">")
+}
+
+fn nccl_gpu(at: usize) -> String {
+    format!("<pci busid=\"{}\" class=\"0x030200\" vendor=\"0x10de\"/>", address(at, 0))
+}
+
+/// Functions, every second one with NICs, whose names NCCL joins.
+fn nccl(functions: usize, names: &str) -> String {
+    let nic = |at: usize| {
+        format!(
+            "<pci busid=\"{}\" class=\"0x020700\" vendor=\"0x15b3\"><nic><net name=\"{names}m{at}\" port=\"1\" speed=\"400000\"/></nic></pci>",
+            address(at, 0)
+        )
+    };
+    // A NIC takes three elements.
+    let each = (0..functions / 2).map(|at| match at % 2 {
+        0 => nic(at),
+        _ => nccl_gpu(at),
+    });
+    nccl_head() + &each.collect::<String>() + "</cpu></system>"
 }
 
 /// The begin of the output of `nvidia-smi -q`.

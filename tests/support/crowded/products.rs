@@ -19,6 +19,7 @@ pub struct Product {
 const TOPO: &[&str] = &["topo", "--from"];
 const DIFF: &[&str] = &["snapshot", "--diff"];
 const FLEET: &[&str] = &["fleet", "report"];
+const EXPLAIN: &[&str] = &["explain", "--no-run"];
 
 pub(super) const SEPARATOR: &str = "____________________________________________\n\n";
 pub(super) const FIRST: &str =
@@ -54,6 +55,35 @@ pub fn products() -> Vec<Product> {
             [500_000, 40_000],
             headings,
         ),
+        product(
+            "NICs of NCCL's topology and their ports",
+            TOPO,
+            [8_000, 8_000],
+            [8_000, 8_000],
+            nets,
+        ),
+        product(
+            "communicators and paths of a job",
+            EXPLAIN,
+            [1_000, 4_000],
+            [60_000, 80_000],
+            communicators,
+        ),
+        product(
+            "communicators of one process and of others",
+            EXPLAIN,
+            [2_000, 2_000],
+            [40_000, 40_000],
+            unnamed,
+        ),
+        product(
+            "members and failures of a job",
+            EXPLAIN,
+            [10_000, 2_000],
+            [60_000, 4_000],
+            failures,
+        ),
+        product("devices of one pair", EXPLAIN, [2_000, 2_000], [30_000, 30_000], devices),
     ]
 }
 
@@ -194,4 +224,73 @@ fn headings([length, fields]: [usize; 2]) -> Vec<Vec<u8>> {
         "h".repeat(length)
     );
     vec![text.into_bytes()]
+}
+
+/// NICs, and ports of the last one. NCCL joins names.
+fn nets([nics, ports]: [usize; 2]) -> Vec<Vec<u8>> {
+    let names: Vec<String> = (0..nics).map(|at| format!("m{at:05}")).collect();
+    let last = vec![names.last().map_or("", String::as_str); ports];
+    let all: Vec<&str> = names.iter().map(String::as_str).chain(last).collect();
+    let nets =
+        all.chunks(32).map(|names| format!("<net name=\"{}\" port=\"1\"/>", names.join("+")));
+    let text = format!(
+        "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x020700\" vendor=\"0x15b3\"><nic>{}</nic></pci></cpu></system>",
+        nets.collect::<String>()
+    );
+    vec![text.into_bytes()]
+}
+
+fn log(lines: impl Iterator<Item = String>) -> Vec<Vec<u8>> {
+    vec![lines.collect::<Vec<_>>().join("\n").into_bytes()]
+}
+
+/// A line of NCCL from a process and one of its threads.
+fn nccl(process: usize, thread: usize, message: &str) -> String {
+    format!("n:{process}:{thread} [0] NCCL INFO {message}")
+}
+
+fn communicators([communicators, paths]: [usize; 2]) -> Vec<Vec<u8>> {
+    let begin = |at: usize| {
+        nccl(
+            1,
+            1,
+            &format!("comm 0x{at} rank 0 nranks 2 cudaDev 0 busId 60 commId 0x{at} - Init START"),
+        )
+    };
+    let path =
+        |at: usize| nccl(1, 1, &format!("Channel 00/0 : 0[0] -> {at}[0] via SHM/direct/direct"));
+    log((0..communicators).map(begin).chain((1..=paths).map(path)))
+}
+
+/// Communicators without an id, all with rank 0.
+fn unnamed([of_one, others]: [usize; 2]) -> Vec<Vec<u8>> {
+    let begin = |process: usize, at: usize| {
+        nccl(
+            process,
+            at,
+            &format!("comm 0x{at} rank 0 nranks 2 cudaDev 0 busId 60 - Init COMPLETE"),
+        )
+    };
+    log((0..of_one).map(|at| begin(1, at)).chain((0..others).map(|at| begin(at + 2, 1))))
+}
+
+fn failures([members, failures]: [usize; 2]) -> Vec<Vec<u8>> {
+    let begin = |at: usize| {
+        nccl(
+            at,
+            1,
+            &format!("comm 0x1 rank {at} nranks 99999 cudaDev 0 busId 60 commId 0x1 - Init START"),
+        )
+    };
+    let fail = |at: usize| {
+        format!("n:{at}:1 [0] a.cc:1 NCCL WARN socketProgress: Connection closed by remote peer")
+    };
+    log((0..members).map(begin).chain((0..failures).map(fail)))
+}
+
+fn devices([short, long]: [usize; 2]) -> Vec<Vec<u8>> {
+    let path = |device: usize, end: &str| {
+        nccl(1, 1, &format!("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/{device}{end}"))
+    };
+    log((0..short).map(|at| path(at, "")).chain((0..long).map(|at| path(at, "/GDRDMA"))))
 }

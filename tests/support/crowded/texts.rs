@@ -3,35 +3,84 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Input, LARGEST};
+use super::{Input, LARGEST, filled};
 
 fn repeated(name: &str, text: &str) -> Input {
-    Input::new(name, text.repeat(LARGEST / text.len()))
+    repeated_to(LARGEST, name, text)
+}
+
+fn repeated_to(size: usize, name: &str, text: &str) -> Input {
+    Input::new(name, text.repeat(size / text.len()))
 }
 
 /// Logs for `gdr explain`.
-pub fn logs() -> Vec<Input> {
+pub fn logs(size: usize) -> Vec<Input> {
+    let repeated = |name, text: &str| repeated_to(size, name, text);
     let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/symptoms.md"))
         .expect("the symptoms");
     let examples = table.split("```text\n").skip(1).filter_map(|text| text.split("```").next());
     let lines: Vec<&str> = examples.flat_map(str::lines).collect();
     assert!(lines.len() > 100, "{} examples of symptoms", lines.len());
     let one = lines.join(" ");
-    let unlike: String = (0..LARGEST / 80)
-        .map(|at| format!("NCCL WARN Call to ibv_reg_mr failed with error Bad address {at}\n"))
-        .collect();
+    let unlike =
+        |at: usize| format!("NCCL WARN Call to ibv_reg_mr failed with error Bad address {at}\n");
     vec![
         repeated("every symptom", &(lines.join("\n") + "\n")),
         repeated("every symptom in one line", &(one + " ")),
-        Input::new("lines that differ", unlike),
+        Input::new("lines that differ", filled(size, "", &unlike, "")),
+        Input::new("ranks of a job", filled(size, "", &of_rank, "")),
+        Input::new("pairs of a job", filled(size, "", &pair, "")),
+        Input::new("hosts of a job", filled(size, "", &of_host, "")),
+        Input::new("kernel log", filled(size, "", &kernel, "")),
         repeated("one line", "a"),
         repeated("empty lines", "\n"),
         repeated("short lines", "a\n"),
         repeated("brackets", "["),
         repeated("escapes", "\x1b["),
         repeated("JSON", "{\"log\":\"a\\n\"}\n"),
-        Input::new("no text", vec![0xff; LARGEST]),
+        Input::new("no text", vec![0xff; size]),
     ]
+}
+
+/// Every rank begins, uses one NIC and fails.
+fn of_rank(at: usize) -> String {
+    let rank = at / 3;
+    let source = format!("n{}:{rank}:1 [0]", rank / 8);
+    match at % 3 {
+        0 => format!(
+            "{source} NCCL INFO comm 0x1 rank {rank} nranks 999999 cudaDev 0 busId {rank:x} commId 0xab - Init START\n"
+        ),
+        1 => {
+            let next = rank + 1;
+            format!(
+                "{source} NCCL INFO Channel 00/0 : {rank}[0] -> {next}[0] [send] via NET/IB/{}\n",
+                rank % 8
+            )
+        }
+        _ => {
+            format!("{source} a.cc:1 NCCL WARN socketProgress: Connection closed by remote peer\n")
+        }
+    }
+}
+
+/// As many pairs as fit, in the shortest lines that NCCL has.
+fn pair(at: usize) -> String {
+    format!("NCCL INFO Ring 0 : {at} -> {} via SHM/CE\n", at % 7)
+}
+
+/// Each of another process and communicator.
+fn of_host(at: usize) -> String {
+    format!(
+        "h{at}:1:1 [0] NCCL INFO comm 0x{at} rank 0 nranks 1 cudaDev 0 busId 1 commId 0x{at} - Init START\n"
+    )
+}
+
+fn kernel(at: usize) -> String {
+    format!(
+        "[{at}.000001] NVRM: Xid (PCI:0000:{:02x}:00): {}, pid={at}, name=a\n",
+        at % 256,
+        at % 180
+    )
 }
 
 /// Profiles for `--profile FILE`.

@@ -1,5 +1,9 @@
 //! The process between gdr and a child that loads vendor libraries. What a library starts ends with the child, also in a session of
-//! its own; a library that kills its parent kills this process. It loads no library and reads nothing.
+//! its own. It loads no library and reads nothing.
+//!
+//! A library that kills its parent kills this process; then gdr ends what inherited the variable that names it.
+
+mod processes;
 
 use std::ffi::{CStr, OsString};
 use std::fs::File;
@@ -29,7 +33,7 @@ const PROGRAM: &str = "/proc/self/exe";
 const NAME: &CStr = c"gdr";
 const ARGUMENT_0: &str = "gdr";
 
-/// The variable that tells a child its keeper.
+/// The variable that tells a child its keeper. Everything that the child starts inherits it.
 const KEPT_BY: &str = "GDR_KEEPER";
 
 /// How long killed processes may take to end. One that is stuck in the kernel dies later.
@@ -58,16 +62,33 @@ pub fn end_with_parent() -> io::Result<()> {
     }
 }
 
-/// The exit status of a child that leads a process group, if it has ended; what is left of its group is killed then.
+/// The exit status of a child that leads a process group, if it has ended; what is left of its group is killed then, and what a
+/// keeper left that a signal ended.
 pub fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_child(child);
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // Before it is reaped, its number cannot be that of another group.
-    if let Ok(Some(_)) = waitid(WaitId::Pid(pid), options) {
+    // Before it is reaped, its number cannot be that of another group or keeper.
+    if let Ok(Some(status)) = waitid(WaitId::Pid(pid), options) {
         // Fails if the group is empty.
         let _ = kill_process_group(pid, Signal::KILL);
+        if !status.exited() {
+            end_orphans(pid);
+        }
     }
     child.try_wait()
+}
+
+/// Kills what a dead keeper left: its orphans are children of init, in sessions of their own.
+fn end_orphans(keeper: Pid) {
+    let Some(since) = processes::start(keeper) else {
+        return;
+    };
+    let keeper = keeper.as_raw_pid().to_string();
+    let begun = Instant::now();
+    // One may have forked before it was killed.
+    while matches!(processes::kill_inheritors(since, KEPT_BY, &keeper), Ok(1..))
+        && begun.elapsed() < TO_DIE
+    {}
 }
 
 /// Ends a child that leads a process group, with everything that it started.
@@ -156,7 +177,7 @@ fn reap(child: Pid) -> Option<ExitStatus> {
 fn end_all(child: Option<Pid>) {
     let begun = Instant::now();
     loop {
-        for pid in children(child) {
+        for pid in processes::children().unwrap_or_else(|_| child.into_iter().collect()) {
             // Fails only if it has ended.
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -167,14 +188,6 @@ fn end_all(child: Option<Pid>) {
             _ => return,
         }
     }
-}
-
-/// The children of this process; on kernels without CONFIG_PROC_CHILDREN, which do not list them, only this one.
-fn children(child: Option<Pid>) -> Vec<Pid> {
-    let Ok(list) = std::fs::read_to_string("/proc/thread-self/children") else {
-        return child.into_iter().collect();
-    };
-    list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 /// Ends as the child did, so that gdr sees the same status.
