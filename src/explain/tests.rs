@@ -501,6 +501,31 @@ fn listings_state_no_cause() {
     assert_eq!(causes[0], "gpu.nvlink");
 }
 
+/// What a program reports about pairs of GPUs, and errors that the hardware repaired, may be the cause and may not.
+#[test]
+fn reports_are_possible_causes() {
+    for (text, check) in [
+        (
+            "gpu7:91:91 [3] NCCL INFO P2P is disabled between connected GPUs 0 and 3.",
+            "gpu.p2p-grant",
+        ),
+        ("> Peer access from NVIDIA L4 (GPU0) -> NVIDIA L4 (GPU1) : No\n", "gpu.p2p-grant"),
+        (
+            "pcieport 0000:00:1c.0: AER: Multiple Corrected error received: 0000:00:1c.0",
+            "pcie.errors",
+        ),
+        ("\t\tLnkSta:\tSpeed 8GT/s (ok), Width x8 (downgraded)\n", "pcie.link"),
+    ] {
+        let reading = matcher().read(text.as_bytes()).expect("memory is read");
+        let first = &reading.matches[0];
+        assert_eq!(
+            (first.check.as_str(), first.likelihood),
+            (check, Likelihood::Possible),
+            "{text}"
+        );
+    }
+}
+
 /// NCCL's remark about RDMA is weaker than a failure, and no cause by itself.
 #[test]
 fn remark_without_a_nic_is_possible() {
