@@ -128,7 +128,9 @@ From two recorded machines and the results of gdr probe host.",
 gdr explain pcie.acs
 Explain a check.
 gdr explain nccl.log
-Find known error messages in a log.
+Find known error messages in a log, and the path of each pair of ranks of a job.
+gdr explain --job logs/
+Read the logs of all ranks of a job.
 dmesg | gdr explain -
 Read standard input.
 gdr explain 'ibv_reg_mr failed: Bad address'

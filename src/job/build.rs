@@ -1,6 +1,6 @@
 //! Makes the job of what the log says: members become communicators, paths of pairs become rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, Member, NO_RANK, PathKey};
 use super::message::Side;
@@ -40,8 +40,12 @@ struct Use {
 
 pub fn job(log: &Collector) -> Job {
     let groups = groups(log);
+    let mut paths: HashMap<u32, Vec<(&PathKey, u64)>> = HashMap::new();
+    for (key, channels) in &log.paths {
+        paths.entry(key.member).or_default().push((key, *channels));
+    }
     let mut communicators: Vec<Communicator> =
-        groups.iter().map(|members| communicator(log, members)).collect();
+        groups.iter().map(|members| communicator(log, members, &paths)).collect();
     communicators.sort_by(|a, b| b.ranks.cmp(&a.ranks).then_with(|| a.id.cmp(&b.id)));
     let largest = groups.iter().max_by_key(|members| size(log, members));
     let named = log.members.iter().filter(|member| member.rank.is_some());
@@ -87,6 +91,8 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     let mut taken: BTreeMap<(Option<u32>, String, u32), BTreeSet<u32>> = BTreeMap::new();
     let mut of_process: BTreeMap<(u32, Option<u32>, String, Option<u32>), u32> = BTreeMap::new();
     let mut open = Vec::new();
+    let mut repeated = Vec::new();
+    let mut group_of = HashMap::new();
     let with_paths: BTreeSet<u32> = log.paths.keys().map(|key| key.member).collect();
     let mut order: Vec<u32> = (0..log.members.len() as u32).collect();
     // The order of ranks in the log says nothing; that of one process's communicators does.
@@ -94,8 +100,10 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     for at in order {
         let member = &log.members[at as usize];
         let Some(rank) = member.rank else {
-            if with_paths.contains(&at) {
-                open.push(at);
+            match member.same_as {
+                _ if !with_paths.contains(&at) => {}
+                Some(other) => repeated.push((at, other)),
+                None => open.push(at),
             }
             continue;
         };
@@ -115,7 +123,14 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
             }
         }
         taken.entry(key.clone()).or_default().insert(rank);
+        group_of.insert(at, key.clone());
         groups.entry(key).or_default().push(at);
+    }
+    for (at, other) in repeated {
+        match group_of.get(&other).and_then(|key| groups.get_mut(key)) {
+            Some(group) => group.push(at),
+            None => open.push(at),
+        }
     }
     let mut groups: Vec<Vec<u32>> = groups.into_values().collect();
     if !open.is_empty() {
@@ -128,8 +143,11 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     groups
 }
 
-fn communicator(log: &Collector, members: &[u32]) -> Communicator {
-    let set: BTreeSet<u32> = members.iter().copied().collect();
+fn communicator(
+    log: &Collector,
+    members: &[u32],
+    paths: &HashMap<u32, Vec<(&PathKey, u64)>>,
+) -> Communicator {
     let mut hosts: BTreeMap<u32, &str> = BTreeMap::new();
     for member in members.iter().map(|at| &log.members[*at as usize]) {
         if let (Some(rank), Some(host)) = (member.rank, host(log, member)) {
@@ -137,10 +155,8 @@ fn communicator(log: &Collector, members: &[u32]) -> Communicator {
         }
     }
     let mut uses: BTreeMap<(u32, u32, &str), Use> = BTreeMap::new();
-    let mut own: Vec<(&PathKey, u64)> = (log.paths.iter())
-        .filter(|(key, _)| set.contains(&key.member))
-        .map(|(key, channels)| (key, *channels))
-        .collect();
+    let mut own: Vec<(&PathKey, u64)> =
+        members.iter().filter_map(|at| paths.get(at)).flatten().copied().collect();
     own.sort_by_key(|(key, _)| (key.from, key.to, key.connection, key.side));
     let same_end = |a: &(&PathKey, u64), b: &(&PathKey, u64)| {
         (a.0.from, a.0.to, a.0.connection, a.0.side) == (b.0.from, b.0.to, b.0.connection, b.0.side)

@@ -239,3 +239,103 @@ proptest! {
         prop_assert_eq!(&found.communicators, &job(WORLD).communicators);
     }
 }
+
+fn several(logs: &[&str]) -> Job {
+    let mut reader = JobReader::default();
+    for log in logs {
+        reader.feed(log.as_bytes());
+        reader.next_log();
+    }
+    reader.finish().expect("a job")
+}
+
+/// One log of each rank, in any order, or a log given twice: the table of the whole log.
+#[test]
+fn logs_of_ranks_are_one_job() {
+    let whole = job(WORLD);
+    let own = |process: &str| {
+        let lines = WORLD.lines().filter(|line| line.contains(process));
+        lines.fold(String::new(), |all, line| all + line + "\n")
+    };
+    let ranks = ["n2:20:", "n1:10:", "n1:20:", "n2:10:"].map(own);
+    let ranks: Vec<&str> = ranks.iter().map(|log| log.trim_end()).collect();
+    for (name, found) in [
+        ("one of each rank", several(&ranks)),
+        ("twice", several(&[WORLD, WORLD])),
+        ("one rank twice", several(&[&ranks[..], &ranks[..1]].concat())),
+    ] {
+        assert_eq!(found.communicators, whole.communicators, "{name}");
+        assert_eq!((found.ranks_seen, &found.nodes), (4, &whole.nodes), "{name}");
+    }
+}
+
+/// NCCL up to 2.17 has no ids, and a pointer is used again after its communicator is destroyed.
+#[test]
+fn pointer_that_is_used_again() {
+    let first = "\
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[70] via P2P/IPC
+n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 8 cudaDev 0 busId 60 - Init COMPLETE
+";
+    let second = "\
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[80] [send] via NET/IB/0
+n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 60 - Init COMPLETE
+";
+    let both = format!("{first}{second}");
+    let expected = ["P2P/IPC -/- 1 0->1", "NET/IB no/- 1 0->1"];
+    assert_eq!(rows(&job(&both)), expected);
+    assert_eq!(rows(&several(&[&both, &both])), expected);
+    assert_eq!(rows(&several(&[first, second, first])), expected);
+}
+
+/// A path of a thread that connected no communicator is of one that has its ranks.
+#[test]
+fn path_of_communicator_with_its_ranks() {
+    let log = "\
+n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 60 commId 0x1 - Init COMPLETE
+n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x2 - Init COMPLETE
+n1:1:9 [0] NCCL INFO Channel 00/1 : 0[0] -> 5[5] via P2P/CUMEM
+";
+    let job = job(log);
+    let found: Vec<(Option<u32>, usize)> =
+        job.communicators.iter().map(|of| (of.ranks, of.paths.len())).collect();
+    assert_eq!(found, [(Some(8), 1), (Some(2), 0)]);
+}
+
+/// What launchers write before a line.
+#[test]
+fn prefixes_of_launchers() {
+    const LINES: [&str; 2] = [
+        "n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 60 commId 0x1 - Init COMPLETE",
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+    ];
+    for prefix in [
+        "",
+        "[default0]:",
+        "[rank0]:",
+        "[rank0]: ",
+        "0: ",
+        "12: ",
+        "[1,0]<stdout>:",
+        "[1,0]<stderr>: ",
+        "[job-1,0]<stdout>: ",
+        "(RayTrainWorker pid=4711, ip=192.0.2.1) ",
+        "(TrainTrainable pid=4711) \u{1b}[36m(RayTrainWorker pid=12)\u{1b}[0m ",
+        "[pod/worker-0/pytorch] ",
+        "[worker-0] ",
+        "[worker-0 pytorch] ",
+        "worker-0 pytorch ",
+        "worker-0  | ",
+        "\u{1b}[36mworker-0 | \u{1b}[0m",
+        "2026-01-01T00:00:00.123456789Z stdout F ",
+        "Jan 01 00:00:00 n1 train[77]: ",
+        "{\"log\":\"",
+        "[2026-01-01 00:00:00] ",
+    ] {
+        let log: String = LINES.iter().map(|line| format!("{prefix}{line}\n")).collect();
+        let job = job(&log);
+        assert_eq!(rows(&job), ["P2P/IPC -/- 1 0->1"], "{prefix}");
+        assert_eq!((job.nodes.as_slice(), job.gpus), (&["n1".to_owned()][..], 1), "{prefix}");
+    }
+}

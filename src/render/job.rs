@@ -169,8 +169,8 @@ fn lost(loss: &Loss, style: Style) -> String {
         ReasonKind::Unknown => "unknown:",
     };
     let head = wrap(&format!("lost: {}", printable(&loss.what)), style.width, 0, "    ");
-    let line = loss.line.as_ref().map_or(String::new(), |line| format!(" (line {})", line.number));
-    let why = format!("{}{line}", printable(&loss.why));
+    let line = loss.line.as_ref().map_or(String::new(), |line| format!(" ({})", line.place()));
+    let why = printable(&format!("{}{line}", loss.why));
     let why = wrap(&why, style.width, 14, &" ".repeat(14));
     format!("\n{}\n    {label:<9} {why}\n", style.paint(Tone::Strong, &head))
 }
@@ -198,7 +198,7 @@ fn failed(failure: &RankFailure, style: Style) -> String {
     let head = format!("failed: {} {what}.", who.join(" and "));
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
-    let line = format!("line {}: {}", failure.line.number, printable(&failure.line.text));
+    let line = printable(&format!("{}: {}", failure.line.place(), failure.line.text));
     text.push_str(&format!("    text:     {}\n", wrap(&line, style.width, 14, &" ".repeat(14))));
     if !failure.silent.is_empty() {
         let silent: Vec<String> = failure.silent.iter().map(u32::to_string).collect();

@@ -378,3 +378,61 @@ fn ranks_are_no_status_of_cuda() {
     let page = piped(&["explain", "-", "--no-run"], LOG.as_bytes()).stdout;
     assert!(page.contains("No known symptom") && !page.contains("driver"), "{page}");
 }
+
+/// Several logs, or the logs of a directory, are one job; a line is named with its log.
+#[test]
+fn logs_of_ranks_are_one_job() {
+    const RANKS: [(&str, &str); 2] = [
+        (
+            "rank0.log",
+            "vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+             vm:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
+        ),
+        (
+            "rank1.log",
+            "vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n\
+             vm:2:2 [1] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n\
+             vm:2:2 [1] NCCL INFO Channel 00 : 1[1] -> 0[0] via SHM/direct/direct\n",
+        ),
+    ];
+    let directory = tempfile::tempdir().expect("a directory");
+    let below = directory.path().join("attempt_0");
+    std::fs::create_dir(&below).expect("a directory");
+    std::fs::write(below.join(".hidden"), "vm:3:3 [0] NCCL INFO NCCL version 2.1.1\n")
+        .expect("a file");
+    let files = RANKS.map(|(name, text)| {
+        let file = below.join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.to_str().expect("a path").to_owned()
+    });
+    let root = directory.path().to_str().expect("a path");
+    for args in [
+        vec!["explain", "--no-run", &files[0], &files[1]],
+        vec!["explain", &files[1], &files[0], &files[1], "--no-run"],
+        vec!["explain", "--job", root, "--no-run"],
+    ] {
+        let page = gdr(&args).stdout;
+        assert!(
+            page.starts_with("Job: NCCL, version not in the log, 2 ranks, 1 node, 2 GPUs\n"),
+            "{page}"
+        );
+        assert!(page.contains("0<->1\n"), "{page}");
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = format!("NCCL_P2P_DISABLE=1 is set (line 2 of {})", files[1]);
+        assert!(page.contains(&line), "{page}");
+    }
+    for (args, word) in [
+        (vec!["explain", &files[0], "no such file"], "put a message in quotes"),
+        (vec!["explain", "--job", root, &files[0]], "cannot be used with"),
+        (vec!["explain", root], "gdr explain --job"),
+        (vec!["explain"], "required"),
+    ] {
+        let run = gdr(&args);
+        assert_eq!(run.code, 2, "{args:?}");
+        assert!(
+            run.stderr.to_lowercase().contains(&word.to_lowercase()),
+            "{args:?}: {}",
+            run.stderr
+        );
+    }
+}
