@@ -137,9 +137,10 @@ gdr explain 'ibv_reg_mr failed: Bad address'
 Explain one message.",
         files: PROFILES,
         exit_status: "\
-0 A message was recognized, or a check was explained.
-1 No message was recognized.
-2 Usage or internal error.",
+0 A message was recognized, or a check was explained. Of a job: every pair of ranks used the best path that its machine allows.
+1 No message was recognized. Of a job: a path is slower than the machine allows, or a rank failed.
+2 Usage or internal error.
+3 Of a job: the log lacks ranks or paths, or whether the machine allows a faster path is unknown.",
         see_also: "gdr-doctor(1), dmesg(1)",
     },
     Sections {

@@ -1,6 +1,7 @@
 //! `gdr explain`.
 
 mod logs;
+mod lost;
 mod scope;
 
 use std::collections::BTreeMap;
@@ -80,7 +81,11 @@ pub fn run(
         }
         text => {
             search(text, global, options, &expectations, &mut report, err)?;
-            if report.matches.is_empty() { NO_MATCH } else { 0 }
+            match &report.job {
+                Some(job) => lost::status(job),
+                None if report.matches.is_empty() => NO_MATCH,
+                None => 0,
+            }
         }
     };
     let text = match options.format {
@@ -132,6 +137,13 @@ fn search(
         let machine = machine(text, is_report, global, err)?;
         let variables = Variables { settings: reading.environment, logs: &logs };
         inspect(&machine, global, expectations, &variables, report, err);
+    }
+    if let Some(job) = &mut report.job
+        && lost::is_open(job)
+        && !options.no_run
+        && (names_machine(global) || lost::is_here(job))
+    {
+        lost::inspect(job, &Machine::of(global, err)?, expectations);
     }
     logs.locate(report);
     Ok(())

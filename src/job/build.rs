@@ -3,18 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, Member, NO_RANK, PathKey};
+use super::failures;
 use super::message::Side;
 use super::transport::Transport;
-use crate::model::{
-    Communicator, FailureKind, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, Quote, RankFailure,
-    RankPair,
-};
+use crate::model::{Communicator, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, RankPair};
 
 /// Pairs of a row that are listed.
 const MAX_PAIRS: usize = 256;
-
-/// Ranks that are listed as silent.
-const MAX_SILENT: usize = 64;
 
 /// What pairs of one row have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +60,7 @@ pub fn job(log: &Collector) -> Job {
         variables: (log.settings.iter())
             .map(|(name, (value, _))| JobVariable { name: name.clone(), value: value.clone() })
             .collect(),
-        failures: failures(log, largest.map_or(&[], Vec::as_slice)),
+        failures: failures::of(log, largest.map_or(&[], Vec::as_slice)),
         communicators,
         lost: Vec::new(),
         cut: log.cut,
@@ -81,7 +76,7 @@ fn size(log: &Collector, members: &[u32]) -> Option<u32> {
     members.iter().filter_map(|at| log.members[*at as usize].ranks).max()
 }
 
-fn ranks(log: &Collector, members: &[u32]) -> BTreeSet<u32> {
+pub fn ranks(log: &Collector, members: &[u32]) -> BTreeSet<u32> {
     members.iter().filter_map(|at| log.members[*at as usize].rank).collect()
 }
 
@@ -296,52 +291,5 @@ fn row(class: Class, pairs: &BTreeMap<(u32, u32), BTreeSet<String>>) -> JobPath 
         pair_count: listed.len() as u64,
         pairs: listed.into_iter().take(MAX_PAIRS).collect(),
         ..plain(&class.transport)
-    }
-}
-
-fn failures(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
-    let all = ranks(log, members);
-    let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
-    for ((kind, rank, process), line) in &log.failures {
-        let rank = rank.or_else(|| {
-            let of_process = members.iter().map(|at| &log.members[*at as usize]);
-            let mut ranks = of_process.filter(|member| Some(member.process) == *process);
-            // A process with several ranks does not say which one.
-            ranks.next().and_then(|only| only.rank).filter(|_| ranks.next().is_none())
-        });
-        let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
-        if line.number < failure.line.number {
-            failure.line = line.clone();
-        }
-        match (rank, process.and_then(|at| log.processes.get(at as usize))) {
-            (Some(rank), _) => failure.ranks.push(rank),
-            (None, Some((host, process))) => failure.processes.push(format!("{host}:{process}")),
-            (None, None) => {}
-        }
-    }
-    let mut found: Vec<RankFailure> = found.into_values().collect();
-    let reporting: BTreeSet<u32> = found.iter().flat_map(|failure| failure.ranks.clone()).collect();
-    for failure in &mut found {
-        failure.ranks.sort_unstable();
-        failure.ranks.dedup();
-        failure.processes.sort_unstable();
-        failure.processes.dedup();
-        let is_absence =
-            matches!(failure.kind, FailureKind::ConnectionClosed | FailureKind::WatchdogTimeout);
-        if is_absence && failure.processes.is_empty() {
-            failure.silent = all.difference(&reporting).copied().take(MAX_SILENT).collect();
-        }
-    }
-    found.sort_by_key(|failure| failure.line.number);
-    found
-}
-
-fn new_failure(kind: FailureKind, line: &Quote) -> RankFailure {
-    RankFailure {
-        kind,
-        ranks: Vec::new(),
-        processes: Vec::new(),
-        silent: Vec::new(),
-        line: line.clone(),
     }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
-use super::message::{self, CommLine, Event, PathLine, Reason, Side};
+use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::Transport;
 use crate::model::{FailureKind, Quote};
 
@@ -73,7 +74,11 @@ pub struct Collector {
     pub reasons: BTreeMap<Reason, Quote>,
     pub gdrcopy: Option<String>,
     pub gpu_paths: BTreeSet<String>,
-    pub failures: BTreeMap<(FailureKind, Option<u32>, Option<u32>), Quote>,
+    /// Least and most bandwidth of a GPU's paths, in hundredths of GB/s.
+    pub bandwidths: BTreeMap<HopEnd, [u32; 2]>,
+    /// The hosts of addresses.
+    pub hosts: HashMap<String, String>,
+    pub failures: BTreeMap<(FailureKind, Option<u32>, Option<u32>), (Quote, Option<Detail>)>,
     pub cut: bool,
     /// Lines of NCCL with a host.
     lines: u64,
@@ -110,8 +115,8 @@ impl Collector {
 
     /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.
     fn other(&mut self, text: &str, number: u64) {
-        if let Some(rank) = message::watchdog(text) {
-            self.failure(FailureKind::WatchdogTimeout, Some(rank), None, || quote(text, number));
+        if let Some(failure) = failure::watchdog(text) {
+            self.failure(failure, None, || quote(text, number));
         }
         let version = text.split_once("NCCL version ").map(|(_, version)| version.trim());
         let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
@@ -125,8 +130,14 @@ impl Collector {
             Event::Version(version) => insert(&mut self.versions, version),
             Event::Network(name) => insert(&mut self.networks, name),
             Event::Gdrcopy(text) => _ = self.gdrcopy.get_or_insert_with(|| text.to_owned()),
-            Event::GpuPath(classes) => {
-                classes.into_iter().for_each(|class| insert(&mut self.gpu_paths, class));
+            Event::GpuPath(hops) => {
+                for hop in hops {
+                    if hop.to == HopEnd::Gpu {
+                        insert(&mut self.gpu_paths, hop.class);
+                    }
+                    let [least, most] = self.bandwidths.entry(hop.to).or_insert([u32::MAX, 0]);
+                    (*least, *most) = ((*least).min(hop.bandwidth), (*most).max(hop.bandwidth));
+                }
             }
             Event::Setting(name, value) => {
                 if self.settings.len() < MAX_KEPT {
@@ -135,11 +146,15 @@ impl Collector {
                 }
             }
             Event::Reason(reason) => _ = self.reasons.entry(reason).or_insert_with(quote),
-            Event::Failure(kind, rank) => {
+            Event::Failure(failure) => {
                 let process = line.source.and_then(|source| self.process(source));
-                self.failure(kind, rank, process, quote);
+                self.failure(failure, process, quote);
             }
+            Event::Address(name) => self.address(name, line.source),
             Event::Devices(names) => {
+                if let Some((_, name)) = names.rsplit_once("OOB ") {
+                    self.address(name, line.source);
+                }
                 let process = line.source.and_then(|source| self.process(source));
                 if let Some(process) = process {
                     self.devices.entry(process).or_insert_with(|| names.to_owned());
@@ -158,15 +173,20 @@ impl Collector {
         }
     }
 
-    fn failure(
-        &mut self,
-        kind: FailureKind,
-        rank: Option<u32>,
-        process: Option<u32>,
-        quote: impl FnOnce() -> Quote,
-    ) {
+    fn failure(&mut self, failure: Failure, process: Option<u32>, quote: impl FnOnce() -> Quote) {
+        let Failure { kind, rank, detail } = failure;
         if self.failures.len() < MAX_KEPT {
-            self.failures.entry((kind, rank, process)).or_insert_with(quote);
+            self.failures.entry((kind, rank, process)).or_insert_with(|| (quote(), detail));
+        }
+    }
+
+    /// `eth0:192.0.2.1<0>`
+    fn address(&mut self, name: &str, source: Option<Source<'_>>) {
+        let address = name.split_once(':').and_then(|(_, address)| failure::address(address));
+        if let (Some(address), Some(source)) = (address, source)
+            && self.hosts.len() < MAX_PROCESSES
+        {
+            self.hosts.entry(address.to_owned()).or_insert_with(|| source.host.to_owned());
         }
     }
 

@@ -436,3 +436,39 @@ fn logs_of_ranks_are_one_job() {
         );
     }
 }
+
+/// The exit status of a job, and what a machine says about its paths.
+#[test]
+fn job_has_exit_status() {
+    const INIT: &str = "\
+        vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+        vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n";
+    const P2P: &str = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+    const SHM: &str = "vm:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n";
+    let remote = INIT.replace("vm:2:2", "vm2:2:2")
+        + "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n";
+    let granted =
+        "vm:1:1 [0] NCCL INFO Check P2P Type isAllDirectP2p 1 directMode 0 isAllCudaP2p 1\n";
+    let denied =
+        "vm:1:1 [0] NCCL INFO Check P2P Type isAllDirectP2p 0 directMode 0 isAllCudaP2p 0\n";
+    let died =
+        "vm:1:1 [0] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer\n";
+    let directory = Machine::load("hgx-h100-8gpu-8nic").laid_out();
+    let machine = directory.path().to_str().expect("a path");
+    for (log, args, code, words) in [
+        (format!("{INIT}{P2P}"), vec![], 0, "P2P/CUMEM"),
+        (format!("{INIT}{granted}{SHM}"), vec![], 1, "it allows the faster path"),
+        (format!("{INIT}{denied}{SHM}"), vec![], 0, "it does not allow the faster path"),
+        (format!("{INIT}{SHM}"), vec![], 3, "is unknown"),
+        (format!("{INIT}{P2P}{died}"), vec![], 1, "lost the connection"),
+        (P2P.to_owned(), vec![], 3, "number of ranks not in the log"),
+        (INIT.to_owned(), vec![], 3, "no path"),
+        (remote.clone(), vec![], 3, "is unknown"),
+        (remote, vec!["--sysroot", machine], 1, "it allows the faster path"),
+    ] {
+        let options = if args.is_empty() { vec!["--no-run"] } else { args };
+        let run = piped(&[&["explain", "-"], &options[..]].concat(), log.as_bytes());
+        run.assert_code(code);
+        assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
+    }
+}
