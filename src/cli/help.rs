@@ -144,6 +144,20 @@ Explain one message.",
         see_also: "gdr-doctor(1), dmesg(1)",
     },
     Sections {
+        command: "run",
+        examples: "\
+gdr run -- python train.py
+Run a job and print its paths at the end.
+srun gdr run --log logs -- python train.py
+Keep the logs of all ranks; gdr explain --job logs shows the job.",
+        files: "",
+        exit_status: "\
+2 Usage or internal error; the job was not started.
+126 The command cannot be executed (127: it was not found).
+Any other status is the job's; a signal that ended the job ends gdr.",
+        see_also: "gdr-explain(1), gdr-topo(1)",
+    },
+    Sections {
         command: "topo",
         examples: "\
 gdr topo

@@ -51,7 +51,7 @@ pub fn job(log: &Collector) -> Job {
         schema: JOB_SCHEMA.to_owned(),
         nccl: log.versions.iter().cloned().collect(),
         ranks: largest.and_then(|members| size(log, members)),
-        ranks_seen: largest.map_or(0, |members| ranks(log, members).len() as u32),
+        ranks_seen: largest.map_or(0, |members| log.ranks(members).len() as u32),
         nodes: hosts.filter(|host| !host.is_empty()).collect::<BTreeSet<_>>().into_iter().collect(),
         gpus: places.len() as u64,
         networks: log.networks.iter().cloned().collect(),
@@ -74,10 +74,6 @@ pub fn host<'a>(log: &'a Collector, member: &Member) -> Option<&'a str> {
 
 fn size(log: &Collector, members: &[u32]) -> Option<u32> {
     members.iter().filter_map(|at| log.members[*at as usize].ranks).max()
-}
-
-pub fn ranks(log: &Collector, members: &[u32]) -> BTreeSet<u32> {
-    members.iter().filter_map(|at| log.members[*at as usize].rank).collect()
 }
 
 /// The members of each communicator: those with one id; of older versions, those with different ranks of one size.

@@ -52,6 +52,9 @@ pub struct PathKey {
     pub side: Side,
 }
 
+/// A failure, the rank that reports it, and the process.
+pub type FailureKey = (FailureKind, Option<u32>, Option<u32>);
+
 #[derive(Debug, Default)]
 pub struct Collector {
     pub versions: BTreeSet<String>,
@@ -78,7 +81,7 @@ pub struct Collector {
     pub bandwidths: BTreeMap<HopEnd, [u32; 2]>,
     /// The hosts of addresses.
     pub hosts: HashMap<String, String>,
-    pub failures: BTreeMap<(FailureKind, Option<u32>, Option<u32>), (Quote, Option<Detail>)>,
+    pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
     /// Lines of NCCL with a host.
     lines: u64,
@@ -94,6 +97,11 @@ impl Collector {
     /// The lines that follow are of another log.
     pub fn next_log(&mut self) {
         self.log += 1;
+    }
+
+    /// The ranks of members.
+    pub fn ranks(&self, members: &[u32]) -> BTreeSet<u32> {
+        members.iter().filter_map(|at| self.members[*at as usize].rank).collect()
     }
 
     pub fn line(&mut self, text: &str, number: u64) {

@@ -1,6 +1,5 @@
 //! Failures that a line reports: NCCL's warnings and the time-outs of PyTorch's watchdog.
 
-use super::message::{Event, Reason};
 use crate::model::FailureKind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +18,14 @@ pub enum Detail {
     Peer(String, String),
 }
 
+/// What a warning says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    Failure(Failure),
+    GdrcopyMissing,
+    NoPeerAccess,
+}
+
 /// The numbers of `ibv_wc_status`.
 const STATUS: [(&str, &str); 6] = [
     ("4", "local protection error"),
@@ -29,13 +36,13 @@ const STATUS: [(&str, &str); 6] = [
     ("13", "receiver not ready after all retries"),
 ];
 
-pub fn warning(message: &str) -> Option<Event<'_>> {
+pub fn warning(message: &str) -> Option<Warning> {
     let has = |text: &str| message.contains(text);
-    let failed = |kind| Some(Event::Failure(Failure { kind, rank: None, detail: None }));
+    let failed = |kind| Some(Warning::Failure(Failure { kind, rank: None, detail: None }));
     if let Some(rest) = message.strip_prefix("Duplicate GPU detected : rank ") {
         let rank = rest.split_whitespace().next()?.parse().ok();
         let kind = FailureKind::DuplicateGpu;
-        return Some(Event::Failure(Failure { kind, rank, detail: None }));
+        return Some(Warning::Failure(Failure { kind, rank, detail: None }));
     }
     if let Some(rest) = message.strip_prefix("Mismatched NCCL version detected : ") {
         return versions(rest);
@@ -56,9 +63,9 @@ pub fn warning(message: &str) -> Option<Event<'_>> {
         return failed(FailureKind::ConnectionClosed);
     }
     if has("Failed to open libgdrapi.so") {
-        return Some(Event::Reason(Reason::GdrcopyMissing));
+        return Some(Warning::GdrcopyMissing);
     }
-    has("P2P is disabled between").then_some(Event::Reason(Reason::NoPeerAccess))
+    has("P2P is disabled between").then_some(Warning::NoPeerAccess)
 }
 
 fn is_no_interface(message: &str) -> bool {
@@ -68,13 +75,13 @@ fn is_no_interface(message: &str) -> bool {
 }
 
 /// `rank 1 version 22105 rank 0 version 21805`: of another rank, then its own.
-fn versions(rest: &str) -> Option<Event<'static>> {
+fn versions(rest: &str) -> Option<Warning> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let ["rank", other, "version", theirs, "rank", own, "version", ours] = words[..] else {
         return None;
     };
     let [theirs, ours] = [version(theirs)?, version(ours)?];
-    Some(Event::Failure(Failure {
+    Some(Warning::Failure(Failure {
         kind: FailureKind::VersionMismatch,
         rank: own.parse().ok(),
         detail: Some(Detail::Text(format!("NCCL {ours}, while rank {other} has {theirs}"))),
@@ -92,7 +99,7 @@ fn version(code: &str) -> Option<String> {
 }
 
 /// `NET/IB : Got completion from peer ADDRESS<PORT> with status=12 … hca mlx5_0`; `with error 12, …` up to 2.20.
-fn completion(message: &str) -> Option<Event<'_>> {
+fn completion(message: &str) -> Option<Warning> {
     let (_, rest) = message.split_once("with ")?;
     let rest = rest.strip_prefix("status=").or_else(|| rest.strip_prefix("error "))?;
     // As 12 or IBV_WC_RETRY_EXC_ERR(12).
@@ -112,12 +119,12 @@ fn completion(message: &str) -> Option<Event<'_>> {
         None => Detail::Text(about),
     };
     let kind = FailureKind::Completion;
-    Some(Event::Failure(Failure { kind, rank: None, detail: Some(detail) }))
+    Some(Warning::Failure(Failure { kind, rank: None, detail: Some(detail) }))
 }
 
 /// `Call to ibv_modify_qp failed with error …`; from 2.21 on `ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, …,
 /// local GID …, remote GID …`.
-fn queue_pair(message: &str) -> Option<Event<'_>> {
+fn queue_pair(message: &str) -> Option<Warning> {
     let (_, rest) = message.split_once("ibv_modify_qp failed with ")?;
     let rest = rest.strip_prefix("error ").unwrap_or(rest);
     let mut text = rest.split(',').next()?.trim().to_owned();
@@ -133,7 +140,7 @@ fn queue_pair(message: &str) -> Option<Event<'_>> {
         }
     }
     let detail = Some(Detail::Text(text));
-    Some(Event::Failure(Failure { kind: FailureKind::QueuePair, rank: None, detail }))
+    Some(Warning::Failure(Failure { kind: FailureKind::QueuePair, rank: None, detail }))
 }
 
 fn after<'a>(message: &'a str, name: &str) -> Option<&'a str> {

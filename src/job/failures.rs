@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build;
 use super::collector::Collector;
 use super::failure::Detail;
 use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
@@ -11,7 +10,7 @@ use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
 const MAX_SILENT: usize = 64;
 
 pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
-    let all = build::ranks(log, members);
+    let all = log.ranks(members);
     let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
     for ((kind, rank, process), (line, detail)) in &log.failures {
         let rank = rank.or_else(|| {

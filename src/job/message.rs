@@ -1,6 +1,6 @@
 //! What a line of NCCL says, as far as it concerns the job's paths.
 
-use super::failure::{self, Failure};
+use super::failure::{self, Failure, Warning};
 use super::transport::{self, Transport};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,11 @@ pub enum Reason {
 
 pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
     if is_warning {
-        return failure::warning(message);
+        return failure::warning(message).map(|warning| match warning {
+            Warning::Failure(failure) => Event::Failure(failure),
+            Warning::GdrcopyMissing => Event::Reason(Reason::GdrcopyMissing),
+            Warning::NoPeerAccess => Event::Reason(Reason::NoPeerAccess),
+        });
     }
     let first = message.split_once([' ', ':']).map_or(message, |(first, _)| first);
     match first {

@@ -305,7 +305,8 @@ fn page_fits_terminal() {
         .sysroot(dir.path())
         .args(["explain", file.to_str().expect("a path")])
         .run();
-    assert_eq!(run.code, 0);
+    // Some threads quote a job, which failed.
+    assert_eq!(run.code, 1);
     for line in run.stdout.lines() {
         // Commands and addresses are never wrapped.
         let whole =
