@@ -40,6 +40,9 @@ _gdr() {
             gdr,probe)
                 cmd="gdr__subcmd__probe"
                 ;;
+            gdr,run)
+                cmd="gdr__subcmd__run"
+                ;;
             gdr,snapshot)
                 cmd="gdr__subcmd__snapshot"
                 ;;
@@ -102,6 +105,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help,probe)
                 cmd="gdr__subcmd__help__subcmd__probe"
+                ;;
+            gdr__subcmd__help,run)
+                cmd="gdr__subcmd__help__subcmd__run"
                 ;;
             gdr__subcmd__help,snapshot)
                 cmd="gdr__subcmd__help__subcmd__snapshot"
@@ -209,7 +215,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version run topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -343,12 +349,16 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__explain)
-            opts="-v -h --no-run --format --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --job --no-run --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --job)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
@@ -787,7 +797,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help)
-            opts="topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
+            opts="run topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1069,6 +1079,20 @@ _gdr() {
         gdr__subcmd__help__subcmd__probe__subcmd__transfer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2059,6 +2083,40 @@ _gdr() {
                     ;;
                 --profile)
                     COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi nvlink-domain all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__run)
+            opts="-v -h --log --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)

@@ -40,6 +40,9 @@ fn main() -> ExitCode {
     if let Some(kept) = keeper::keep(std::env::args_os()) {
         return kept;
     }
+    if let Some(failed) = cmd::become_job(std::env::args_os(), &mut output::stderr()) {
+        return failed;
+    }
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())

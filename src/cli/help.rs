@@ -128,17 +128,34 @@ From two recorded machines and the results of gdr probe host.",
 gdr explain pcie.acs
 Explain a check.
 gdr explain nccl.log
-Find known error messages in a log.
+Find known error messages in a log, and the path of each pair of ranks of a job.
+gdr explain --job logs/
+Read the logs of all ranks of a job.
 dmesg | gdr explain -
 Read standard input.
 gdr explain 'ibv_reg_mr failed: Bad address'
 Explain one message.",
         files: PROFILES,
         exit_status: "\
-0 A message was recognized, or a check was explained.
-1 No message was recognized.
-2 Usage or internal error.",
+0 A message was recognized, or a check was explained. Of a job: every pair of ranks used the best path that its machine allows.
+1 No message was recognized. Of a job: a path is slower than the machine allows, or a rank failed.
+2 Usage or internal error.
+3 Of a job: the log lacks ranks or paths, or whether the machine allows a faster path is unknown.",
         see_also: "gdr-doctor(1), dmesg(1)",
+    },
+    Sections {
+        command: "run",
+        examples: "\
+gdr run -- python train.py
+Run a job and print its paths at the end.
+srun gdr run --log logs -- python train.py
+Keep the logs of all ranks; gdr explain --job logs shows the job.",
+        files: "",
+        exit_status: "\
+2 Usage or internal error; the job was not started.
+126 The command cannot be executed (127: it was not found).
+Any other status is the job's; a signal that ended the job ends gdr.",
+        see_also: "gdr-explain(1), gdr-topo(1)",
     },
     Sections {
         command: "topo",

@@ -9,6 +9,7 @@ mod help;
 mod packets;
 mod peer;
 mod probe;
+mod run;
 mod scope;
 mod style;
 mod version;
@@ -34,6 +35,7 @@ pub use probe::{
     MpiMemory, MpiProbe, NicArgs, P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaArgs, RdmaMemory,
     RdmaMemoryPath, RdmaProbe,
 };
+pub use run::Run;
 pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;
 
@@ -161,6 +163,12 @@ pub enum Command {
     /// Reads output of NCCL, UCX, perftest, gdrcopy, NVSHMEM, libfabric, MPI, Kubernetes and the kernel log, lists the
     /// likely causes, best match first, and runs the related checks.
     Explain(Explain),
+
+    /// Run a job, and show the paths that its ranks used
+    ///
+    /// NCCL writes its log to files of its own. The job has gdr's standard input and output; its exit status is gdr's, and
+    /// signals reach it. SIGUSR1 prints the report while the job runs.
+    Run(Run),
 
     /// Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU
     Topo(Topo),

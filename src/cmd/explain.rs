@@ -1,14 +1,17 @@
 //! `gdr explain`.
 
+mod logs;
+mod lost;
 mod scope;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use self::logs::Logs;
 use self::scope::Scope;
 use super::machine::Machine;
 use super::profiles::expectations;
@@ -42,6 +45,8 @@ enum Request {
     Check(&'static Check),
     Text(String),
     File(OsString),
+    /// The logs of one job, and the directory if it was named.
+    Logs(Vec<PathBuf>, Option<PathBuf>),
     Input,
 }
 
@@ -52,7 +57,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let request = parse(&options.what)?;
+    let request = request(options)?;
     // Report a missing profile before reading a long text.
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
@@ -75,33 +80,12 @@ pub fn run(
             0
         }
         text => {
-            let Searched { reading, job, cut, is_report } = read(text, global)?;
-            report.read = Some(ReadText { lines: reading.lines, bytes: reading.bytes, cut });
-            report.job = job;
-            report.matches = reading.matches;
-            report.questions = reading.questions;
-            report.uncovered = reading.uncovered;
-            if cut {
-                let most = MAX_BYTES >> 20;
-                let read = match &report.job {
-                    Some(_) => "searched for causes; the job's paths are of the whole log",
-                    None => "read",
-                };
-                let text = format!("{}: only the first {most} MiB were {read}", report.asked);
-                super::remark(err, &text);
+            search(text, global, options, &expectations, &mut report, err)?;
+            match &report.job {
+                Some(job) => lost::status(job),
+                None if report.matches.is_empty() => NO_MATCH,
+                None => 0,
             }
-            report.not_inspected = match reading.listing {
-                _ if options.no_run => None,
-                Some(program) if !is_report && !names_machine(global) => Some(of_listing(program)),
-                _ => None,
-            };
-            let is_inspected = !options.no_run && report.not_inspected.is_none();
-            if is_inspected && !report.matches.is_empty() {
-                let machine = machine(text, is_report, global, err)?;
-                let settings = reading.environment;
-                inspect(&machine, global, &expectations, settings, &mut report, err);
-            }
-            if report.matches.is_empty() { NO_MATCH } else { 0 }
         }
     };
     let text = match options.format {
@@ -115,6 +99,66 @@ pub fn run(
     Ok(code)
 }
 
+/// Searches a text, and checks the machine for what it points to.
+fn search(
+    text: &Request,
+    global: &Global,
+    options: &Explain,
+    expectations: &Expectations,
+    report: &mut ExplainReport,
+    err: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (searched, logs) = match text {
+        Request::Logs(files, of) => logs::read(files, of.is_some(), err)?,
+        text => (read(text, global)?, Logs::default()),
+    };
+    let Searched { reading, job, cut, is_report } = searched;
+    report.read = Some(ReadText { lines: reading.lines, bytes: reading.bytes, cut });
+    report.job = job;
+    report.matches = reading.matches;
+    report.questions = reading.questions;
+    report.uncovered = reading.uncovered;
+    if cut {
+        let most = MAX_BYTES >> 20;
+        let read = match &report.job {
+            Some(_) => "searched for causes; the job's paths are of the whole log",
+            None => "read",
+        };
+        let text = format!("{}: only the first {most} MiB were {read}", report.asked);
+        super::remark(err, &text);
+    }
+    report.not_inspected = match reading.listing {
+        _ if options.no_run => None,
+        Some(program) if !is_report && !names_machine(global) => Some(of_listing(program)),
+        _ => None,
+    };
+    let is_inspected = !options.no_run && report.not_inspected.is_none();
+    if is_inspected && !report.matches.is_empty() {
+        let machine = machine(text, is_report, global, err)?;
+        let variables = Variables { settings: reading.environment, logs: &logs };
+        inspect(&machine, global, expectations, &variables, report, err);
+    }
+    if let Some(job) = &mut report.job
+        && lost::is_open(job)
+        && !options.no_run
+        && (names_machine(global) || lost::is_here(job))
+    {
+        lost::inspect(job, &Machine::of(global, err)?, expectations);
+    }
+    logs.locate(report);
+    Ok(())
+}
+
+fn request(options: &Explain) -> anyhow::Result<Request> {
+    match (&options.what, &options.job) {
+        (_, Some(directory)) => {
+            Ok(Request::Logs(logs::of_directory(directory)?, Some(directory.clone())))
+        }
+        (Some(what), None) if options.more.is_empty() => parse(what),
+        (what, None) => Ok(Request::Logs(logs::named(what.iter().chain(&options.more))?, None)),
+    }
+}
+
 /// Detects the kind of input: standard input, a file, a check, or a message.
 fn parse(what: &OsString) -> anyhow::Result<Request> {
     let word = what.to_string_lossy();
@@ -122,7 +166,10 @@ fn parse(what: &OsString) -> anyhow::Result<Request> {
         return Ok(Request::Input);
     }
     if Path::new(what).is_dir() {
-        bail!("'{word}' is a directory; name a file in it, or put the error line in quotes");
+        bail!(
+            "'{word}' is a directory; name a file in it, or put the error line in quotes. The logs of one job: \
+             gdr explain --job {word}"
+        );
     }
     if Path::new(what).exists() {
         return Ok(Request::File(what.clone()));
@@ -167,6 +214,10 @@ fn name(request: &Request) -> String {
         Request::Check(_) => "check".to_owned(),
         Request::Text(_) => "text".to_owned(),
         Request::File(file) => format!("file {}", file.to_string_lossy()),
+        Request::Logs(files, None) => format!("{} logs", files.len()),
+        Request::Logs(files, Some(of)) => {
+            format!("{} logs of {}", files.len(), of.to_string_lossy())
+        }
         Request::Input => "standard input".to_owned(),
     }
 }
@@ -181,6 +232,12 @@ fn explained(check: &Check) -> ExplainedCheck {
         severity: check.severity,
         references: check.references.iter().map(|&reference| reference.to_owned()).collect(),
     }
+}
+
+/// The variables that a text shows.
+struct Variables<'a> {
+    settings: BTreeMap<String, Setting>,
+    logs: &'a Logs,
 }
 
 #[derive(Default)]
@@ -230,7 +287,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
         Ok(Searched { cut, reading, job: job.finish(), is_report })
     };
     match request {
-        Request::Check(_) => Ok(Default::default()),
+        Request::Check(_) | Request::Logs(..) => Ok(Default::default()),
         Request::Text(text) => search(&mut Lookahead::new(&mut text.as_bytes())),
         Request::File(file) => {
             // A log may be compressed, as that of nvidia-bug-report.sh.
@@ -279,10 +336,11 @@ fn inspect(
     machine: &Machine,
     global: &Global,
     expectations: &Expectations,
-    settings: BTreeMap<String, Setting>,
+    variables: &Variables<'_>,
     report: &mut ExplainReport,
     err: &mut dyn Write,
 ) {
+    let settings = &variables.settings;
     let ids: Vec<String> =
         report.matches.iter().take(MAX_MATCHES).map(|found| found.check.clone()).collect();
     let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
@@ -301,7 +359,7 @@ fn inspect(
         check::run_those(&Ctx::new(&facts, &topo::topology(&facts), expectations), |id| {
             wanted(id) && scope.excludes(id).is_none()
         });
-    quote_settings(&mut findings, &settings);
+    quote_settings(&mut findings, variables);
     // In the order of the matches.
     findings.order_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     for found in &mut report.matches {
@@ -322,11 +380,12 @@ fn inspect(
 }
 
 /// Names the lines of the text that set the variables of a finding.
-fn quote_settings(findings: &mut [Finding], settings: &BTreeMap<String, Setting>) {
+fn quote_settings(findings: &mut [Finding], variables: &Variables<'_>) {
+    let Variables { settings, logs } = variables;
     for finding in findings.iter_mut().filter(|finding| finding.id == ENVIRONMENT) {
         if let Some(setting) = settings.get(&finding.subject) {
             for evidence in &mut finding.evidence {
-                evidence.source = format!("line {} of the text", setting.line);
+                evidence.source = logs.place(setting);
             }
         } else if finding.outcome == Outcome::Pass && !settings.is_empty() {
             "No environment variable of the text contradicts what the machine supports."

@@ -18,6 +18,7 @@ mod probe_copy;
 mod probe_file;
 mod profiles;
 mod repair;
+mod run;
 mod snapshot;
 mod topo;
 mod trusted;
@@ -28,6 +29,8 @@ use std::io::{self, BufWriter, Write};
 use anyhow::Context as _;
 
 use machine::Machine;
+
+pub use run::become_job;
 
 use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
@@ -58,6 +61,9 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         // Reads a text; inspects a machine only if the text requires it.
         return explain::run(&cli.global, options, out, err);
     }
+    if let Command::Run(options) = &cli.command {
+        return run::run(&cli.global, options, err);
+    }
     if let Command::Fleet(options) = &cli.command {
         return fleet::run(&cli.global, options, out, err);
     }
@@ -69,7 +75,7 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         // Handled above.
-        Command::Explain(_) | Command::Fleet(_) => Ok(0),
+        Command::Explain(_) | Command::Fleet(_) | Command::Run(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Expect(options) => expect::of_machine(&machine, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),

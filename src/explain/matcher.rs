@@ -403,7 +403,11 @@ fn count(line_match: &LineMatch, part: LinePart<'_>, tally: &mut Tally<'_>) {
         });
     }
     for failure in &line_match.uncovered {
-        tally.uncovered(*failure, || Quote { number: part.line, text: shown(part.bytes) });
+        tally.uncovered(*failure, || Quote {
+            number: part.line,
+            text: shown(part.bytes),
+            file: None,
+        });
     }
 }
 

@@ -20,6 +20,7 @@ mod tally;
 mod tests;
 
 pub use matcher::Matcher;
+pub use pieces::count_lines;
 pub use settings::Setting;
 pub use table::{Concept, Hint, Symptom, Table, TableError};
 pub use tally::Reading;

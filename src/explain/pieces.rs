@@ -117,6 +117,16 @@ fn line_end(bytes: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
+/// Number of line ends in a text.
+pub fn count_lines(mut bytes: &[u8]) -> u64 {
+    let mut count = 0;
+    while let Some((at, length)) = line_end(bytes) {
+        count += 1;
+        bytes = &bytes[at + length..];
+    }
+    count
+}
+
 fn ends_a_line(next: Option<&u8>) -> bool {
     next.is_none_or(|b| !b.is_ascii_lowercase())
 }

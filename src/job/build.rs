@@ -3,18 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, Member, NO_RANK, PathKey};
+use super::failures;
 use super::message::Side;
 use super::transport::Transport;
-use crate::model::{
-    Communicator, FailureKind, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, Quote, RankFailure,
-    RankPair,
-};
+use crate::model::{Communicator, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, RankPair};
 
 /// Pairs of a row that are listed.
 const MAX_PAIRS: usize = 256;
-
-/// Ranks that are listed as silent.
-const MAX_SILENT: usize = 64;
 
 /// What pairs of one row have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +69,7 @@ pub fn job(log: &Collector) -> Job {
         schema: JOB_SCHEMA.to_owned(),
         nccl: log.versions.iter().cloned().collect(),
         ranks: largest.and_then(|members| size(log, members)),
-        ranks_seen: largest.map_or(0, |members| ranks(log, members).len() as u32),
+        ranks_seen: largest.map_or(0, |members| log.ranks(members).len() as u32),
         nodes: hosts.filter(|host| !host.is_empty()).collect::<BTreeSet<_>>().into_iter().collect(),
         gpus: places.len() as u64,
         networks: log.networks.iter().cloned().collect(),
@@ -83,7 +78,7 @@ pub fn job(log: &Collector) -> Job {
         variables: (log.settings.iter())
             .map(|(name, (value, _))| JobVariable { name: name.clone(), value: value.clone() })
             .collect(),
-        failures: failures(log, largest.map_or(&[], Vec::as_slice)),
+        failures: failures::of(log, largest.map_or(&[], Vec::as_slice)),
         communicators,
         lost: Vec::new(),
         cut: log.cut,
@@ -99,16 +94,14 @@ fn size(log: &Collector, members: &[u32]) -> Option<u32> {
     members.iter().filter_map(|at| log.members[*at as usize].ranks).max()
 }
 
-fn ranks(log: &Collector, members: &[u32]) -> BTreeSet<u32> {
-    members.iter().filter_map(|at| log.members[*at as usize].rank).collect()
-}
-
 /// The members of each communicator: those with one id; of older versions, those with different ranks of one size.
 fn groups(log: &Collector) -> Vec<Vec<u32>> {
     let mut groups: BTreeMap<(Option<u32>, String, u32), Vec<u32>> = BTreeMap::new();
     let mut taken: BTreeMap<(Option<u32>, String, u32), Taken> = BTreeMap::new();
     let mut of_process: BTreeMap<(u32, Option<u32>, String, Option<u32>), u32> = BTreeMap::new();
     let mut open = Vec::new();
+    let mut repeated = Vec::new();
+    let mut group_of = HashMap::new();
     let with_paths: BTreeSet<u32> = log.paths.keys().map(|key| key.member).collect();
     let mut order: Vec<u32> = (0..log.members.len() as u32).collect();
     // The order of ranks in the log says nothing; that of one process's communicators does.
@@ -116,8 +109,10 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     for at in order {
         let member = &log.members[at as usize];
         let Some(rank) = member.rank else {
-            if with_paths.contains(&at) {
-                open.push(at);
+            match member.same_as {
+                _ if !with_paths.contains(&at) => {}
+                Some(other) => repeated.push((at, other)),
+                None => open.push(at),
             }
             continue;
         };
@@ -135,7 +130,14 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
             let taken = taken.entry((member.ranks, key.1.clone(), rank)).or_default();
             key.2 = taken.next_free(*nth);
         }
+        group_of.insert(at, key.clone());
         groups.entry(key).or_default().push(at);
+    }
+    for (at, other) in repeated {
+        match group_of.get(&other).and_then(|key| groups.get_mut(key)) {
+            Some(group) => group.push(at),
+            None => open.push(at),
+        }
     }
     let mut groups: Vec<Vec<u32>> = groups.into_values().collect();
     if !open.is_empty() {
@@ -353,52 +355,5 @@ fn row(class: Class, found: Row) -> JobPath {
         pair_count: listed.len() as u64,
         pairs: listed.into_iter().take(MAX_PAIRS).collect(),
         ..plain(&class.transport)
-    }
-}
-
-fn failures(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
-    let all = ranks(log, members);
-    // A process with several ranks does not say which one.
-    let mut rank_of: HashMap<u32, Option<u32>> = HashMap::new();
-    for member in members.iter().map(|at| &log.members[*at as usize]) {
-        rank_of.entry(member.process).and_modify(|rank| *rank = None).or_insert(member.rank);
-    }
-    let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
-    for ((kind, rank, process), line) in &log.failures {
-        let rank = rank.or_else(|| *rank_of.get(process.as_ref()?)?);
-        let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
-        if line.number < failure.line.number {
-            failure.line = line.clone();
-        }
-        match (rank, process.and_then(|at| log.processes.get(at as usize))) {
-            (Some(rank), _) => failure.ranks.push(rank),
-            (None, Some((host, process))) => failure.processes.push(format!("{host}:{process}")),
-            (None, None) => {}
-        }
-    }
-    let mut found: Vec<RankFailure> = found.into_values().collect();
-    let reporting: BTreeSet<u32> = found.iter().flat_map(|failure| failure.ranks.clone()).collect();
-    for failure in &mut found {
-        failure.ranks.sort_unstable();
-        failure.ranks.dedup();
-        failure.processes.sort_unstable();
-        failure.processes.dedup();
-        let is_absence =
-            matches!(failure.kind, FailureKind::ConnectionClosed | FailureKind::WatchdogTimeout);
-        if is_absence && failure.processes.is_empty() {
-            failure.silent = all.difference(&reporting).copied().take(MAX_SILENT).collect();
-        }
-    }
-    found.sort_by_key(|failure| failure.line.number);
-    found
-}
-
-fn new_failure(kind: FailureKind, line: &Quote) -> RankFailure {
-    RankFailure {
-        kind,
-        ranks: Vec::new(),
-        processes: Vec::new(),
-        silent: Vec::new(),
-        line: line.clone(),
     }
 }

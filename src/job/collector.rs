@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
-use super::message::{self, CommLine, Event, PathLine, Reason, Side};
+use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::Transport;
 use crate::model::{FailureKind, Quote};
 
@@ -16,6 +17,9 @@ const MAX_KEPT: usize = 4_096;
 
 /// Longest list of NICs that is kept: NCCL writes lines of 2 KiB.
 const LONGEST_LIST: usize = 4 << 10;
+
+/// Communicators of one process and rank that a path without a name may be of.
+const MAX_LAST: usize = 16;
 
 /// Longest line that is quoted.
 const QUOTED: usize = 200;
@@ -31,6 +35,8 @@ pub struct Member {
     pub ranks: Option<u32>,
     pub bus: Option<String>,
     pub nvls: u32,
+    /// The member whose paths these are too: the log repeats them before it names the communicator again.
+    pub same_as: Option<u32>,
     is_complete: bool,
 }
 
@@ -49,6 +55,9 @@ pub struct PathKey {
     pub side: Side,
 }
 
+/// A failure, the rank that reports it, and the process.
+pub type FailureKey = (FailureKind, Option<u32>, Option<u32>);
+
 #[derive(Debug, Default)]
 pub struct Collector {
     pub versions: BTreeSet<String>,
@@ -58,8 +67,8 @@ pub struct Collector {
     process_ids: HashMap<(String, u64), u32>,
     pub members: Vec<Member>,
     member_ids: HashMap<(u32, String, Option<u32>), u32>,
-    /// The last communicator of a process with a rank.
-    last: HashMap<(u32, u32), u32>,
+    /// The last communicators of a process with a rank, the newest last.
+    last: HashMap<(u32, u32), Vec<u32>>,
     /// The communicator that a thread is connecting.
     current: HashMap<(u32, u64), u32>,
     pub transports: Vec<Transport>,
@@ -71,15 +80,31 @@ pub struct Collector {
     pub reasons: BTreeMap<Reason, Quote>,
     pub gdrcopy: Option<String>,
     pub gpu_paths: BTreeSet<String>,
-    pub failures: BTreeMap<(FailureKind, Option<u32>, Option<u32>), Quote>,
+    /// Least and most bandwidth of a GPU's paths, in hundredths of GB/s.
+    pub bandwidths: BTreeMap<HopEnd, [u32; 2]>,
+    /// The hosts of addresses.
+    pub hosts: HashMap<String, String>,
+    pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
     /// Lines of NCCL with a host.
     lines: u64,
+    /// Number of the log, from 0.
+    log: u64,
 }
 
 impl Collector {
     pub fn has_lines(&self) -> bool {
         self.lines > 0 || !self.paths.is_empty()
+    }
+
+    /// The lines that follow are of another log.
+    pub fn next_log(&mut self) {
+        self.log += 1;
+    }
+
+    /// The ranks of members.
+    pub fn ranks(&self, members: &[u32]) -> BTreeSet<u32> {
+        members.iter().filter_map(|at| self.members[*at as usize].rank).collect()
     }
 
     pub fn line(&mut self, text: &str, number: u64) {
@@ -101,8 +126,8 @@ impl Collector {
 
     /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.
     fn other(&mut self, text: &str, number: u64) {
-        if let Some(rank) = message::watchdog(text) {
-            self.failure(FailureKind::WatchdogTimeout, Some(rank), None, || quote(text, number));
+        if let Some(failure) = failure::watchdog(text) {
+            self.failure(failure, None, || quote(text, number));
         }
         let version = text.split_once("NCCL version ").map(|(_, version)| version.trim());
         let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
@@ -116,8 +141,14 @@ impl Collector {
             Event::Version(version) => insert(&mut self.versions, version),
             Event::Network(name) => insert(&mut self.networks, name),
             Event::Gdrcopy(text) => _ = self.gdrcopy.get_or_insert_with(|| text.to_owned()),
-            Event::GpuPath(classes) => {
-                classes.into_iter().for_each(|class| insert(&mut self.gpu_paths, class));
+            Event::GpuPath(hops) => {
+                for hop in hops {
+                    if hop.to == HopEnd::Gpu {
+                        insert(&mut self.gpu_paths, hop.class);
+                    }
+                    let [least, most] = self.bandwidths.entry(hop.to).or_insert([u32::MAX, 0]);
+                    (*least, *most) = ((*least).min(hop.bandwidth), (*most).max(hop.bandwidth));
+                }
             }
             Event::Setting(name, value) => {
                 if self.settings.len() < MAX_KEPT {
@@ -126,11 +157,15 @@ impl Collector {
                 }
             }
             Event::Reason(reason) => _ = self.reasons.entry(reason).or_insert_with(quote),
-            Event::Failure(kind, rank) => {
+            Event::Failure(failure) => {
                 let process = line.source.and_then(|source| self.process(source));
-                self.failure(kind, rank, process, quote);
+                self.failure(failure, process, quote);
             }
+            Event::Address(name) => self.address(name, line.source),
             Event::Devices(names) => {
+                if let Some((_, name)) = names.rsplit_once("OOB ") {
+                    self.address(name, line.source);
+                }
                 let process = line.source.and_then(|source| self.process(source));
                 if let Some(process) = process
                     && names.len() <= LONGEST_LIST
@@ -151,15 +186,20 @@ impl Collector {
         }
     }
 
-    fn failure(
-        &mut self,
-        kind: FailureKind,
-        rank: Option<u32>,
-        process: Option<u32>,
-        quote: impl FnOnce() -> Quote,
-    ) {
+    fn failure(&mut self, failure: Failure, process: Option<u32>, quote: impl FnOnce() -> Quote) {
+        let Failure { kind, rank, detail } = failure;
         if self.failures.len() < MAX_KEPT {
-            self.failures.entry((kind, rank, process)).or_insert_with(quote);
+            self.failures.entry((kind, rank, process)).or_insert_with(|| (quote(), detail));
+        }
+    }
+
+    /// `eth0:192.0.2.1<0>`
+    fn address(&mut self, name: &str, source: Option<Source<'_>>) {
+        let address = name.split_once(':').and_then(|(_, address)| failure::address(address));
+        if let (Some(address), Some(source)) = (address, source)
+            && self.hosts.len() < MAX_PROCESSES
+        {
+            self.hosts.entry(address.to_owned()).or_insert_with(|| source.host.to_owned());
         }
     }
 
@@ -178,9 +218,9 @@ impl Collector {
         Some(at)
     }
 
-    /// Lines without a header are of one process.
+    /// Lines of a log without a header are of one process.
     fn thread(&mut self, source: Option<Source<'_>>) -> Option<(u32, u64)> {
-        let source = source.unwrap_or_default();
+        let source = source.unwrap_or(Source { process: self.log, ..Source::default() });
         Some((self.process(source)?, source.thread))
     }
 
@@ -188,20 +228,18 @@ impl Collector {
         let Some(thread) = self.thread(source) else { return };
         let rank = Some(comm.rank);
         // A pointer is used again after a communicator is destroyed, its id is not.
-        let by_id = comm.id.and_then(|id| self.known(thread.0, id, rank));
-        let known = by_id.or_else(|| match comm.id {
-            Some(_) => None,
-            None => self.known(thread.0, comm.pointer, rank),
-        });
-        let at = match known {
-            Some(known) => Some(known),
-            // Up to NCCL 2.17 the paths come first, then this line.
-            None => match self.current.get(&thread).copied() {
-                Some(open) if self.members[open as usize].rank.is_none() => Some(open),
-                _ => self.member(thread.0),
-            },
+        let known = match comm.id {
+            Some(id) => self.known(thread.0, id, rank),
+            None => self.by_pointer(thread.0, comm),
         };
+        // Up to NCCL 2.17 the paths come first, then this line.
+        let current = self.current.get(&thread).copied();
+        let open = current.filter(|open| self.members[*open as usize].rank.is_none());
+        let at = known.or(open).or_else(|| self.member(thread.0));
         let Some(at) = at else { return };
+        if let Some(open) = open.filter(|open| *open != at) {
+            self.members[open as usize].same_as = Some(at);
+        }
         for name in [Some(comm.pointer), comm.id].into_iter().flatten() {
             self.member_ids.insert((thread.0, name.to_owned(), rank), at);
         }
@@ -213,8 +251,27 @@ impl Collector {
         member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
         member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
         member.is_complete |= comm.is_complete;
-        self.last.insert((thread.0, comm.rank), at);
+        let last = self.last.entry((thread.0, comm.rank)).or_default();
+        last.retain(|known| *known != at);
+        if last.len() >= MAX_LAST {
+            last.remove(0);
+        }
+        last.push(at);
         self.current.insert(thread, at);
+    }
+
+    /// The newest communicator with a pointer, of this size if the line says it.
+    fn by_pointer(&self, process: u32, comm: &CommLine<'_>) -> Option<u32> {
+        let has_size = |at: &u32| {
+            let ranks = self.members[*at as usize].ranks;
+            ranks.is_none() || comm.ranks.is_none() || ranks == comm.ranks
+        };
+        let newest = self.known(process, comm.pointer, Some(comm.rank));
+        newest.filter(has_size).or_else(|| {
+            let earlier = self.last.get(&(process, comm.rank))?.iter().rev().copied();
+            let mut same = earlier.filter(|at| self.members[*at as usize].pointer == comm.pointer);
+            same.find(has_size).filter(|_| newest.is_some())
+        })
     }
 
     fn known(&self, process: u32, name: &str, rank: Option<u32>) -> Option<u32> {
@@ -236,6 +293,7 @@ impl Collector {
             ranks: None,
             bus: None,
             nvls: 0,
+            same_as: None,
             is_complete: false,
         });
         Some(at)
@@ -261,7 +319,8 @@ impl Collector {
             Side::Receive => path.to.unwrap_or(path.from),
             Side::Both | Side::Send => path.from,
         };
-        let Some(member) = self.member_of(thread, own) else { return };
+        let highest = path.from.max(path.to.unwrap_or(0));
+        let Some(member) = self.member_of(thread, own, highest) else { return };
         let transport = match self.transport_ids.get(&path.transport) {
             Some(known) => *known,
             None => {
@@ -289,15 +348,20 @@ impl Collector {
         }
     }
 
-    /// The communicator of a path: of the thread, else the process's last one with that rank, else one whose line follows.
-    fn member_of(&mut self, thread: (u32, u64), own: u32) -> Option<u32> {
-        if let Some(current) = self.current.get(&thread)
-            && self.members[*current as usize].rank.is_none_or(|rank| rank == own)
-        {
+    /// The communicator of a path: of the thread, else the process's last one with these ranks, else one whose line follows.
+    fn member_of(&mut self, thread: (u32, u64), own: u32, highest: u32) -> Option<u32> {
+        let is_of = |at: &&u32| {
+            let member = &self.members[**at as usize];
+            let has_ranks = member.ranks.is_none_or(|ranks| highest < ranks);
+            member.rank.is_none_or(|rank| rank == own) && has_ranks
+        };
+        if let Some(current) = self.current.get(&thread).filter(is_of) {
             return Some(*current);
         }
-        let at = match self.last.get(&(thread.0, own)) {
-            Some(known) => *known,
+        let last = self.last.get(&(thread.0, own));
+        let known = last.and_then(|last| last.iter().rev().find(is_of)).copied();
+        let at = match known {
+            Some(known) => known,
             None => self.member(thread.0)?,
         };
         self.current.insert(thread, at);
@@ -313,5 +377,5 @@ fn insert(names: &mut BTreeSet<String>, name: &str) {
 
 fn quote(text: &str, number: u64) -> Quote {
     let text: String = text.trim().chars().filter(|c| !c.is_control()).take(QUOTED).collect();
-    Quote { number, text }
+    Quote { number, text, file: None }
 }

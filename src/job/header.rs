@@ -49,6 +49,8 @@ fn thread(word: &str) -> Option<Source<'_>> {
     let host = host
         .rsplit_once('\u{1b}')
         .map_or(host, |(_, host)| host.split_once('m').map_or(host, |(_, host)| host));
+    // As the value of a field in JSON.
+    let host = host.trim_matches(['"', '\'']);
     if host.is_empty() {
         return None;
     }

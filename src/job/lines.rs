@@ -54,6 +54,19 @@ impl JobReader {
         self.collector.has_lines()
     }
 
+    /// Number of the next line, from 1; it grows over all logs.
+    pub fn next_line(&self) -> u64 {
+        self.line
+    }
+
+    /// Ends a log: what follows is another one of the same job.
+    pub fn next_log(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        self.read(&rest);
+        self.line += u64::from(!rest.is_empty());
+        self.collector.next_log();
+    }
+
     /// The job; `None` if the text is no log of one.
     pub fn finish(mut self) -> Option<Job> {
         let rest = std::mem::take(&mut self.rest);

@@ -1,7 +1,7 @@
 //! What a line of NCCL says, as far as it concerns the job's paths.
 
+use super::failure::{self, Failure, Warning};
 use super::transport::{self, Transport};
-use crate::model::FailureKind;
 
 /// Longest pointer or id of a communicator; NCCL's have 18 characters.
 const LONGEST: usize = 64;
@@ -12,6 +12,8 @@ pub enum Event<'a> {
     Network(&'a str),
     /// `NET/IB : Using [0]mlx5_0:1/RoCE …`
     Devices(&'a str),
+    /// `eth0:192.0.2.1<0>`, an interface of the process's host.
+    Address(&'a str),
     Communicator(CommLine<'a>),
     /// NCCL begins to connect a communicator.
     Connecting,
@@ -19,10 +21,26 @@ pub enum Event<'a> {
     NvlsChannels(u32),
     Setting(&'a str, &'a str),
     Gdrcopy(&'a str),
-    /// A class of NCCL's topology between two GPUs.
-    GpuPath(Vec<&'a str>),
+    /// Paths of a GPU in NCCL's topology.
+    GpuPath(Vec<Hop<'a>>),
     Reason(Reason),
-    Failure(FailureKind, Option<u32>),
+    Failure(Failure),
+}
+
+/// A path of NCCL's topology from a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop<'a> {
+    pub to: HopEnd,
+    /// In hundredths of GB/s.
+    pub bandwidth: u32,
+    pub class: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HopEnd {
+    Gpu,
+    Cpu,
+    Net,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +81,16 @@ pub enum Side {
 pub enum Reason {
     /// The driver offers no peer access.
     NoPeerAccess,
+    /// It does between all GPUs of the job's nodes.
+    PeerAccess,
     /// NCCL's topology excludes P2P.
     PeersTooFar,
     NoIbDevice,
     NoVerbs,
     PluginFailed,
     GdrdmaTooFar,
+    /// The network registers GPU memory.
+    Gdrdma,
     /// The network cannot register GPU memory.
     GdrdmaNoModule,
     GdrcopyMissing,
@@ -76,7 +98,11 @@ pub enum Reason {
 
 pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
     if is_warning {
-        return warning(message);
+        return failure::warning(message).map(|warning| match warning {
+            Warning::Failure(failure) => Event::Failure(failure),
+            Warning::GdrcopyMissing => Event::Reason(Reason::GdrcopyMissing),
+            Warning::NoPeerAccess => Event::Reason(Reason::NoPeerAccess),
+        });
     }
     let first = message.split_once([' ', ':']).map_or(message, |(first, _)| first);
     match first {
@@ -84,6 +110,7 @@ pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
         "CollNet" | "Coll" => collnet(message),
         "Trees" | "Tree" => Some(Event::Connecting),
         "Using" => Some(Event::Network(message.strip_prefix("Using network ")?.trim())),
+        "Bootstrap" => message.split_once("Using ").map(|(_, address)| Event::Address(address)),
         "GDRCOPY" => Some(Event::Gdrcopy(message)),
         "Check" => peer_types(message),
         "NCCL" => version(message),
@@ -220,12 +247,13 @@ fn nvls(message: &str) -> Option<Event<'_>> {
 fn peer_types(message: &str) -> Option<Event<'_>> {
     let words: Vec<&str> = message.split_whitespace().collect();
     let is_off = |name: &str| words.windows(2).any(|pair| pair == [name, "0"]);
+    let is_on = |name: &str| words.windows(2).any(|pair| pair == [name, "1"]);
     if is_off("isAllCudaP2p") {
         Some(Event::Reason(Reason::NoPeerAccess))
     } else if is_off("isAllDirectP2p") {
         Some(Event::Reason(Reason::PeersTooFar))
     } else {
-        None
+        is_on("isAllCudaP2p").then_some(Event::Reason(Reason::PeerAccess))
     }
 }
 
@@ -242,6 +270,9 @@ fn gdrdma(message: &str) -> Option<Event<'_>> {
 }
 
 fn network(message: &str) -> Option<Event<'_>> {
+    if message.contains("GPU Direct RDMA Enabled") {
+        return Some(Event::Reason(Reason::Gdrdma));
+    }
     if message.contains("GPU Direct RDMA Disabled") && !message.starts_with("NET/Socket") {
         let is_far = message.contains("(distance");
         let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
@@ -259,43 +290,18 @@ fn network(message: &str) -> Option<Event<'_>> {
 /// `GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (1/478.1/NVL) …`
 fn gpu_paths(message: &str) -> Option<Event<'_>> {
     let words: Vec<&str> = message.split_whitespace().collect();
-    let classes = words.windows(2).filter_map(|pair| {
-        let is_gpu = pair[0].trim_start_matches(':').starts_with("GPU/");
-        let class = pair[1].strip_prefix('(')?.strip_suffix(')')?.rsplit('/').next()?;
-        (is_gpu && class != "LOC").then_some(class)
+    let hops = words.windows(2).filter_map(|pair| {
+        let to = match pair[0].trim_start_matches(':').split('/').next()? {
+            "CPU" => HopEnd::Cpu,
+            "NET" => HopEnd::Net,
+            _ if pair[0].contains("GPU/") => HopEnd::Gpu,
+            _ => return None,
+        };
+        let mut path = pair[1].strip_prefix('(')?.strip_suffix(')')?.rsplit('/');
+        let (class, bandwidth) = (path.next()?, path.next()?.parse::<f64>().ok()?);
+        let bandwidth = (bandwidth * 100.0).round() as u32;
+        (class != "LOC").then_some(Hop { to, bandwidth, class })
     });
-    let classes: Vec<&str> = classes.collect();
-    (!classes.is_empty()).then_some(Event::GpuPath(classes))
-}
-
-fn warning(message: &str) -> Option<Event<'_>> {
-    if let Some(rest) = message.strip_prefix("Duplicate GPU detected : rank ") {
-        let rank = rest.split_whitespace().next()?.parse().ok();
-        return Some(Event::Failure(FailureKind::DuplicateGpu, rank));
-    }
-    let has = |text: &str| message.contains(text);
-    if has("no socket interface found") || has("No interface found") || has("No usable interface") {
-        return Some(Event::Failure(FailureKind::NoSocketInterface, None));
-    }
-    if has("Failed to initialize any NET plugin") {
-        return Some(Event::Failure(FailureKind::NoNetwork, None));
-    }
-    if has("closed by remote peer") {
-        return Some(Event::Failure(FailureKind::ConnectionClosed, None));
-    }
-    if has("Failed to open libgdrapi.so") {
-        return Some(Event::Reason(Reason::GdrcopyMissing));
-    }
-    if has("P2P is disabled between") {
-        return Some(Event::Reason(Reason::NoPeerAccess));
-    }
-    None
-}
-
-/// PyTorch's watchdog: `[Rank 3] Watchdog caught collective operation timeout: …`. Its rank.
-pub fn watchdog(line: &str) -> Option<u32> {
-    const TEXT: &str = "] Watchdog caught collective operation timeout";
-    let head = &line[..line.find(TEXT)?];
-    let at = head.rfind("Rank ")?;
-    head[at + "Rank ".len()..].split([' ', ']']).next()?.parse().ok()
+    let hops: Vec<Hop<'_>> = hops.collect();
+    (!hops.is_empty()).then_some(Event::GpuPath(hops))
 }

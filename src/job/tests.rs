@@ -239,3 +239,202 @@ proptest! {
         prop_assert_eq!(&found.communicators, &job(WORLD).communicators);
     }
 }
+
+fn several(logs: &[&str]) -> Job {
+    let mut reader = JobReader::default();
+    for log in logs {
+        reader.feed(log.as_bytes());
+        reader.next_log();
+    }
+    reader.finish().expect("a job")
+}
+
+/// One log of each rank, in any order, or a log given twice: the table of the whole log.
+#[test]
+fn logs_of_ranks_are_one_job() {
+    let whole = job(WORLD);
+    let own = |process: &str| {
+        let lines = WORLD.lines().filter(|line| line.contains(process));
+        lines.fold(String::new(), |all, line| all + line + "\n")
+    };
+    let ranks = ["n2:20:", "n1:10:", "n1:20:", "n2:10:"].map(own);
+    let ranks: Vec<&str> = ranks.iter().map(|log| log.trim_end()).collect();
+    for (name, found) in [
+        ("one of each rank", several(&ranks)),
+        ("twice", several(&[WORLD, WORLD])),
+        ("one rank twice", several(&[&ranks[..], &ranks[..1]].concat())),
+    ] {
+        assert_eq!(found.communicators, whole.communicators, "{name}");
+        assert_eq!((found.ranks_seen, &found.nodes), (4, &whole.nodes), "{name}");
+    }
+}
+
+/// NCCL up to 2.17 has no ids, and a pointer is used again after its communicator is destroyed.
+#[test]
+fn pointer_that_is_used_again() {
+    let first = "\
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[70] via P2P/IPC
+n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 8 cudaDev 0 busId 60 - Init COMPLETE
+";
+    let second = "\
+n1:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+n1:1:2 [0] NCCL INFO Channel 00 : 0[60] -> 1[80] [send] via NET/IB/0
+n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 60 - Init COMPLETE
+";
+    let both = format!("{first}{second}");
+    let expected = ["P2P/IPC -/- 1 0->1", "NET/IB no/- 1 0->1"];
+    assert_eq!(rows(&job(&both)), expected);
+    assert_eq!(rows(&several(&[&both, &both])), expected);
+    assert_eq!(rows(&several(&[first, second, first])), expected);
+}
+
+/// A path of a thread that connected no communicator is of one that has its ranks.
+#[test]
+fn path_of_communicator_with_its_ranks() {
+    let log = "\
+n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 60 commId 0x1 - Init COMPLETE
+n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x2 - Init COMPLETE
+n1:1:9 [0] NCCL INFO Channel 00/1 : 0[0] -> 5[5] via P2P/CUMEM
+";
+    let job = job(log);
+    let found: Vec<(Option<u32>, usize)> =
+        job.communicators.iter().map(|of| (of.ranks, of.paths.len())).collect();
+    assert_eq!(found, [(Some(8), 1), (Some(2), 0)]);
+}
+
+/// What launchers write before a line.
+#[test]
+fn prefixes_of_launchers() {
+    const LINES: [&str; 2] = [
+        "n1:1:2 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 60 commId 0x1 - Init COMPLETE",
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+    ];
+    for prefix in [
+        "",
+        "[default0]:",
+        "[rank0]:",
+        "[rank0]: ",
+        "0: ",
+        "12: ",
+        "[1,0]<stdout>:",
+        "[1,0]<stderr>: ",
+        "[job-1,0]<stdout>: ",
+        "(RayTrainWorker pid=4711, ip=192.0.2.1) ",
+        "(TrainTrainable pid=4711) \u{1b}[36m(RayTrainWorker pid=12)\u{1b}[0m ",
+        "[pod/worker-0/pytorch] ",
+        "[worker-0] ",
+        "[worker-0 pytorch] ",
+        "worker-0 pytorch ",
+        "worker-0  | ",
+        "\u{1b}[36mworker-0 | \u{1b}[0m",
+        "2026-01-01T00:00:00.123456789Z stdout F ",
+        "Jan 01 00:00:00 n1 train[77]: ",
+        "{\"log\":\"",
+        "[2026-01-01 00:00:00] ",
+    ] {
+        let log: String = LINES.iter().map(|line| format!("{prefix}{line}\n")).collect();
+        let job = job(&log);
+        assert_eq!(rows(&job), ["P2P/IPC -/- 1 0->1"], "{prefix}");
+        assert_eq!((job.nodes.as_slice(), job.gpus), (&["n1".to_owned()][..], 1), "{prefix}");
+    }
+}
+
+const HOPPER: &str = "\
+n1:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init START
+n1:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init START
+n1:1:1 [0] NCCL INFO GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL) NVS/0-0 (1/370.8/NVL) CPU/0-0 (1/48.0/PHB) NET/0-0 (3/1.2/PHB)
+";
+
+/// What each path lost: faster path, reason, machine, factor.
+#[test]
+fn losses_with_machine_and_factor() {
+    let disabled = "n1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n";
+    let shm = "n1:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n";
+    let socket = "n1:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n";
+    let level = "n1:1:1 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to SYS\n";
+    let denied =
+        "n1:1:1 [0] NCCL INFO Check P2P Type isAllDirectP2p 0 directMode 0 isAllCudaP2p 0\n";
+    let remote =
+        WORLD.replace("NET/IB/1/GDRDMA", "NET/Socket/0").replace("NET/IB/1\n", "NET/Socket/0\n");
+    for (name, log, expected) in [
+        ("variable", format!("{HOPPER}{disabled}{shm}"), "PeerAccess Variable Yes 7.7 1"),
+        ("no reason", format!("{HOPPER}{shm}"), "PeerAccess Unknown Yes 7.7 1"),
+        (
+            "sockets on one node",
+            format!("{HOPPER}{disabled}{socket}"),
+            "PeerAccess Variable Yes 309.0 1, SharedMemory Unknown Unknown 40.0 1",
+        ),
+        (
+            "a level that excludes nothing",
+            format!("{level}{shm}"),
+            "PeerAccess Unknown Unknown - 1",
+        ),
+        ("no peer access", format!("{denied}{shm}"), "PeerAccess Topology No - 1"),
+        (
+            "sockets between nodes with RDMA devices",
+            remote,
+            "PeerAccess Topology No - 1, Rdma Unknown Yes - 2",
+        ),
+    ] {
+        let job = job(&log);
+        let losses = job.lost.iter().map(|loss| {
+            let factor = loss.bandwidth.map_or("-".to_owned(), |of| format!("{:.1}", of.factor));
+            format!(
+                "{:?} {:?} {:?} {factor} {}",
+                loss.faster, loss.kind, loss.allowed, loss.pair_count
+            )
+        });
+        assert_eq!(losses.collect::<Vec<_>>().join(", "), expected, "{name}");
+    }
+}
+
+/// Each failure: kind, ranks that report it, details with their ranks, silent ranks.
+#[test]
+fn failures_by_rank() {
+    for (lines, expected) in [
+        (
+            "[rank2]:[E1128 ProcessGroupNCCL.cpp:612] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1)\n\
+             [rank0]:[E1128 ProcessGroupNCCL.cpp:612] [PG ID 0 PG GUID 0(default_pg) Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=BROADCAST, NumelIn=1)\n",
+            "WatchdogTimeout [0, 2] BROADCAST, sequence number 8 [0]; ALLREDUCE, sequence number 7 [2] silent [1, 3]",
+        ),
+        (
+            "n1:20:21 [1] init.cc:1 NCCL WARN Mismatched NCCL version detected : rank 0 version 22105 rank 1 version 21805\n",
+            "VersionMismatch [1] NCCL 2.18.5, while rank 0 has 2.21.5 [1] silent []",
+        ),
+        (
+            "n2:10:99 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer 192.0.2.1<33092> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_1\n",
+            "Completion [2] peer 192.0.2.1 (node n1): no answer after all retries, NIC mlx5_1 [2] silent []",
+        ),
+        (
+            "n2:10:99 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer 198.51.100.7<33092> with error 12, opcode 0, len 0, vendor err 129 (Recv)\n",
+            "Completion [2] peer 198.51.100.7: no answer after all retries [2] silent []",
+        ),
+        (
+            "n2:10:99 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n",
+            "QueuePair [2] 110 Connection timed out, NIC mlx5_0:1, local GID index 3, local GID ::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9 [2] silent []",
+        ),
+        (
+            "n1:20:21 [1] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n",
+            "QueuePair [1] Invalid argument [1] silent []",
+        ),
+        (
+            "n1:20:21 [1] net_socket.cc:1 NCCL WARN NET/Socket : no interface found\n",
+            "NoSocketInterface [1]  silent []",
+        ),
+    ] {
+        let whole: String = WORLD
+            .lines()
+            .filter(|line| !line.contains(" WARN "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let job = job(&format!("{whole}{lines}"));
+        let failures = job.failures.iter().map(|failure| {
+            let details =
+                failure.details.iter().map(|detail| format!("{} {:?}", detail.text, detail.ranks));
+            let details = details.collect::<Vec<_>>().join("; ");
+            format!("{:?} {:?} {details} silent {:?}", failure.kind, failure.ranks, failure.silent)
+        });
+        assert_eq!(failures.collect::<Vec<_>>(), [expected], "{lines}");
+    }
+}

@@ -1,76 +1,77 @@
 //! Why a path was slower than another one that NCCL has: a variable, what was not loaded, the topology, or "the log does not
 //! say". A reason is a line of the log.
 
-use super::collector::Collector;
-use super::message::Reason;
-use crate::model::{Gdrdma, Job, JobPath, Loss, Quote, ReasonKind};
+use std::collections::BTreeMap;
 
-/// Paths that are slower than another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Lost {
-    /// Shared memory on one node, in place of P2P.
-    PeerAccess,
-    /// A network on one node, in place of P2P and shared memory.
-    SharedMemory,
-    /// Sockets, in place of RDMA.
-    Rdma,
-    /// RDMA from host memory.
-    GpuDirect,
-    Gdrcopy,
-}
+use super::collector::Collector;
+use super::message::{HopEnd, Reason};
+use crate::model::{
+    Allowed, FasterPath, Gdrdma, Job, JobPath, Loss, LostBandwidth, Quote, ReasonKind,
+};
+
+/// Pairs that are listed.
+const MAX_PAIRS: usize = 16;
 
 pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
-    let paths = || job.communicators.iter().flat_map(|communicator| &communicator.paths);
-    let mut losses: Vec<Lost> = paths().flat_map(of_path).collect();
-    if log.reasons.contains_key(&Reason::GdrcopyMissing) {
-        losses.push(Lost::Gdrcopy);
+    let mut losses: BTreeMap<FasterPath, Vec<&JobPath>> = BTreeMap::new();
+    for path in job.communicators.iter().flat_map(|communicator| &communicator.paths) {
+        of_path(path).into_iter().for_each(|lost| losses.entry(lost).or_default().push(path));
     }
-    losses.sort_unstable();
-    losses.dedup();
-    losses.into_iter().map(|lost| loss(lost, log)).collect()
+    if log.reasons.contains_key(&Reason::GdrcopyMissing) {
+        losses.entry(FasterPath::Gdrcopy).or_default();
+    }
+    losses.into_iter().map(|(lost, paths)| loss(lost, &paths, log, job)).collect()
 }
 
-fn of_path(path: &JobPath) -> Vec<Lost> {
+fn of_path(path: &JobPath) -> Vec<FasterPath> {
     let is_network = path.transport.starts_with("NET/");
     let is_socket = path.transport == "NET/Socket";
     let is_local = path.same_node == Some(true);
     let is_staged = |gdrdma: Option<Gdrdma>| matches!(gdrdma, Some(Gdrdma::No | Gdrdma::Mixed));
     let candidates = [
-        (path.transport == "SHM", Lost::PeerAccess),
-        (is_network && is_local, Lost::PeerAccess),
-        (is_network && is_local, Lost::SharedMemory),
-        (is_socket && !is_local, Lost::Rdma),
+        (path.transport == "SHM", FasterPath::PeerAccess),
+        (is_network && is_local, FasterPath::PeerAccess),
+        (is_network && is_local, FasterPath::SharedMemory),
+        (is_socket && !is_local, FasterPath::Rdma),
         (
             is_network
                 && !is_socket
                 && (is_staged(path.gdrdma_send) || is_staged(path.gdrdma_receive)),
-            Lost::GpuDirect,
+            FasterPath::GpuDirect,
         ),
     ];
     candidates.into_iter().filter(|(holds, _)| *holds).map(|(_, lost)| lost).collect()
 }
 
+/// Distances that exclude some path. `SYS` excludes none.
+const DISTANCES: Option<&[&str]> =
+    Some(&["LOC", "NVL", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
+
 /// The variables that cause a loss, with the values that do; no value means any.
-fn variables(lost: Lost) -> &'static [(&'static str, Option<&'static [&'static str]>)] {
+fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'static str]>)] {
     const ON: Option<&[&str]> = Some(&["1", "2"]);
     match lost {
-        Lost::PeerAccess => &[("NCCL_P2P_DISABLE", ON), ("NCCL_P2P_LEVEL", None)],
-        Lost::SharedMemory => &[("NCCL_SHM_DISABLE", ON)],
-        Lost::Rdma => &[
+        FasterPath::PeerAccess => &[("NCCL_P2P_DISABLE", ON), ("NCCL_P2P_LEVEL", DISTANCES)],
+        FasterPath::SharedMemory => &[("NCCL_SHM_DISABLE", ON)],
+        FasterPath::Rdma => &[
             ("NCCL_IB_DISABLE", ON),
             ("NCCL_NET", Some(&["Socket", "socket", "SOCKET"])),
             ("NCCL_NET_PLUGIN", Some(&["none"])),
             ("NCCL_IB_HCA", None),
         ],
-        Lost::GpuDirect => &[("NCCL_NET_GDR_LEVEL", None), ("NCCL_NET_GDR_READ", Some(&["0"]))],
-        Lost::Gdrcopy => &[],
+        FasterPath::GpuDirect => &[
+            ("NCCL_NET_GDR_LEVEL", DISTANCES),
+            ("NCCL_NET_GDR_READ", Some(&["0"])),
+            ("NCCL_DMABUF_ENABLE", Some(&["0"])),
+        ],
+        FasterPath::Gdrcopy => &[],
     }
 }
 
-fn reasons(lost: Lost) -> &'static [(Reason, ReasonKind, &'static str)] {
+fn reasons(lost: FasterPath) -> &'static [(Reason, ReasonKind, &'static str)] {
     use ReasonKind::{NotLoaded, Topology};
     match lost {
-        Lost::PeerAccess => &[
+        FasterPath::PeerAccess => &[
             (Reason::NoPeerAccess, Topology, "the driver offers no peer access between GPUs"),
             (
                 Reason::PeersTooFar,
@@ -78,13 +79,13 @@ fn reasons(lost: Lost) -> &'static [(Reason, ReasonKind, &'static str)] {
                 "NCCL judges some GPUs too far apart for P2P, which the driver offers",
             ),
         ],
-        Lost::SharedMemory => &[],
-        Lost::Rdma => &[
+        FasterPath::SharedMemory => &[],
+        FasterPath::Rdma => &[
             (Reason::NoVerbs, NotLoaded, "libibverbs did not load"),
             (Reason::PluginFailed, NotLoaded, "a network plugin did not start"),
             (Reason::NoIbDevice, NotLoaded, "NCCL found no RDMA device"),
         ],
-        Lost::GpuDirect => &[
+        FasterPath::GpuDirect => &[
             (
                 Reason::GdrdmaNoModule,
                 NotLoaded,
@@ -92,31 +93,31 @@ fn reasons(lost: Lost) -> &'static [(Reason, ReasonKind, &'static str)] {
             ),
             (Reason::GdrdmaTooFar, Topology, "GPU and NIC are too far apart for NCCL"),
         ],
-        Lost::Gdrcopy => {
+        FasterPath::Gdrcopy => {
             &[(Reason::GdrcopyMissing, NotLoaded, "the library libgdrapi.so did not load")]
         }
     }
 }
 
-fn what(lost: Lost) -> &'static str {
+fn what(lost: FasterPath) -> &'static str {
     match lost {
-        Lost::PeerAccess => "Ranks of one node did not use P2P.",
-        Lost::SharedMemory => "Ranks of one node did not use shared memory.",
-        Lost::Rdma => "Ranks used TCP sockets, not RDMA.",
-        Lost::GpuDirect => "RDMA copied through host memory, without GPUDirect RDMA.",
-        Lost::Gdrcopy => "GDRCopy was asked for and not used.",
+        FasterPath::PeerAccess => "Ranks of one node did not use P2P.",
+        FasterPath::SharedMemory => "Ranks of one node did not use shared memory.",
+        FasterPath::Rdma => "Ranks used TCP sockets, not RDMA.",
+        FasterPath::GpuDirect => "RDMA copied through host memory, without GPUDirect RDMA.",
+        FasterPath::Gdrcopy => "GDRCopy was asked for and not used.",
     }
 }
 
 /// The settings with which NCCL's log would say why.
-fn missing(lost: Lost) -> &'static str {
+fn missing(lost: FasterPath) -> &'static str {
     match lost {
-        Lost::PeerAccess | Lost::SharedMemory => "INIT,ENV,GRAPH,P2P,SHM",
-        Lost::Rdma | Lost::GpuDirect | Lost::Gdrcopy => "INIT,ENV,GRAPH,NET",
+        FasterPath::PeerAccess | FasterPath::SharedMemory => "INIT,ENV,GRAPH,P2P,SHM",
+        FasterPath::Rdma | FasterPath::GpuDirect | FasterPath::Gdrcopy => "INIT,ENV,GRAPH,NET",
     }
 }
 
-fn loss(lost: Lost, log: &Collector) -> Loss {
+fn loss(lost: FasterPath, paths: &[&JobPath], log: &Collector, job: &Job) -> Loss {
     let (kind, why, line) =
         by_variable(lost, log).or_else(|| by_line(lost, log)).unwrap_or_else(|| {
             let subsystems = missing(lost);
@@ -125,10 +126,95 @@ fn loss(lost: Lost, log: &Collector) -> Loss {
             );
             (ReasonKind::Unknown, why, None)
         });
-    Loss { what: what(lost).to_owned(), kind, why, line }
+    let allowed = allowed(lost, kind, log, job);
+    let bandwidth = match allowed {
+        Allowed::No => None,
+        Allowed::Yes | Allowed::Unknown => bandwidth(lost, paths, log),
+    };
+    let pairs = paths.iter().flat_map(|path| &path.pairs).take(MAX_PAIRS);
+    Loss {
+        faster: lost,
+        what: what(lost).to_owned(),
+        kind,
+        why,
+        line,
+        allowed,
+        bandwidth,
+        pair_count: paths.iter().map(|path| path.pair_count).sum(),
+        pairs: pairs.cloned().collect(),
+    }
 }
 
-fn by_variable(lost: Lost, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
+/// What the log shows of the machine.
+fn allowed(lost: FasterPath, kind: ReasonKind, log: &Collector, job: &Job) -> Allowed {
+    let has = |reason: Reason| log.reasons.contains_key(&reason);
+    let paths = || job.communicators.iter().flat_map(|communicator| &communicator.paths);
+    let is_variable = kind == ReasonKind::Variable;
+    match lost {
+        FasterPath::PeerAccess => {
+            let is_offered = has(Reason::PeerAccess)
+                || log.gpu_paths.contains("NVL")
+                || is_variable && has(Reason::PeersTooFar);
+            match (is_offered, has(Reason::NoPeerAccess)) {
+                // Nodes differ.
+                (true, true) => Allowed::Unknown,
+                (true, false) => Allowed::Yes,
+                (false, true) => Allowed::No,
+                (false, false) if has(Reason::PeersTooFar) => Allowed::No,
+                (false, false) => Allowed::Unknown,
+            }
+        }
+        FasterPath::SharedMemory if is_variable => Allowed::Yes,
+        FasterPath::Rdma
+            if log
+                .devices
+                .values()
+                .any(|names| names.contains("/IB") || names.contains("/RoCE")) =>
+        {
+            Allowed::Yes
+        }
+        FasterPath::GpuDirect => {
+            let is_used = |path: &JobPath| {
+                let ends = [path.gdrdma_send, path.gdrdma_receive];
+                ends.iter().any(|end| matches!(end, Some(Gdrdma::Yes | Gdrdma::Mixed)))
+            };
+            match has(Reason::Gdrdma) || paths().any(is_used) {
+                _ if kind == ReasonKind::Topology => Allowed::No,
+                true => Allowed::Yes,
+                false => Allowed::Unknown,
+            }
+        }
+        // It serves networks, not the paths of one node.
+        FasterPath::Gdrcopy if !paths().any(|path| path.transport.starts_with("NET/")) => {
+            Allowed::No
+        }
+        FasterPath::Gdrcopy => Allowed::Yes,
+        FasterPath::SharedMemory | FasterPath::Rdma => Allowed::Unknown,
+    }
+}
+
+/// NCCL's bandwidths of the path that was used and the faster one. Where paths of a kind differ, those with the smaller factor.
+fn bandwidth(lost: FasterPath, paths: &[&JobPath], log: &Collector) -> Option<LostBandwidth> {
+    let value =
+        |end: HopEnd, at: usize| log.bandwidths.get(&end).map(|all| f64::from(all[at]) / 100.0);
+    let is_network = paths.iter().all(|path| path.transport.starts_with("NET/"));
+    let is_memory = paths.iter().all(|path| path.transport == "SHM");
+    let used = match (is_network, is_memory) {
+        (true, _) => value(HopEnd::Net, 1)?,
+        (_, true) => value(HopEnd::Cpu, 1)?,
+        _ => return None,
+    };
+    let possible = match lost {
+        FasterPath::PeerAccess => value(HopEnd::Gpu, 0)?,
+        FasterPath::SharedMemory => value(HopEnd::Cpu, 0)?,
+        // NCCL rates only the network that it chose.
+        FasterPath::Rdma | FasterPath::GpuDirect | FasterPath::Gdrcopy => return None,
+    };
+    let factor = (possible / used * 10.0).round() / 10.0;
+    (used > 0.0 && factor > 1.0).then_some(LostBandwidth { used, possible, factor })
+}
+
+fn by_variable(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
     variables(lost).iter().find_map(|(name, values)| {
         let (value, line) = log.settings.get(*name)?;
         let is_cause = values.is_none_or(|values| values.contains(&value.as_str()));
@@ -137,7 +223,7 @@ fn by_variable(lost: Lost, log: &Collector) -> Option<(ReasonKind, String, Optio
     })
 }
 
-fn by_line(lost: Lost, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
+fn by_line(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
     reasons(lost).iter().find_map(|(reason, kind, why)| {
         let line = log.reasons.get(reason)?;
         Some((*kind, (*why).to_owned(), Some(line.clone())))

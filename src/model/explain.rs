@@ -12,7 +12,7 @@ pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
 /// The document of `gdr explain`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainReport {
-    /// Kind of the input: `check`, `text`, `file FILE` or `standard input`.
+    /// Kind of the input: `check`, `text`, `file FILE`, `N logs`, `N logs of DIR` or `standard input`.
     pub asked: String,
     /// The job that the text is a log of, schema `gdr.job/1`; absent if it is of none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +123,19 @@ pub struct Quote {
     pub number: u64,
     /// Content without control characters; long lines are cut.
     pub text: String,
+    /// The log that has the line; absent if the text is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl Quote {
+    /// Where the line is: `line 3`, or `line 3 of rank0.log`.
+    pub fn place(&self) -> String {
+        match &self.file {
+            None => format!("line {}", self.number),
+            Some(file) => format!("line {} of {file}", self.number),
+        }
+    }
 }
 
 /// Amount of text that was read.

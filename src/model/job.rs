@@ -10,7 +10,7 @@ use super::Quote;
 pub const JOB_SCHEMA: &str = "gdr.job/1";
 
 /// A job as its log shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     pub schema: String,
     /// Versions of NCCL, as the log writes them; several if ranks differ.
@@ -104,8 +104,9 @@ pub struct RankPair {
 }
 
 /// A path that is slower than another one that NCCL has for such ranks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
+    pub faster: FasterPath,
     /// What was used in place of what, as a sentence.
     pub what: String,
     pub kind: ReasonKind,
@@ -113,6 +114,55 @@ pub struct Loss {
     pub why: String,
     /// The line that shows it; null if the log does not say.
     pub line: Option<Quote>,
+    /// The machine allows the faster path.
+    #[serde(default)]
+    pub allowed: Allowed,
+    /// Bandwidths of the path that was used and of the faster one, as NCCL rates them; null without its topology in the log.
+    #[serde(default)]
+    pub bandwidth: Option<LostBandwidth>,
+    /// Number of pairs of ranks, of all communicators; two directions count once if they are equal.
+    #[serde(default)]
+    pub pair_count: u64,
+    /// The first of them.
+    #[serde(default)]
+    pub pairs: Vec<RankPair>,
+}
+
+/// The path that was not used.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FasterPath {
+    /// P2P on one node.
+    PeerAccess,
+    /// Shared memory on one node, in place of a network.
+    SharedMemory,
+    /// RDMA in place of sockets.
+    Rdma,
+    /// GPUDirect RDMA in place of RDMA from host memory.
+    GpuDirect,
+    Gdrcopy,
+}
+
+/// Whether a machine allows a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowed {
+    Yes,
+    No,
+    /// Neither the log nor an inspected machine says.
+    #[default]
+    Unknown,
+}
+
+/// Bandwidths in GB/s.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LostBandwidth {
+    pub used: f64,
+    pub possible: f64,
+    /// `possible` divided by `used`.
+    pub factor: f64,
 }
 
 /// What the reason of a loss rests on.
@@ -123,6 +173,8 @@ pub enum ReasonKind {
     Variable,
     /// A library, a plugin or a device that NCCL did not find.
     NotLoaded,
+    /// A check of the machine.
+    Check,
     /// NCCL's or the driver's judgement of the topology.
     Topology,
     /// The log does not say.
@@ -141,6 +193,17 @@ pub struct RankFailure {
     pub silent: Vec<u32>,
     /// First line that reports it.
     pub line: Quote,
+    /// The collective, the peer and NIC, or the versions, each with the ranks that name it.
+    #[serde(default)]
+    pub details: Vec<FailureDetail>,
+}
+
+/// What some ranks say about a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureDetail {
+    pub text: String,
+    /// Sorted.
+    pub ranks: Vec<u32>,
 }
 
 #[derive(
@@ -153,4 +216,9 @@ pub enum FailureKind {
     NoNetwork,
     ConnectionClosed,
     WatchdogTimeout,
+    VersionMismatch,
+    /// A completion of the RDMA NIC with an error, such as retries without an answer.
+    Completion,
+    /// A queue pair could not be connected: GID, MTU or route.
+    QueuePair,
 }

@@ -69,8 +69,8 @@ pub use fleet::{
 };
 pub use idlist::{IdList, IdListError};
 pub use job::{
-    Communicator, FailureKind, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, Loss, RankFailure,
-    RankPair, ReasonKind,
+    Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,
+    JobPath, JobVariable, Loss, LostBandwidth, RankFailure, RankPair, ReasonKind,
 };
 pub use journal::{
     Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,

@@ -12,6 +12,7 @@ mod mark;
 mod progress;
 mod redirect;
 mod shell;
+mod terminal;
 
 pub use character::{is_hidden, printable};
 pub use document::{Document, now};
@@ -21,6 +22,7 @@ pub use mark::paint;
 pub use progress::Progress;
 pub use redirect::Redirected;
 pub use shell::{exact_word, print_exactly, shell_word};
+pub use terminal::is_foreground;
 
 use std::io::{self, LineWriter, Stderr, StdoutLock, Write as _};
 

@@ -123,7 +123,8 @@ fn entry(cause: &Cause<'_>, report: &ExplainReport, style: Style) -> String {
         1 => String::new(),
         count => format!(" and {} more", counted(count - 1, "line")),
     };
-    let line = format!("line {}{times}: {}", best.line.number, printable(&best.line.text));
+    let place = printable(&best.line.place());
+    let line = format!("{place}{times}: {}", printable(&best.line.text));
     text.push_str(&labelled("text:", &line, style));
     text.push_str(&labelled("source:", &printable(&best.source), style));
     if report.host.is_some() {
@@ -256,8 +257,8 @@ fn exclusions(excluded: &[Cause<'_>], report: &ExplainReport, style: Style) -> S
 fn uncovered(report: &ExplainReport, style: Style) -> String {
     let failures = report.uncovered.iter().map(|failure| {
         let text = format!(
-            "gdr has no check for this (line {}): {}",
-            failure.line.number,
+            "gdr has no check for this ({}): {}",
+            printable(&failure.line.place()),
             printable(&failure.subject)
         );
         format!("\n{}\n", wrap(&text, style.width, 0, "    "))
@@ -359,7 +360,7 @@ mod tests {
             symptom: Some("port".to_owned()),
             words: Vec::new(),
             sources: Vec::new(),
-            line: Quote { number: 3, text: "no port".to_owned() },
+            line: Quote { number: 3, text: "no port".to_owned(), file: None },
             count: 1,
             standing: Some(standing),
             remedy: "Plug the cable in.".to_owned(),

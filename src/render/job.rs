@@ -3,7 +3,8 @@
 use super::Style;
 use super::text::{Tone, counted, printable, wrap};
 use crate::model::{
-    Communicator, FailureKind, Gdrdma, Job, JobPath, Loss, RankFailure, RankPair, ReasonKind,
+    Allowed, Communicator, FailureKind, FasterPath, Gdrdma, Job, JobPath, Loss, LostBandwidth,
+    RankFailure, RankPair, ReasonKind,
 };
 
 /// Communicators that are shown.
@@ -143,13 +144,17 @@ fn pairs(path: &JobPath) -> String {
     if path.pair_count == 0 {
         return "all of a node".to_owned();
     }
+    pair_list(&path.pairs, path.pair_count)
+}
+
+fn pair_list(pairs: &[RankPair], count: u64) -> String {
     let one = |pair: &RankPair| match (pair.to, pair.both_ways) {
         (None, _) => pair.from.to_string(),
         (Some(to), true) => format!("{}<->{to}", pair.from),
         (Some(to), false) => format!("{}->{to}", pair.from),
     };
-    let listed: Vec<String> = path.pairs.iter().take(MAX_PAIRS).map(one).collect();
-    match path.pair_count.saturating_sub(listed.len() as u64) {
+    let listed: Vec<String> = pairs.iter().take(MAX_PAIRS).map(one).collect();
+    match count.saturating_sub(listed.len() as u64) {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),
     }
@@ -165,14 +170,40 @@ fn few(names: &[String], most: usize, separator: &str) -> String {
 
 fn lost(loss: &Loss, style: Style) -> String {
     let label = match loss.kind {
-        ReasonKind::Variable | ReasonKind::NotLoaded | ReasonKind::Topology => "why:",
+        ReasonKind::Variable | ReasonKind::NotLoaded | ReasonKind::Check | ReasonKind::Topology => {
+            "why:"
+        }
         ReasonKind::Unknown => "unknown:",
     };
     let head = wrap(&format!("lost: {}", printable(&loss.what)), style.width, 0, "    ");
-    let line = loss.line.as_ref().map_or(String::new(), |line| format!(" (line {})", line.number));
-    let why = format!("{}{line}", printable(&loss.why));
-    let why = wrap(&why, style.width, 14, &" ".repeat(14));
-    format!("\n{}\n    {label:<9} {why}\n", style.paint(Tone::Strong, &head))
+    let line = loss.line.as_ref().map_or(String::new(), |line| format!(" ({})", line.place()));
+    let why = printable(&format!("{}{line}", loss.why));
+    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
+    text.push_str(&labelled(label, &why, style));
+    if loss.pair_count > 0 {
+        text.push_str(&labelled("ranks:", &pair_list(&loss.pairs, loss.pair_count), style));
+    }
+    if let Some(LostBandwidth { used, possible, factor }) = loss.bandwidth {
+        let factor = format!("{factor:.1}; NCCL rates the paths {possible:.1} and {used:.1} GB/s");
+        text.push_str(&labelled("factor:", &factor, style));
+    }
+    let machine = match loss.allowed {
+        Allowed::No if loss.faster == FasterPath::Gdrcopy => {
+            "no pair of ranks used RDMA or sockets, which is what GDRCopy serves"
+        }
+        Allowed::Yes if loss.faster == FasterPath::Gdrcopy => "pairs of ranks used a network",
+        Allowed::Yes => "it allows the faster path",
+        Allowed::No => "it does not allow the faster path",
+        Allowed::Unknown => {
+            "whether it allows the faster path is unknown; gdr explain --from FILE has it inspected (see gdr snapshot)"
+        }
+    };
+    text + &labelled("machine:", machine, style)
+}
+
+/// A label and its text, wrapped below its start.
+fn labelled(label: &str, body: &str, style: Style) -> String {
+    format!("    {label:<9} {}\n", wrap(body, style.width, 14, &" ".repeat(14)))
 }
 
 fn failed(failure: &RankFailure, style: Style) -> String {
@@ -182,6 +213,11 @@ fn failed(failure: &RankFailure, style: Style) -> String {
         FailureKind::NoNetwork => "started no network",
         FailureKind::ConnectionClosed => "lost the connection to a rank that ended",
         FailureKind::WatchdogTimeout => "waited for a collective until the watchdog's timeout",
+        FailureKind::VersionMismatch => "has another version of NCCL than other ranks",
+        FailureKind::Completion => "got an error from its RDMA NIC",
+        FailureKind::QueuePair => {
+            "could not connect a queue pair: compare GID index, MTU and routes"
+        }
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
     let mut who = Vec::new();
@@ -198,15 +234,24 @@ fn failed(failure: &RankFailure, style: Style) -> String {
     let head = format!("failed: {} {what}.", who.join(" and "));
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
-    let line = format!("line {}: {}", failure.line.number, printable(&failure.line.text));
-    text.push_str(&format!("    text:     {}\n", wrap(&line, style.width, 14, &" ".repeat(14))));
+    let line = printable(&format!("{}: {}", failure.line.place(), failure.line.text));
+    text.push_str(&labelled("text:", &line, style));
+    for detail in failure.details.iter().take(MAX_RANKS) {
+        let ranks: Vec<String> = detail.ranks.iter().map(u32::to_string).collect();
+        let ranks = match ranks.as_slice() {
+            [] => String::new(),
+            ranks => format!(" (rank {})", few(ranks, MAX_RANKS, ", ")),
+        };
+        text.push_str(&labelled("detail:", &printable(&format!("{}{ranks}", detail.text)), style));
+    }
     if !failure.silent.is_empty() {
         let silent: Vec<String> = failure.silent.iter().map(u32::to_string).collect();
-        let silent = format!("no failure is reported by: {}", few(&silent, MAX_RANKS, ", "));
-        text.push_str(&format!(
-            "    ranks:    {}\n",
-            wrap(&silent, style.width, 14, &" ".repeat(14))
-        ));
+        let what = match failure.kind {
+            FailureKind::WatchdogTimeout => "did not arrive, or wrote no more",
+            _ => "no failure is reported by",
+        };
+        let silent = format!("{what}: {}", few(&silent, MAX_RANKS, ", "));
+        text.push_str(&labelled("ranks:", &silent, style));
     }
     text
 }

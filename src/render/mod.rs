@@ -5,7 +5,7 @@ pub mod doctor;
 pub mod explain;
 pub mod fleet;
 pub mod html;
-mod job;
+pub mod job;
 pub mod json;
 pub mod junit;
 mod matrix;

@@ -305,7 +305,8 @@ fn page_fits_terminal() {
         .sysroot(dir.path())
         .args(["explain", file.to_str().expect("a path")])
         .run();
-    assert_eq!(run.code, 0);
+    // Some threads quote a job, which failed.
+    assert_eq!(run.code, 1);
     for line in run.stdout.lines() {
         // Commands and addresses are never wrapped.
         let whole =
@@ -377,4 +378,98 @@ fn ranks_are_no_status_of_cuda() {
     const LOG: &str = "vm:1:1 [3] NCCL INFO ncclCommInitRank comm 0x1 rank 803 nranks 2000 cudaDev 3 nvmlDev 3 busId 60 commId 0x9 - Init COMPLETE\n";
     let page = piped(&["explain", "-", "--no-run"], LOG.as_bytes()).stdout;
     assert!(page.contains("No known symptom") && !page.contains("driver"), "{page}");
+}
+
+/// Several logs, or the logs of a directory, are one job; a line is named with its log.
+#[test]
+fn logs_of_ranks_are_one_job() {
+    const RANKS: [(&str, &str); 2] = [
+        (
+            "rank0.log",
+            "vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+             vm:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
+        ),
+        (
+            "rank1.log",
+            "vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n\
+             vm:2:2 [1] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n\
+             vm:2:2 [1] NCCL INFO Channel 00 : 1[1] -> 0[0] via SHM/direct/direct\n",
+        ),
+    ];
+    let directory = tempfile::tempdir().expect("a directory");
+    let below = directory.path().join("attempt_0");
+    std::fs::create_dir(&below).expect("a directory");
+    std::fs::write(below.join(".hidden"), "vm:3:3 [0] NCCL INFO NCCL version 2.1.1\n")
+        .expect("a file");
+    let files = RANKS.map(|(name, text)| {
+        let file = below.join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.to_str().expect("a path").to_owned()
+    });
+    let root = directory.path().to_str().expect("a path");
+    for args in [
+        vec!["explain", "--no-run", &files[0], &files[1]],
+        vec!["explain", &files[1], &files[0], &files[1], "--no-run"],
+        vec!["explain", "--job", root, "--no-run"],
+    ] {
+        let page = gdr(&args).stdout;
+        assert!(
+            page.starts_with("Job: NCCL, version not in the log, 2 ranks, 1 node, 2 GPUs\n"),
+            "{page}"
+        );
+        assert!(page.contains("0<->1\n"), "{page}");
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = format!("NCCL_P2P_DISABLE=1 is set (line 2 of {})", files[1]);
+        assert!(page.contains(&line), "{page}");
+    }
+    for (args, word) in [
+        (vec!["explain", &files[0], "no such file"], "put a message in quotes"),
+        (vec!["explain", "--job", root, &files[0]], "cannot be used with"),
+        (vec!["explain", root], "gdr explain --job"),
+        (vec!["explain"], "required"),
+    ] {
+        let run = gdr(&args);
+        assert_eq!(run.code, 2, "{args:?}");
+        assert!(
+            run.stderr.to_lowercase().contains(&word.to_lowercase()),
+            "{args:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+/// The exit status of a job, and what a machine says about its paths.
+#[test]
+fn job_has_exit_status() {
+    const INIT: &str = "\
+        vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+        vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n";
+    const P2P: &str = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+    const SHM: &str = "vm:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n";
+    let remote = INIT.replace("vm:2:2", "vm2:2:2")
+        + "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n";
+    let granted =
+        "vm:1:1 [0] NCCL INFO Check P2P Type isAllDirectP2p 1 directMode 0 isAllCudaP2p 1\n";
+    let denied =
+        "vm:1:1 [0] NCCL INFO Check P2P Type isAllDirectP2p 0 directMode 0 isAllCudaP2p 0\n";
+    let died =
+        "vm:1:1 [0] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer\n";
+    let directory = Machine::load("hgx-h100-8gpu-8nic").laid_out();
+    let machine = directory.path().to_str().expect("a path");
+    for (log, args, code, words) in [
+        (format!("{INIT}{P2P}"), vec![], 0, "P2P/CUMEM"),
+        (format!("{INIT}{granted}{SHM}"), vec![], 1, "it allows the faster path"),
+        (format!("{INIT}{denied}{SHM}"), vec![], 0, "it does not allow the faster path"),
+        (format!("{INIT}{SHM}"), vec![], 3, "is unknown"),
+        (format!("{INIT}{P2P}{died}"), vec![], 1, "lost the connection"),
+        (P2P.to_owned(), vec![], 3, "number of ranks not in the log"),
+        (INIT.to_owned(), vec![], 3, "no path"),
+        (remote.clone(), vec![], 3, "is unknown"),
+        (remote, vec!["--sysroot", machine], 1, "it allows the faster path"),
+    ] {
+        let options = if args.is_empty() { vec!["--no-run"] } else { args };
+        let run = piped(&[&["explain", "-"], &options[..]].concat(), log.as_bytes());
+        run.assert_code(code);
+        assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
+    }
 }

@@ -78,6 +78,7 @@ mod probe_rdma_together;
 mod probe_sim;
 mod probe_transfer;
 mod registration;
+mod run;
 mod signals;
 mod snapshot;
 mod snapshot_mask;

@@ -1,0 +1,82 @@
+//! The failures of a job: those of one kind are one, with the ranks that report it and those that do not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::collector::Collector;
+use super::failure::Detail;
+use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
+
+/// Ranks that are listed as silent.
+const MAX_SILENT: usize = 64;
+
+pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
+    let all = log.ranks(members);
+    // A process with several ranks does not say which one.
+    let mut rank_of: HashMap<u32, Option<u32>> = HashMap::new();
+    for member in members.iter().map(|at| &log.members[*at as usize]) {
+        rank_of.entry(member.process).and_modify(|rank| *rank = None).or_insert(member.rank);
+    }
+    let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
+    for ((kind, rank, process), (line, detail)) in &log.failures {
+        let rank = rank.or_else(|| *rank_of.get(process.as_ref()?)?);
+        let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
+        if line.number < failure.line.number {
+            failure.line = line.clone();
+        }
+        if let Some(detail) = detail {
+            add(failure, text(log, detail), rank);
+        }
+        match (rank, process.and_then(|at| log.processes.get(at as usize))) {
+            (Some(rank), _) => failure.ranks.push(rank),
+            (None, Some((host, process))) => failure.processes.push(format!("{host}:{process}")),
+            (None, None) => {}
+        }
+    }
+    let mut found: Vec<RankFailure> = found.into_values().collect();
+    let reporting: BTreeSet<u32> = found.iter().flat_map(|failure| failure.ranks.clone()).collect();
+    for failure in &mut found {
+        failure.ranks.sort_unstable();
+        failure.ranks.dedup();
+        failure.processes.sort_unstable();
+        failure.processes.dedup();
+        failure.details.iter_mut().for_each(|detail| detail.ranks.sort_unstable());
+        failure.details.sort_by(|a, b| a.ranks.cmp(&b.ranks));
+        let is_absence =
+            matches!(failure.kind, FailureKind::ConnectionClosed | FailureKind::WatchdogTimeout);
+        if is_absence && failure.processes.is_empty() {
+            failure.silent = all.difference(&reporting).copied().take(MAX_SILENT).collect();
+        }
+    }
+    found.sort_by_key(|failure| failure.line.number);
+    found
+}
+
+fn new_failure(kind: FailureKind, line: &Quote) -> RankFailure {
+    RankFailure {
+        kind,
+        ranks: Vec::new(),
+        processes: Vec::new(),
+        silent: Vec::new(),
+        line: line.clone(),
+        details: Vec::new(),
+    }
+}
+
+fn text(log: &Collector, detail: &Detail) -> String {
+    match detail {
+        Detail::Text(text) => text.clone(),
+        Detail::Peer(address, about) => match log.hosts.get(address) {
+            Some(host) => format!("peer {address} (node {host}): {about}"),
+            None => format!("peer {address}: {about}"),
+        },
+    }
+}
+
+fn add(failure: &mut RankFailure, text: String, rank: Option<u32>) {
+    let known = failure.details.iter().position(|detail| detail.text == text);
+    let at = known.unwrap_or_else(|| {
+        failure.details.push(FailureDetail { text, ranks: Vec::new() });
+        failure.details.len() - 1
+    });
+    failure.details[at].ranks.extend(rank);
+}

@@ -1,0 +1,168 @@
+//! `gdr run`: the job's output, status and signals are its own, and the report is of its log.
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::Gdr;
+
+/// Writes what NCCL of two ranks would.
+const LOG: &str = "cat >> \"$NCCL_DEBUG_FILE\" <<'END'\n\
+    vm:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n\
+    vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+    vm:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0x9 - Init COMPLETE\n\
+    vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n\
+    END\n";
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn job(script: &str) -> Gdr {
+    Gdr::new().args(["run", "--", "sh", "-c", script])
+}
+
+fn spawned(script: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut child = job(script)
+        .command()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gdr starts");
+    let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    (child, stdout)
+}
+
+fn line(stdout: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line");
+    line.trim_end().to_owned()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it runs");
+}
+
+#[test]
+fn reports_paths_and_keeps_output_and_status() {
+    let run = job(&format!("{LOG}echo out; echo err >&2; exit 7")).run();
+    assert_eq!((run.stdout.as_str(), run.code), ("out\n", 7));
+    assert!(run.stderr.starts_with("err\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("Job: NCCL 2.28.9+cuda13.0, 2 ranks"), "{}", run.stderr);
+    assert!(run.stderr.contains("P2P/CUMEM"), "{}", run.stderr);
+}
+
+/// What the job sees, and what gdr says about it.
+#[test]
+fn variables_of_the_user_stay() {
+    let echo = "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS ${NCCL_DEBUG_FILE:+file}";
+    for (name, value, seen, remark) in [
+        ("HOME", "/", "INFO INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM file", "has written a log"),
+        ("NCCL_DEBUG", "WARN", "WARN", "NCCL_DEBUG=WARN is set and stays"),
+        ("NCCL_DEBUG_FILE", "/dev/null", "file", "NCCL_DEBUG_FILE=/dev/null is set and stays"),
+        ("NCCL_DEBUG_SUBSYS", "ALL", "INFO ALL file", "NCCL_DEBUG_SUBSYS=ALL is set and stays"),
+    ] {
+        let run = job(echo).env(name, value).run();
+        assert_eq!((run.stdout.trim_end(), run.code), (seen, 0), "{name}");
+        assert!(run.stderr.contains(remark), "{name}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn kept_logs_of_ranks_are_one_job() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let logs = directory.path().join("a%b");
+    let logs = logs.to_str().expect("a path");
+    for rank in ["0", "1"] {
+        let run = Gdr::new()
+            .args(["run", "--log", logs, "--", "sh", "-c"])
+            .args([LOG.replace("\"$NCCL_DEBUG_FILE\"", &format!("\"{logs}/nccl.{rank}.log\""))])
+            .env("SLURM_PROCID", rank)
+            .env("SLURM_NTASKS", "2")
+            .run();
+        run.assert_code(0);
+        assert_eq!(run.stderr.contains("P2P/CUMEM"), rank == "0", "{}", run.stderr);
+    }
+    let run = crate::support::gdr(&["explain", "--no-run", "--job", logs]);
+    run.assert_code(0);
+    assert!(run.stdout.starts_with("Job: NCCL 2.28.9+cuda13.0, 2 ranks"), "{}", run.stdout);
+}
+
+#[test]
+fn status_of_a_command_that_cannot_start() {
+    for (command, code) in [("/no/such/program", 127), ("/etc/passwd", 126)] {
+        let run = Gdr::new().args(["run", "--", command]).run();
+        run.assert_code(code);
+        assert!(run.stderr.contains(command), "{}", run.stderr);
+    }
+    Gdr::new().args(["run"]).run().assert_code(2);
+}
+
+#[test]
+fn signal_ends_gdr_as_its_job() {
+    let status = job("kill -TERM $$").command().stderr(Stdio::null()).status().expect("it runs");
+    assert_eq!(status.signal(), Some(15));
+    let status = job("exit 143").command().stderr(Stdio::null()).status().expect("it runs");
+    assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn signals_reach_the_job() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::USR2, "USR2")] {
+        let script =
+            format!("trap 'echo {name}; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
+        let (mut child, mut stdout) = spawned(&script);
+        assert_eq!(line(&mut stdout), "ready");
+        send(&child, signal);
+        assert_eq!(line(&mut stdout), name);
+        assert_eq!(child.wait().expect("a status").code(), Some(5), "{name}");
+    }
+}
+
+/// A job that ignores SIGTERM goes on, and so does gdr; SIGUSR1 reports while it runs.
+#[test]
+fn report_while_the_job_runs() {
+    let script = format!("trap '' TERM; {LOG}echo ready; read line < \"$FIFO\"; exit 3");
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let mut child = job(&script)
+        .env("FIFO", &fifo)
+        .command()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gdr starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    assert_eq!(line(&mut stdout), "ready");
+    send(&child, Signal::TERM);
+    send(&child, Signal::USR1);
+    let mut report = String::new();
+    while !report.contains("P2P/CUMEM") {
+        assert_ne!(stderr.read_line(&mut report).expect("a line"), 0, "{report}");
+    }
+    std::fs::write(&fifo, "go on\n").expect("a reader");
+    stderr.read_to_string(&mut report).expect("text");
+    assert_eq!(child.wait().expect("a status").code(), Some(3), "{report}");
+}
+
+#[test]
+fn job_ends_with_a_killed_gdr() {
+    let (mut child, mut stdout) = spawned("echo $$; exec sleep 60");
+    let process = Path::new("/proc").join(line(&mut stdout));
+    assert!(process.exists());
+    send(&child, Signal::KILL);
+    child.wait().expect("a status");
+    let begun = Instant::now();
+    let is_gone = || {
+        let state = std::fs::read_to_string(process.join("stat"));
+        state.map_or(true, |state| state.contains(") Z "))
+    };
+    while !is_gone() {
+        assert!(begun.elapsed() < SOON, "the job goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
