@@ -381,6 +381,8 @@ pub enum TopoFormat {
     Svg,
     /// One page for a browser, to keep or to send.
     Html,
+    /// The topology that NCCL reads by NCCL_TOPO_FILE.
+    NcclXml,
 }
 
 /// A peer-to-peer capability, with nvidia-smi's letter.

@@ -9,6 +9,7 @@ mod job;
 pub mod json;
 pub mod junit;
 mod matrix;
+pub mod nccl;
 mod nics;
 pub mod pairs;
 pub mod path;

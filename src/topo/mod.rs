@@ -7,6 +7,7 @@ mod forced_pcie;
 mod forest;
 mod hardware;
 mod limits;
+mod nccl;
 mod nearest;
 mod nvlinks;
 mod pairing;
@@ -28,5 +29,6 @@ pub use forced_pcie::{
 pub use forest::{Forest, Role};
 pub use hardware::hardware;
 pub use limits::{MAX_PATHS, MAX_ROWS};
+pub use nccl::{NcclSystem, nccl_system};
 pub use path::{Narrowest, narrowest};
 pub use topology::{Topology, topology};
