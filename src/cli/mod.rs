@@ -355,6 +355,11 @@ pub struct Topo {
     #[arg(long)]
     pub pairs: bool,
 
+    /// Show what NCCL decides here with this environment: the path of each pair, peer to peer, GPUDirect RDMA in each direction, and the
+    /// NICs of each GPU, with the variable that changes it. By the rules of the installed NCCL, or of VERSION (2.18 to 2.30)
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, conflicts_with_all = ["path", "pairs", "p2p", "all", "pci", "check"])]
+    pub nccl: Option<Option<String>>,
+
     /// Show the full matrix: also NICs and NVMe controllers with each other
     #[arg(long, conflicts_with_all = ["path", "pairs", "p2p"])]
     pub all: bool,

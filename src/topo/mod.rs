@@ -3,6 +3,7 @@
 mod acs;
 mod advice;
 mod classify;
+mod decisions;
 mod forced_pcie;
 mod forest;
 mod hardware;
@@ -22,6 +23,7 @@ mod topology;
 mod tests;
 
 pub use acs::{Redirect, redirects, verb};
+pub use decisions::nccl_decisions;
 pub use forced_pcie::{
     Demand, ForcedPcie, forced_pcie, has_override as forced_pcie_has_override, is_efa,
     remedy as forced_pcie_remedy,
