@@ -63,10 +63,10 @@ pub struct Global {
     #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub sysroot: Option<PathBuf>,
 
-    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report
+    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report
     ///
     /// The format is detected from the content: output of 'gdr snapshot', text of 'lspci -vvv' or 'lspci -xxxx' (with
-    /// more detail as root), XML of 'lstopo --of xml', JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
+    /// more detail as root), XML of 'lstopo --of xml', NCCL's topology XML (NCCL_TOPO_DUMP_FILE, or a file that a cloud ships), JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
     /// archive of sosreport or supportconfig. Each may be compressed with gzip, xz or zstd. Facts that the file does not
     /// contain are unknown. '-' is standard input.
     #[arg(

@@ -95,7 +95,7 @@ impl Job<'_> {
             return (None, None, level.reason.clone(), self.rules.gdr);
         };
         let (near, path) = (relay.unwrap_or(gpu), self.direct(relay.unwrap_or(gpu), nic));
-        if !path.is_some_and(|path| self.counts_as(near, path) <= most) {
+        if path.is_none_or(|path| self.counts_as(near, path) > most) {
             let letters = path.map_or("?", NcclPath::letters);
             let reason = format!(
                 "farther than {} ({}); NCCL_NET_GDR_LEVEL={letters} allows it",
