@@ -2189,14 +2189,14 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__topo)
-            opts="-v -h --format --pci --p2p --nvme --path --pairs --all --platform --check --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --format --pci --p2p --nvme --path --pairs --nccl --all --platform --check --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --format)
-                    COMPREPLY=($(compgen -W "table nvidia-smi json svg html" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table nvidia-smi json svg html nccl-xml" -- "${cur}"))
                     return 0
                     ;;
                 --p2p)
@@ -2204,6 +2204,10 @@ _gdr() {
                     return 0
                     ;;
                 --path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nccl)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

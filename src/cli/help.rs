@@ -166,6 +166,10 @@ gdr topo --path GPU0 NIC0
 Show each PCI device on the path, its link and its ACS bits.
 gdr topo --pairs
 Print environment variables for NCCL, UCX and CUDA.
+gdr topo --nccl
+Show what NCCL decides here, and why.
+gdr topo --format nccl-xml > topo.xml
+Write a topology for NCCL_TOPO_FILE.
 gdr topo --format svg > topo.svg
 Draw the PCI tree.",
         files: "\

@@ -65,10 +65,10 @@ pub struct Global {
     #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub sysroot: Option<PathBuf>,
 
-    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report
+    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report
     ///
     /// The format is detected from the content: output of 'gdr snapshot', text of 'lspci -vvv' or 'lspci -xxxx' (with
-    /// more detail as root), XML of 'lstopo --of xml', JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
+    /// more detail as root), XML of 'lstopo --of xml', NCCL's topology XML (NCCL_TOPO_DUMP_FILE, or a file that a cloud ships), JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
     /// archive of sosreport or supportconfig. Each may be compressed with gzip, xz or zstd. Facts that the file does not
     /// contain are unknown. '-' is standard input.
     #[arg(
@@ -364,6 +364,11 @@ pub struct Topo {
     #[arg(long)]
     pub pairs: bool,
 
+    /// Show what NCCL decides here with this environment: the path of each pair, peer to peer, GPUDirect RDMA in each direction, and the
+    /// NICs of each GPU, with the variable that changes it. By the rules of the installed NCCL, or of VERSION (2.18 to 2.30)
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, conflicts_with_all = ["path", "pairs", "p2p", "all", "pci", "check"])]
+    pub nccl: Option<Option<String>>,
+
     /// Show the full matrix: also NICs and NVMe controllers with each other
     #[arg(long, conflicts_with_all = ["path", "pairs", "p2p"])]
     pub all: bool,
@@ -390,6 +395,8 @@ pub enum TopoFormat {
     Svg,
     /// One page for a browser, to keep or to send.
     Html,
+    /// The topology that NCCL reads by NCCL_TOPO_FILE.
+    NcclXml,
 }
 
 /// A peer-to-peer capability, with nvidia-smi's letter.

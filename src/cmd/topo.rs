@@ -9,7 +9,7 @@ use crate::cli::{Global, P2p, Platform, Topo, TopoFormat, style};
 use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
 use crate::output::{self, Document};
-use crate::render::{View, html, json, pairs, path, smi, svg, table};
+use crate::render::{View, html, json, nccl, nccl_decisions, pairs, path, smi, svg, table};
 use crate::topo::{self, MAX_ROWS, Topology};
 use crate::world::NvmlQuery;
 
@@ -53,6 +53,9 @@ pub fn run(
             p2p(&view, *letter, out)?
         }
         (Topo { p2p: Some(_), .. }, _) => bail!("--p2p supports --format table and nvidia-smi"),
+        (Topo { nccl: Some(version), .. }, format) => {
+            super::print(out, &decisions(&view, version.as_deref(), format)?)?
+        }
         (Topo { path: Some(ends), .. }, format) => {
             super::print(out, &between(&view, ends, format)?)?
         }
@@ -65,6 +68,7 @@ pub fn run(
         (_, TopoFormat::Table) => super::print_with(out, |out| table::write(&view, out))?,
         (_, TopoFormat::NvidiaSmi) => matrix(&view, out, err)?,
         (_, TopoFormat::Json) => super::print_with(out, |out| json::write(&view, out))?,
+        (_, TopoFormat::NcclXml) => nccl_xml(&topology, out, err)?,
         (_, TopoFormat::Svg) => super::print(out, &svg::svg(&facts, &topology, &name))?,
         (_, TopoFormat::Html) => {
             let drawing = svg::svg(&facts, &topology, &name);
@@ -79,12 +83,19 @@ fn want(options: &Topo) -> CollectOptions {
         nvme: options.nvme || options.path.iter().flatten().any(|end| names_nvme(end)),
         nvml: NvmlQuery {
             links: options.p2p.is_none() && !options.pci,
-            p2p: options.p2p.is_some(),
+            p2p: options.p2p.is_some() || options.nccl.is_some(),
             p2p_only: options.p2p.map(capability),
             details: false,
-            // NVLinks need two GPUs; for one GPU, skip the NVML query.
-            from_gpus: if options.p2p.is_some() { 0 } else { 2 },
+            // NVLinks need two GPUs; for one GPU, skip the NVML query. NCCL's topology has the number of each GPU.
+            from_gpus: match options.format {
+                _ if options.p2p.is_some() => 0,
+                TopoFormat::NcclXml => 0,
+                _ => 2,
+            },
         },
+        // The environment, and the NCCL that is installed.
+        system: options.nccl.is_some(),
+        software: options.nccl.is_some(),
         ..CollectOptions::default()
     }
 }
@@ -150,6 +161,42 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
     super::print_with(out, |out| smi::matrix(view, &dialect, out))
 }
 
+/// What NCCL decides on this machine.
+fn decisions(view: &View<'_>, version: Option<&str>, format: TopoFormat) -> anyhow::Result<String> {
+    if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
+        bail!("cannot say what NCCL decides about each pair: {omission}");
+    }
+    let found = topo::nccl_decisions(view.topology, version).map_err(|reason| anyhow!(reason))?;
+    match format {
+        TopoFormat::Table => Ok(nccl_decisions::text(view, &found)),
+        TopoFormat::Json => Ok(output::pretty(&Document::of(
+            "gdr.nccl/1",
+            view.facts.host.recorded.as_deref(),
+            &found,
+        ))?),
+        TopoFormat::NvidiaSmi | TopoFormat::Svg | TopoFormat::Html | TopoFormat::NcclXml => {
+            bail!("--nccl supports --format table and json")
+        }
+    }
+}
+
+fn nccl_xml(
+    topology: &Topology<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let system = topo::nccl_system(topology);
+    for sentence in &system.omitted {
+        super::remark(err, sentence);
+    }
+    if system.root.children.is_empty() {
+        bail!(
+            "no GPU and no NIC whose place in the PCI tree is known: NCCL cannot use such a file"
+        );
+    }
+    super::print(out, &nccl::xml(&system.root))
+}
+
 fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Result<String> {
     let row = |name: &String| {
         view.topology.find(name).ok_or_else(|| {
@@ -171,7 +218,7 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
             view.facts.host.recorded.as_deref(),
             &found,
         ))?),
-        TopoFormat::NvidiaSmi | TopoFormat::Svg | TopoFormat::Html => {
+        TopoFormat::NvidiaSmi | TopoFormat::Svg | TopoFormat::Html | TopoFormat::NcclXml => {
             bail!("--path supports --format table and json")
         }
     }

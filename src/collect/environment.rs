@@ -9,7 +9,7 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 45] = [
+const NAMES: [&str; 49] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
@@ -31,6 +31,7 @@ const NAMES: [&str; 45] = [
     "NCCL_IB_DATA_DIRECT",
     "NCCL_IB_DISABLE",
     "NCCL_IB_GID_INDEX",
+    "NCCL_IB_HCA",
     "NCCL_IB_TC",
     "NCCL_IGNORE_DISABLED_P2P",
     "NCCL_MNNVL_ENABLE",
@@ -39,8 +40,11 @@ const NAMES: [&str; 45] = [
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NET_GDR_READ",
     "NCCL_NET_PLUGIN",
+    "NCCL_NVB_DISABLE",
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
+    "NCCL_PXN_C2C",
+    "NCCL_PXN_DISABLE",
     "NVSHMEM_IBGDA_NIC_HANDLER",
     "NVSHMEM_IB_DISABLE_DMABUF",
     "NVSHMEM_IB_GID_INDEX",

@@ -34,7 +34,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     }
     let system = xml::read(bytes)?;
     one_machine(&system)?;
-    let mut found = Found::default();
+    let mut found = Found { of_amd: is_of_amd(&system), ..Found::default() };
     for cpu in system.of_tag("cpu") {
         let near = Near {
             numa: cpu.attribute("numaid").and_then(|text| text.parse().ok()),
@@ -88,6 +88,8 @@ struct Near {
 
 #[derive(Default)]
 struct Found {
+    /// The file is RCCL's.
+    of_amd: bool,
     pci: BTreeMap<Bdf, PciDevice>,
     nics: Vec<RdmaDevice>,
     /// Where a NIC is in the list.
@@ -110,7 +112,7 @@ impl Found {
                 continue;
             };
             at_most(FUNCTIONS, self.pci.len() + 1, "PCI functions")?;
-            let device = device(pci, bdf, near, bridges);
+            let device = device(pci, bdf, near, bridges, self.of_amd);
             self.nic(pci, &device)?;
             if self.pci.insert(bdf, device).is_some() {
                 return Err(ImportError::Malformed(format!(
@@ -187,10 +189,10 @@ fn rdma_port(net: &NcclElement, number: u32, own_rate: bool) -> RdmaPort {
     }
 }
 
-fn device(pci: &NcclElement, bdf: Bdf, near: &Near, bridges: &[Bdf]) -> PciDevice {
+fn device(pci: &NcclElement, bdf: Bdf, near: &Near, bridges: &[Bdf], of_amd: bool) -> PciDevice {
     let outermost = bridges.first().copied().unwrap_or(bdf);
     let unknown = || Fact::Unknown(Why::NotCovered);
-    let ids = ids(pci);
+    let ids = ids(pci, of_amd);
     let is_end = ids.known().is_none_or(|ids| !ids.is_bridge());
     let local_cpus = near.cpus.clone().map_or(Fact::Unknown(Why::NotCovered), Fact::Known);
     PciDevice {
@@ -207,8 +209,19 @@ fn device(pci: &NcclElement, bdf: Bdf, near: &Near, bridges: &[Bdf]) -> PciDevic
     }
 }
 
-/// Vendor, device and class. Files of clouds leave out the vendor; every display function in such a file is a GPU for NCCL.
-fn ids(pci: &NcclElement) -> Fact<Ids> {
+/// True for a topology of RCCL, which has NCCL's format: AMD's GPUs have an attribute `gcn` or links `xgmi` (RCCL, src/graph/xml.cc), or
+/// a display function has AMD's vendor id.
+fn is_of_amd(element: &NcclElement) -> bool {
+    let is_display = element.attribute("class").is_some_and(|class| class.starts_with("0x03"));
+    element.tag == "xgmi"
+        || element.tag == "gpu" && element.attribute("gcn").is_some()
+        || is_display && element.attribute("vendor") == Some("0x1002")
+        || element.children.iter().any(is_of_amd)
+}
+
+/// Vendor, device and class. Files of clouds leave out the vendor: then a VGA or 3D controller is NVIDIA's, unless the file is RCCL's.
+/// AMD's accelerators are other display controllers (0380).
+fn ids(pci: &NcclElement, of_amd: bool) -> Fact<Ids> {
     let number = |name: &str| {
         let text = pci.attribute(name)?;
         u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
@@ -224,7 +237,8 @@ fn ids(pci: &NcclElement) -> Fact<Ids> {
     let Some(class) = class else {
         return Fact::Unknown(Why::NotCovered);
     };
-    let vendor = vendor.or((class >> 16 == 0x03).then_some(Ids::NVIDIA));
+    let is_gpu_class = matches!(class >> 8, 0x0300 | 0x0302);
+    let vendor = vendor.or((is_gpu_class && !of_amd).then_some(Ids::NVIDIA));
     vendor.map_or(Fact::Unknown(Why::NotCovered), |vendor| {
         Fact::Known(Ids { vendor, device: short("device").filter(|device| *device != 0), class })
     })

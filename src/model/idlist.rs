@@ -103,6 +103,11 @@ impl IdList {
         Self::new(ids.filter(|id| !other(*id)))
     }
 
+    /// The highest id.
+    pub fn last(&self) -> Option<u32> {
+        self.ranges.last().map(|(_, high)| *high)
+    }
+
     /// The lowest id.
     pub fn first(&self) -> Option<u32> {
         self.ranges.first().map(|&(low, _)| low)

@@ -24,6 +24,7 @@ mod mapping;
 mod modprobe;
 mod module_files;
 mod nccl;
+mod nccl_decisions;
 mod network;
 mod nic_driver;
 mod nvidia_gpus;
@@ -82,6 +83,10 @@ pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nccl::NcclElement;
+pub use nccl_decisions::{
+    NcclDecisions, NcclGpuPair, NcclLevel, NcclNicPair, NcclPath, NcclUse, NcclVersion,
+    NcclVersionSource,
+};
 pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
 pub use nic_driver::{Dmabuf, NicDriver, dmabuf_providers};
 pub use nvidia_gpus::NVIDIA_GPUS;

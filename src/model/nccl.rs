@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One element, as in `<pci busid="0000:1b:00.0" class="0x030200">…</pci>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NcclElement {
-    /// `system`, `cpu`, `pci`, `gpu`, `nvlink`, `c2c`, `nic`, `net` or `pcilink`.
+    /// `system`, `cpu`, `pci`, `gpu`, `nvlink`, `xgmi` (RCCL), `c2c`, `nic`, `net` or `pcilink`.
     pub tag: String,
     /// Names and values, in the order of the file.
     pub attributes: Vec<(String, String)>,

@@ -9,6 +9,8 @@ pub mod job;
 pub mod json;
 pub mod junit;
 mod matrix;
+pub mod nccl;
+pub mod nccl_decisions;
 mod nics;
 pub mod pairs;
 pub mod path;

@@ -3,10 +3,12 @@
 mod acs;
 mod advice;
 mod classify;
+mod decisions;
 mod forced_pcie;
 mod forest;
 mod hardware;
 mod limits;
+mod nccl;
 mod nearest;
 mod nvlinks;
 mod pairing;
@@ -21,6 +23,7 @@ mod topology;
 mod tests;
 
 pub use acs::{Redirect, redirects, verb};
+pub use decisions::nccl_decisions;
 pub use forced_pcie::{
     Demand, ForcedPcie, forced_pcie, has_override as forced_pcie_has_override, is_efa,
     remedy as forced_pcie_remedy,
@@ -28,5 +31,6 @@ pub use forced_pcie::{
 pub use forest::{Forest, Role};
 pub use hardware::hardware;
 pub use limits::{MAX_PATHS, MAX_ROWS};
+pub use nccl::{NcclSystem, nccl_system};
 pub use path::{Narrowest, narrowest};
 pub use topology::{Topology, topology};

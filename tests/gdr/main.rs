@@ -54,6 +54,8 @@ mod layout;
 mod layout_lspci;
 mod memory_limit;
 mod metamorphic;
+mod nccl_decisions;
+mod nccl_xml;
 mod no_false_alarm;
 mod pci_differential;
 mod private_files;

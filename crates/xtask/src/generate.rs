@@ -42,6 +42,10 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
             schemars::schema_for!(gdr::output::Document<gdr::render::doctor::Report<'_>>),
         ),
         ("gdr.path.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::Path>)),
+        (
+            "gdr.nccl.1.json",
+            schemars::schema_for!(gdr::output::Document<gdr::model::NcclDecisions>),
+        ),
         ("gdr.probe.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::ProbeReport>)),
         ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
         (

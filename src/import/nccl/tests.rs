@@ -87,6 +87,36 @@ fn a_file_of_a_cloud_has_no_vendor_and_no_links() {
 }
 
 #[test]
+fn a_display_function_without_vendor_is_nvidias_only_in_files_of_nccl() {
+    let text = |function: &str| {
+        format!(
+            r#"<system version="1"><cpu numaid="0">{function}<pci busid="0000:02:00.0" class="0x020700"/></cpu></system>"#
+        )
+    };
+    for (function, gpus) in [
+        (r#"<pci busid="0000:01:00.0" class="0x030200"/>"#, 1),
+        (r#"<pci busid="0000:01:00.0" class="0x030000"/>"#, 1),
+        // An accelerator of AMD.
+        (r#"<pci busid="0000:01:00.0" class="0x038000"/>"#, 0),
+        (
+            r#"<pci busid="0000:01:00.0" class="0x030200"><gpu dev="0" sm="94" gcn="gfx942" rank="0"/></pci>"#,
+            0,
+        ),
+        (
+            r#"<pci busid="0000:01:00.0" class="0x030200"><gpu dev="0"><xgmi target="0000:03:00.0" count="1"/></gpu></pci>"#,
+            0,
+        ),
+        (
+            r#"<pci busid="0000:01:00.0" class="0x030200"/><pci busid="0000:03:00.0" class="0x030000" vendor="0x1002"/>"#,
+            0,
+        ),
+    ] {
+        let facts = facts(text(function).as_bytes()).expect("facts");
+        assert_eq!(facts.gpus().count(), gpus, "{function}");
+    }
+}
+
+#[test]
 fn texts_that_hold_no_machine_are_rejected() {
     let twice = DUMP.replace("0000:97:00.0", "0000:17:00.0");
     let hosts = DUMP.replace("<cpu numaid", "<cpu host_hash=\"0x3b\" numaid");

@@ -15,8 +15,9 @@ const ATTRIBUTES: usize = 32;
 /// Of a name or value; NCCL's own limit.
 const LONGEST: usize = 254;
 
-/// The elements that NCCL reads.
-const TAGS: [&str; 9] = ["system", "cpu", "pci", "gpu", "nvlink", "c2c", "nic", "net", "pcilink"];
+/// The elements that NCCL reads, and RCCL's links.
+const TAGS: [&str; 10] =
+    ["system", "cpu", "pci", "gpu", "nvlink", "xgmi", "c2c", "nic", "net", "pcilink"];
 
 /// The element `system` of a file.
 pub fn read(bytes: &[u8]) -> Result<NcclElement, ImportError> {
