@@ -1,6 +1,6 @@
 //! The class of a pair, by nvidia-smi's rule (checked on public matrices).
 //!
-//! 1. Different root buses: NODE on one NUMA node, else SYS.
+//! 1. Different root buses: NODE on one NUMA node, else SYS; "NODE or SYS" where the nodes are unknown.
 //! 2. One root bus and no bridge in common: PHB.
 //! 3. A bridge in common: PIX with at most one bridge between it and either device, else PXB.
 
@@ -29,9 +29,8 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     }
 }
 
-/// True if two functions are known to be below different host bridges: their class is NODE or SYS, also where the NUMA nodes are
-/// unknown.
-pub fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
+/// True if two functions are known to be below different host bridges.
+fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
     match (&a.place, &b.place) {
         // Functions of different PCI domains have no bridge in common, even if the source omits bridges.
         (Fact::Known(here), Fact::Known(there)) => {
@@ -89,11 +88,11 @@ fn across_roots(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
         (Fact::Known(a), Fact::Known(b))
             if a.is_some() != b.is_some() && facts.numa.known().is_none() =>
         {
-            Fact::Unknown(Why::NotCovered)
+            Fact::Known(PciClass::NodeOrSys)
         }
         (Fact::Known(a), Fact::Known(b)) if a == b => Fact::Known(PciClass::Node),
         (Fact::Known(_), Fact::Known(_)) => Fact::Known(PciClass::Sys),
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+        _ => Fact::Known(PciClass::NodeOrSys),
     }
 }
 

@@ -365,7 +365,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
             PciClass::Pix => Level::Pix,
             PciClass::Pxb => Level::Pxb,
             PciClass::Phb => Level::Phb,
-            PciClass::Node | PciClass::Sys => Level::Sys,
+            PciClass::Node | PciClass::NodeOrSys | PciClass::Sys => Level::Sys,
         };
         // Beyond PXB NCCL's default does not allow it either.
         (needs > allowed && needs <= Level::Pxb).then(|| {
