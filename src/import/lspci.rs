@@ -41,8 +41,7 @@ const MAX_READ: usize = 16 * FUNCTIONS;
 const MAX_NOTES: usize = 100;
 
 pub fn is_format(bytes: &[u8]) -> bool {
-    lines::lines(bytes).any(|line| head::parse(&line.text).is_some())
-        || drawn::names_devices(bytes)
+    lines::lines(bytes).any(|line| head::parse(&line.text).is_some()) || drawn::names_devices(bytes)
 }
 
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {

@@ -161,6 +161,28 @@ mod tests {
     }
 
     #[test]
+    fn host_bridges_of_unknown_nodes_are_node_or_sys() {
+        let class_of = |nodes: [Fact<Option<u32>>; 2], rooted| {
+            let place =
+                |bus| Place { root: RootBus { domain: 0, bus }, rooted, bridges: Vec::new() };
+            let places = [place(0x40), place(0xc0)];
+            let [a, b] = [0, 1].map(|at| End {
+                bdf: Some(Bdf { domain: 0, bus: 0x40 + at, device: 0, function: 0 }),
+                place: Fact::Known(&places[usize::from(at)]),
+                numa: nodes[usize::from(at)].clone(),
+            });
+            class(&Facts::default(), &a, &b)
+        };
+        let unknown = || Fact::<Option<u32>>::default();
+        let node_or_sys = Fact::Known(PciClass::NodeOrSys);
+        assert_eq!(class_of([unknown(), unknown()], true), node_or_sys);
+        assert_eq!(class_of([unknown(), Fact::Known(Some(1))], true), node_or_sys);
+        assert_eq!(class_of([Fact::Known(None), Fact::Known(Some(1))], true), node_or_sys);
+        // A bridge above both may be missing.
+        assert_eq!(class_of([unknown(), unknown()], false), Fact::Unknown(Why::NotCovered));
+    }
+
+    #[test]
     fn unknown_upper_bridges_leave_only_pairs_below_a_common_bridge() {
         let unrooted = |bridges: &[&str]| Place { rooted: false, ..place(bridges) };
         let up = "01:00.0";

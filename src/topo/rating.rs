@@ -31,9 +31,7 @@ pub fn rate(me: &Row, partner: &Row, class: PciClass, is_guest: bool) -> (Verdic
         }
         PciClass::Node => (Verdict::Bad, "between host bridges of one NUMA node"),
         PciClass::Sys => (Verdict::Bad, "across the interconnect between NUMA nodes"),
-        PciClass::NodeOrSys => {
-            (Verdict::Bad, "between host bridges, whose NUMA nodes are unknown")
-        }
+        PciClass::NodeOrSys => (Verdict::Bad, "between host bridges, whose NUMA nodes are unknown"),
     };
     (verdict, format!("{letters}, {reason}"))
 }

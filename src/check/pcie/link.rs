@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::check::testing::{
         Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_says, findings, machine, nvml_gpu,
-        only, set_link,
+        only, set_device_id, set_link,
     };
     use crate::model::{Facts, Finding, Outcome};
 
@@ -386,10 +386,62 @@ mod tests {
     }
 
     #[test]
+    fn missing_port_gives_no_verdict() {
+        // lspci of the GPUs alone.
+        let mut facts = machine();
+        set_link(&mut facts, GPU, (5, 8), (5, 16));
+        facts.devices_mut().retain(|device| device.bdf.to_string() != GPU_PORT);
+        let found = findings("pcie.link", &facts, &[]);
+        let unknown = found.iter().find(|found| found.subject == GPU).expect("a finding");
+        assert_eq!((unknown.outcome, &unknown.fix), (Outcome::Unknown, &None));
+        assert_says(unknown, "runs at 32GT/s x8 of its 32GT/s x16; what the port at the other end");
+        assert!(unknown.evidence.iter().all(|evidence| !evidence.source.contains("both ends")));
+        assert!(unknown.needs.as_deref().is_some_and(|needs| needs.starts_with("lspci -vvv")));
+        set_link(&mut facts, GPU, (5, 16), (5, 16));
+        assert!(findings("pcie.link", &facts, &[]).iter().all(|found| found.subject != GPU));
+    }
+
+    #[test]
+    fn laptop_gpu_is_soldered() {
+        for (current, port) in [((4, 8), (4, 16)), ((4, 4), (4, 4))] {
+            let mut facts = machine();
+            // GeForce RTX 3060 Laptop GPU.
+            set_device_id(&mut facts, GPU, 0x2560);
+            set_link(&mut facts, GPU, current, (4, 16));
+            set_link(&mut facts, GPU_PORT, current, port);
+            let found = findings("pcie.link", &facts, &[]).remove(0);
+            assert_eq!((found.outcome, &found.fix), (Outcome::Info, &None), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn state_of_a_text_is_of_another_moment() {
+        let mut facts = machine();
+        facts.host.source = "nvidia-bug-report.log".to_owned();
+        set_link(&mut facts, GPU, (1, 16), (5, 16));
+        let found = findings("pcie.link", &facts, &[]).remove(0);
+        assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
+        // Another part of the report saw it at its maximum.
+        let express = facts.device_mut(GPU).config.express.clone();
+        let link = express.present().and_then(|express| express.link.clone()).expect("a link");
+        facts.attributes_mut(GPU).link =
+            Fact::Known(Some(LinkState { current: link.max, max: link.max }));
+        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
     fn guest_link_is_info() {
-        let found = with(NIC, (5, 8), |facts| facts.platform.hypervisor_flag = Fact::Known(true));
-        assert_says(&found, "belongs to the host");
-        assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        for is_above in [true, false] {
+            let mut facts = machine();
+            facts.platform.hypervisor_flag = Fact::Known(true);
+            set_link(&mut facts, NIC, (5, 8), (5, 16));
+            facts.devices_mut().retain(|device| is_above || device.bdf.to_string() != NIC_PORT);
+            let found = findings("pcie.link", &facts, &[]);
+            let found = found.into_iter().find(|found| found.subject == NIC).expect("a finding");
+            assert_says(&found, "belongs to the host");
+            assert_eq!(found.message.contains("both ends"), is_above, "{}", found.message);
+            assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        }
     }
 
     #[test]

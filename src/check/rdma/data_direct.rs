@@ -1,7 +1,7 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Check, Ctx, Hint, Judgement, or_skip, unidentified, words};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity};
+use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity, Why};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
 pub const CHECK: Check = Check {
@@ -37,6 +37,10 @@ fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ctx.facts.gpus().filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu)).collect();
     let judgements: Vec<Judgement> =
         functions.map(|device| judge(ctx, device, &coherent)).collect();
+    if judgements.is_empty() && ctx.facts.partial {
+        let functions = "the PCI functions that the text omits";
+        return vec![Judgement::unknown("machine", Why::NotCovered, Area::Sys, functions)];
+    }
     or_skip(judgements, "There is no Data Direct function.")
 }
 
@@ -110,6 +114,14 @@ mod tests {
     use super::*;
     use crate::check::testing::{Edit, GPU, assert_says, gpu, machine, only, set_device_id};
     use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn partial_list_does_not_exclude_it() {
+        let mut facts = machine();
+        assert_eq!(only("rdma.data-direct", &facts).outcome, Outcome::Skip);
+        facts.partial = true;
+        assert_eq!(only("rdma.data-direct", &facts).outcome, Outcome::Unknown);
+    }
 
     fn with(own: Fact<Option<u32>>) -> Facts {
         let mut facts = machine();
