@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::registry::{FAMILIES, Family};
 use super::{Check, Ctx, Judgement, Rule, Source, expect, words};
 use crate::model::Order as _;
-use crate::model::{Area, Bdf, Facts, Finding, Outcome, Severity, Why};
+use crate::model::{Area, Bdf, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::MAX_ROWS;
 
@@ -127,9 +127,9 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     }
     if judgements.iter().all(is_skipped)
         && !check.id.starts_with(expect::FAMILY)
-        && let Some(unlisted) = unlisted_gpus(ctx.facts)
+        && may_have_unlisted_gpus(ctx.facts)
     {
-        return vec![unlisted];
+        return vec![Judgement::unlisted()];
     }
     if judgements.is_empty() {
         judgements.push(Judgement::skip("machine", "This check does not apply to this machine."));
@@ -138,12 +138,8 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
 }
 
 /// A list without GPUs that may lack functions, such as one of a vendor, does not show that there is none.
-fn unlisted_gpus(facts: &Facts) -> Option<Judgement> {
-    let is_open = facts.partial && facts.gpus().next().is_none();
-    is_open.then(|| {
-        let functions = "the PCI functions that the text omits";
-        Judgement::unknown("machine", Why::NotCovered, Area::Sys, functions)
-    })
+fn may_have_unlisted_gpus(facts: &Facts) -> bool {
+    facts.partial && facts.gpus().next().is_none()
 }
 
 /// Functions of the PCI bus that may be GPUs or NICs: where one is, nothing is known to be absent.

@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
         // Another part of the report saw it at its maximum.
         let express = facts.device_mut(GPU).config.express.clone();
-        let link = express.present().and_then(|express| express.link.clone()).expect("a link");
+        let link = express.present().and_then(|express| express.link).expect("a link");
         facts.attributes_mut(GPU).link =
             Fact::Known(Some(LinkState { current: link.max, max: link.max }));
         assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);

@@ -97,10 +97,20 @@ fn compare<'a>(ctx: &'a Ctx<'_>) -> Comparison<'a> {
         };
         match mismatch(row, bdf, express, &above) {
             Some(judgement) => comparison.mismatched.push(judgement),
+            None if lacks_ports(ctx, bdf) => comparison.unknown.push((bdf, Why::NotCovered)),
             None => comparison.good.push((row, bdf, express)),
         }
     }
     comparison
+}
+
+/// True if the source does not have all ports above a function, as a list of some functions.
+fn lacks_ports(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
+    let place = ctx.forest.device(bdf).and_then(|device| device.place.known());
+    place.is_some_and(|place| {
+        let mut bridges = place.bridges.iter();
+        !place.rooted || bridges.any(|bridge| ctx.forest.device(*bridge).is_none())
+    })
 }
 
 type Chain<'a> = Vec<(Bdf, &'a Express)>;

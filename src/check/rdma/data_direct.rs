@@ -1,7 +1,7 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Check, Ctx, Hint, Judgement, or_skip, unidentified, words};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity, Why};
+use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
 pub const CHECK: Check = Check {
@@ -38,8 +38,7 @@ fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let judgements: Vec<Judgement> =
         functions.map(|device| judge(ctx, device, &coherent)).collect();
     if judgements.is_empty() && ctx.facts.partial {
-        let functions = "the PCI functions that the text omits";
-        return vec![Judgement::unknown("machine", Why::NotCovered, Area::Sys, functions)];
+        return vec![Judgement::unlisted()];
     }
     or_skip(judgements, "There is no Data Direct function.")
 }
