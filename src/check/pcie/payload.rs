@@ -104,13 +104,14 @@ fn compare<'a>(ctx: &'a Ctx<'_>) -> Comparison<'a> {
     comparison
 }
 
-/// True if the source does not have all ports above a function, as a list of some functions.
+/// True if the source is a list of some functions, and lacks a port above this one.
 fn lacks_ports(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
     let place = ctx.forest.device(bdf).and_then(|device| device.place.known());
-    place.is_some_and(|place| {
+    let lacks_one = place.is_some_and(|place| {
         let mut bridges = place.bridges.iter();
         !place.rooted || bridges.any(|bridge| ctx.forest.device(*bridge).is_none())
-    })
+    });
+    ctx.facts.partial && lacks_one
 }
 
 type Chain<'a> = Vec<(Bdf, &'a Express)>;

@@ -19,6 +19,7 @@ fn set(facts: &mut Facts, bdf: &str, payload: u16, read: u16) {
 fn missing_ports_leave_it_open() {
     // lspci of one vendor: no port above the GPU.
     let mut facts = machine();
+    facts.partial = true;
     facts.devices_mut().retain(|device| device.bdf.to_string() != GPU_PORT);
     let found = findings("pcie.payload", &facts, &[]);
     let unknown = found.iter().find(|found| found.outcome == Outcome::Unknown);
