@@ -125,10 +125,21 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     {
         return vec![unidentified];
     }
+    if judgements.iter().all(is_skipped)
+        && !check.id.starts_with(expect::FAMILY)
+        && may_have_unlisted_gpus(ctx.facts)
+    {
+        return vec![Judgement::unlisted()];
+    }
     if judgements.is_empty() {
         judgements.push(Judgement::skip("machine", "This check does not apply to this machine."));
     }
     few(judgements)
+}
+
+/// A list without GPUs that may lack functions, such as one of a vendor, does not show that there is none.
+fn may_have_unlisted_gpus(facts: &Facts) -> bool {
+    facts.partial && facts.gpus().next().is_none()
 }
 
 /// Functions of the PCI bus that may be GPUs or NICs: where one is, nothing is known to be absent.

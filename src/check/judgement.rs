@@ -99,6 +99,12 @@ impl Judgement {
         judgement
     }
 
+    /// A device that the source does not list may exist, because the list is of some functions only.
+    pub fn unlisted() -> Self {
+        let functions = "the PCI functions that the text omits";
+        Self::unknown("machine", Why::NotCovered, Area::Sys, functions)
+    }
+
     /// Undetermined for a reason other than a missing source.
     pub fn undetermined(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Unknown, subject, message)

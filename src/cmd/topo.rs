@@ -158,6 +158,9 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
             "cannot print a matrix: {omission}; --format table and --format json show the devices and their nearest partners"
         );
     }
+    if let Some(note) = smi::undecided(view) {
+        super::remark(err, &note);
+    }
     super::print_with(out, |out| smi::matrix(view, &dialect, out))
 }
 

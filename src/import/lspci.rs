@@ -1,4 +1,4 @@
-//! lspci text, with any of `-v`, `-n`, `-x`, and with other text around it.
+//! lspci text, with any of `-v`, `-n`, `-x`, `-t`, and with other text around it.
 //!
 //! Printed values are known. A missing line means absence only if lspci would certainly have printed it;
 //! otherwise the fact is unknown. Hex bytes of a function override its text.
@@ -6,6 +6,7 @@
 mod blocks;
 mod bytes;
 mod capabilities;
+mod drawn;
 mod dump;
 mod express;
 mod extended;
@@ -20,6 +21,7 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
+use drawn::Drawn;
 use dump::{Functions, MergedFunction};
 use function::Function;
 use machines::Machines;
@@ -39,13 +41,20 @@ const MAX_READ: usize = 16 * FUNCTIONS;
 const MAX_NOTES: usize = 100;
 
 pub fn is_format(bytes: &[u8]) -> bool {
-    lines::lines(bytes).any(|line| head::parse(&line.text).is_some())
+    lines::lines(bytes).any(|line| head::parse(&line.text).is_some()) || drawn::names_devices(bytes)
 }
 
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut failure = ParseNotes::default();
-    let functions = functions(bytes, &PciNumbers::new(names), &mut failure);
-    let devices = all_devices(functions, &mut failure);
+    let numbers = PciNumbers::new(names);
+    let mut functions = functions(bytes, &numbers, &mut failure);
+    let trees = drawn::trees(bytes);
+    if functions.is_empty()
+        && let Some(tree) = trees.first()
+    {
+        functions = self::functions(tree.list(&numbers).as_bytes(), &numbers, &mut failure);
+    }
+    let devices = all_devices(functions, &trees, &mut failure);
     let nics = devices.iter().filter(|(_, manages)| !manages);
     let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
@@ -122,10 +131,15 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
 
 /// The functions as placed devices. The root of a possible other machine is uncertain, so no path joins
 /// the two.
-fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
+fn all_devices(
+    machines: Vec<Functions>,
+    trees: &[Drawn],
+    failure: &mut ParseNotes,
+) -> Vec<(PciDevice, bool)> {
     let mut devices = Vec::new();
     for (at, functions) in machines.into_iter().enumerate() {
-        let mut these = self::devices(functions, failure);
+        let tree = trees.iter().find(|tree| tree.has_all(functions.keys()));
+        let mut these = self::devices(functions, tree, failure);
         if at > 0 {
             for (device, _) in &mut these {
                 if let Fact::Known(place) = &mut device.place {
@@ -140,20 +154,28 @@ fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDe
 }
 
 /// The functions as placed devices, and whether each manages a switch.
-fn devices(functions: Functions, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
-    let nodes: Vec<Node> = functions
+fn devices(
+    functions: Functions,
+    tree: Option<&Drawn>,
+    failure: &mut ParseNotes,
+) -> Vec<(PciDevice, bool)> {
+    let below = |bdf| tree.and_then(|tree| tree.below(bdf));
+    let mut nodes: Vec<Node> = functions
         .iter()
         .map(|(bdf, merged)| Node {
             bdf: *bdf,
-            secondary: merged.secondary,
-            subordinate: merged.subordinate,
-            on_root: on_root(merged),
+            secondary: merged.secondary.or(below(*bdf).map(|(first, _)| first)),
+            subordinate: merged.subordinate.or(below(*bdf).map(|(_, last)| last)),
+            on_root: on_root(merged) || tree.is_some_and(|tree| tree.is_on_root(*bdf)),
             below_a_port: matches!(
                 merged.port,
                 Some(PortType::UpstreamPort | PortType::DownstreamPort)
             ),
         })
         .collect();
+    if let Some(tree) = tree {
+        nodes.extend(tree.nodes(|bdf| functions.contains_key(&bdf)));
+    }
     let mut tree = Tree::new(&nodes);
     for (bdf, merged) in &functions {
         reach(&mut tree, *bdf, merged);

@@ -191,6 +191,22 @@ impl Ids {
         self.vendor == Self::NVIDIA && self.device == Some(0x2e12)
     }
 
+    /// NVIDIA GPUs of laptops and of embedded boards, which are soldered: by their names, and the parts with Mobile in pci.ids whose names
+    /// do not say it.
+    pub fn is_laptop_gpu(&self) -> bool {
+        let names = ["Laptop GPU", "Max-Q", "Embedded GPU", "MX4", "MX5"];
+        let is_named =
+            self.listed_gpu().is_some_and(|name| names.iter().any(|word| name.contains(word)));
+        let others = [
+            // TU104 to TU117.
+            0x1ef5, 0x1f11, 0x1f15, 0x1f51, 0x1f55, 0x1fbb, 0x1fdd, 0x1ff9, 0x2192, 0x21d1,
+            // GA107: GeForce RTX 2050.
+            0x25a7, 0x25a9, 0x25ad, 0x25ed,
+        ];
+        is_named
+            || self.vendor == Self::NVIDIA && self.device.is_some_and(|id| others.contains(&id))
+    }
+
     /// NVIDIA GPUs that are modules of a board (SXM), not cards: by pci.ids the parts with SXM in their names, and H800, H20, H100, B100,
     /// B200 and B300, which exist as PCIe cards under other ids.
     pub fn is_module_gpu(&self) -> bool {

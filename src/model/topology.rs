@@ -74,19 +74,23 @@ pub enum PciClass {
     /// Between host bridges of one NUMA node.
     #[serde(rename = "NODE")]
     Node,
+    /// Between host bridges whose NUMA nodes are unknown.
+    #[serde(rename = "NODE or SYS")]
+    NodeOrSys,
     /// Across the interconnect between NUMA nodes.
     #[serde(rename = "SYS")]
     Sys,
 }
 
 impl PciClass {
-    /// nvidia-smi's letters.
+    /// nvidia-smi's letters; `NodeOrSys` is gdr's own.
     pub fn letters(self) -> &'static str {
         match self {
             Self::Pix => "PIX",
             Self::Pxb => "PXB",
             Self::Phb => "PHB",
             Self::Node => "NODE",
+            Self::NodeOrSys => "NODE or SYS",
             Self::Sys => "SYS",
         }
     }

@@ -27,7 +27,7 @@ pub struct Document<
     pub host: Host,
     /// The rows: GPUs, NICs, NVMe controllers.
     pub devices: Devices,
-    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS; null if unknown. Empty if `omitted` lists it.
+    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS, "NODE or SYS"; null if unknown. Empty if `omitted` lists it.
     pub matrix: Matrix,
     /// The NIC for each GPU, and the GPU for each NIC.
     pub pairs: Pairs,

@@ -103,7 +103,7 @@ impl View<'_> {
             Cell::Same => None,
             Cell::NvLinks(_) => Some(Tone::Special),
             Cell::Class(_) if self.facts.platform.is_guest() => None,
-            Cell::Class(PciClass::Node | PciClass::Sys)
+            Cell::Class(PciClass::Node | PciClass::NodeOrSys | PciClass::Sys)
                 if gpus && nics::has_unknown_nvlinks(self, a, b) =>
             {
                 None

@@ -8,9 +8,9 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 
-use super::View;
-use super::text::printable;
-use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, Row};
+use super::text::{counted, printable};
+use super::{Cell, View};
+use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, PciClass, Row};
 use crate::output::paint;
 
 /// Output format of a driver branch.
@@ -83,8 +83,8 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Re
         for (other, _) in &rows {
             match view.cell(*at, *other) {
                 _ if at == other => out.write_all(b"\t X ")?,
-                Some(cell) => write!(out, "\t{cell}")?,
-                None => out.write_all(b"\tSYS")?,
+                Some(cell) if !is_undecided(Some(cell)) => write!(out, "\t{cell}")?,
+                Some(_) | None => out.write_all(b"\tN/A")?,
             }
         }
         writeln!(out, "{}", tail(row, dialect))?;
@@ -104,6 +104,24 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Re
         text.push('\n');
     }
     out.write_all(text.as_bytes())
+}
+
+/// nvidia-smi has no word for these.
+fn is_undecided(cell: Option<Cell>) -> bool {
+    matches!(cell, None | Some(Cell::Class(PciClass::NodeOrSys)))
+}
+
+/// A note on pairs whose class nvidia-smi cannot express.
+pub fn undecided(view: &View<'_>) -> Option<String> {
+    let rows = view.topology.rows.len();
+    let pairs = (0..rows).flat_map(|a| (a + 1..rows).map(move |b| (a, b)));
+    let count = pairs.filter(|(a, b)| is_undecided(view.cell(*a, *b))).count();
+    (count > 0).then(|| {
+        format!(
+            "N/A stands for {}: nvidia-smi has no word for \"NODE or SYS\" or for a path that is unknown; the table shows which",
+            counted(count, "pair")
+        )
+    })
 }
 
 fn underlined(dialect: &Dialect, text: &str) -> String {

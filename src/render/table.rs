@@ -55,6 +55,9 @@ fn legend(view: &View<'_>) -> String {
     } else {
         "unknown: see gdr topo --verbose"
     };
+    // A column, unless the longest name is there.
+    let has_long = seen.classes.contains(&PciClass::NodeOrSys);
+    let width = if has_long { PciClass::NodeOrSys.letters().len() + 1 } else { 5 };
     let class = |class: PciClass| (class.letters(), seen.classes.contains(&class));
     [
         (("NV#", seen.nvlinks), "that many NVLinks"),
@@ -62,6 +65,7 @@ fn legend(view: &View<'_>) -> String {
         (class(PciClass::Pxb), "several PCIe bridges, but not the host bridge"),
         (class(PciClass::Phb), "through one PCIe host bridge (the CPU)"),
         (class(PciClass::Node), "between host bridges of one NUMA node"),
+        (class(PciClass::NodeOrSys), "between host bridges whose NUMA nodes are unknown"),
         (class(PciClass::Sys), "across the interconnect between NUMA nodes"),
         (("?", seen.unknown), not_known),
     ]
@@ -74,9 +78,10 @@ fn legend(view: &View<'_>) -> String {
             _ if view.facts.platform.is_guest() => None,
             name => Tone::of_cell(name),
         };
-        let padded = format!("{name:<5}");
+        let padded = format!("{name:<width$}");
         let name = tone.map_or(padded.clone(), |tone| view.style.paint(tone, &padded));
-        let meaning = wrap(meaning, view.style.width, 8, &" ".repeat(8));
+        let start = width + 3;
+        let meaning = wrap(meaning, view.style.width, start, &" ".repeat(start));
         format!("  {name} {meaning}\n")
     })
     .collect()

@@ -41,7 +41,7 @@ impl Tone {
         match cell {
             "PIX" | "PXB" => Some(Self::Good),
             "PHB" => Some(Self::Fair),
-            "NODE" | "SYS" => Some(Self::Bad),
+            "NODE" | "NODE or SYS" | "SYS" => Some(Self::Bad),
             "?" => Some(Self::Dim),
             _ if cell.strip_prefix("NV").is_some_and(|n| n.parse::<u32>().is_ok()) => {
                 Some(Self::Special)

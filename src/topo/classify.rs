@@ -1,6 +1,6 @@
 //! The class of a pair, by nvidia-smi's rule (checked on public matrices).
 //!
-//! 1. Different root buses: NODE on one NUMA node, else SYS.
+//! 1. Different root buses: NODE on one NUMA node, else SYS; "NODE or SYS" where the nodes are unknown.
 //! 2. One root bus and no bridge in common: PHB.
 //! 3. A bridge in common: PIX with at most one bridge between it and either device, else PXB.
 
@@ -29,9 +29,8 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     }
 }
 
-/// True if two functions are known to be below different host bridges: their class is NODE or SYS, also where the NUMA nodes are
-/// unknown.
-pub fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
+/// True if two functions are known to be below different host bridges.
+fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
     match (&a.place, &b.place) {
         // Functions of different PCI domains have no bridge in common, even if the source omits bridges.
         (Fact::Known(here), Fact::Known(there)) => {
@@ -89,11 +88,11 @@ fn across_roots(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
         (Fact::Known(a), Fact::Known(b))
             if a.is_some() != b.is_some() && facts.numa.known().is_none() =>
         {
-            Fact::Unknown(Why::NotCovered)
+            Fact::Known(PciClass::NodeOrSys)
         }
         (Fact::Known(a), Fact::Known(b)) if a == b => Fact::Known(PciClass::Node),
         (Fact::Known(_), Fact::Known(_)) => Fact::Known(PciClass::Sys),
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+        _ => Fact::Known(PciClass::NodeOrSys),
     }
 }
 
@@ -159,6 +158,28 @@ mod tests {
         assert_eq!(class_of(gpu, far), Fact::Known(PciClass::Sys));
         let beside = (function(4, 5), 0);
         assert_eq!(class_of(gpu, beside), Fact::Unknown(Why::NotCovered));
+    }
+
+    #[test]
+    fn host_bridges_of_unknown_nodes_are_node_or_sys() {
+        let class_of = |nodes: [Fact<Option<u32>>; 2], rooted| {
+            let place =
+                |bus| Place { root: RootBus { domain: 0, bus }, rooted, bridges: Vec::new() };
+            let places = [place(0x40), place(0xc0)];
+            let [a, b] = [0, 1].map(|at| End {
+                bdf: Some(Bdf { domain: 0, bus: 0x40 + at, device: 0, function: 0 }),
+                place: Fact::Known(&places[usize::from(at)]),
+                numa: nodes[usize::from(at)].clone(),
+            });
+            class(&Facts::default(), &a, &b)
+        };
+        let unknown = || Fact::<Option<u32>>::default();
+        let node_or_sys = Fact::Known(PciClass::NodeOrSys);
+        assert_eq!(class_of([unknown(), unknown()], true), node_or_sys);
+        assert_eq!(class_of([unknown(), Fact::Known(Some(1))], true), node_or_sys);
+        assert_eq!(class_of([Fact::Known(None), Fact::Known(Some(1))], true), node_or_sys);
+        // A bridge above both may be missing.
+        assert_eq!(class_of([unknown(), unknown()], false), Fact::Unknown(Why::NotCovered));
     }
 
     #[test]

@@ -134,9 +134,14 @@ impl<'a> Forest<'a> {
         Some(own_link(device).known()?.as_ref()?.max)
     }
 
-    /// Why the capabilities of one end of a link are unknown; the link may then be at that end's maximum.
+    /// Why the capabilities of one end of a link are unknown; the link may then be at that end's maximum. The port above a function
+    /// may be missing in a text, and in a guest.
     pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
-        own_link(device).why().or_else(|| own_link(self.parent(device)?).why())
+        let above = match self.parent(device) {
+            Some(parent) => own_link(parent).why(),
+            None => Some(Why::NotCovered),
+        };
+        own_link(device).why().or(above)
     }
 
     /// The link above a function; `None` if it has none: ports of the root complex, the inside of a switch, integrated
@@ -174,15 +179,27 @@ fn is_on_a_root_bus(device: &PciDevice) -> bool {
 }
 
 /// A function's link from its PCI Express capability, or from attribute files if that is unreadable.
+///
+/// Where both are known and differ, the source read them at different times: a link that is idle at one of them counts as it was at its
+/// fastest and widest.
 fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
     let from_config = match &device.config.express {
-        Fact::Known(Some(express)) => {
-            express.link.as_ref().map(|link| LinkState { current: link.current, max: link.max })
-        }
+        Fact::Known(Some(express)) => express.link.as_ref().map(|link| {
+            let read = LinkState { current: link.current, max: link.max };
+            match from_attributes(device, Why::NotCovered) {
+                Fact::Known(Some(other)) => fastest(read, other),
+                _ => read,
+            }
+        }),
         Fact::Known(None) => None,
         Fact::Unknown(why) => return from_attributes(device, *why),
     };
     Fact::Known(from_config.filter(|link| link.current.width > 0))
+}
+
+fn fastest(link: LinkState, other: LinkState) -> LinkState {
+    let most = |a: Link, b: Link| Link { speed: a.speed.max(b.speed), width: a.width.max(b.width) };
+    LinkState { current: most(link.current, other.current), max: most(link.max, other.current) }
 }
 
 fn from_attributes(device: &PciDevice, why: Why) -> Fact<Option<LinkState>> {

@@ -35,12 +35,13 @@ pub fn hardware(
         parts.push(format!("CUDA {}.{}", cuda / 1000, cuda % 1000 / 10));
     }
     let properties = [drivers(facts, topology), rates(facts)].concat();
-    parts.push(match (nics, properties.is_empty()) {
-        (0, _) => "no NIC".to_owned(),
-        (1, true) => "1 NIC".to_owned(),
-        (1, false) => format!("1 NIC ({})", properties.join(", ")),
-        (nics, true) => format!("{nics} NICs"),
-        (nics, false) => format!("{nics} NICs ({})", properties.join(", ")),
+    parts.extend(match (nics, properties.is_empty()) {
+        // A list of PCI functions does not say it.
+        (0, _) => facts.rdma.known().map(|_| "no NIC".to_owned()),
+        (1, true) => Some("1 NIC".to_owned()),
+        (1, false) => Some(format!("1 NIC ({})", properties.join(", "))),
+        (nics, true) => Some(format!("{nics} NICs")),
+        (nics, false) => Some(format!("{nics} NICs ({})", properties.join(", "))),
     });
     Some(parts.join(", "))
 }

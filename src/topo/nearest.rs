@@ -149,6 +149,8 @@ impl<'t> Partners<'t> {
                 let found = end.numa.known().and_then(|node| self.by_known_node.get(node));
                 found.into_iter().map(Vec::as_slice).collect()
             }
+            // NCCL names no root buses: NUMA nodes decide.
+            _ if self.topology.facts.nccl.is_some() => vec![self.all.as_slice()],
             _ => {
                 // All below other host bridges, also where the NUMA nodes are unknown.
                 let domain = place.root.domain;

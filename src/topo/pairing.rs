@@ -23,16 +23,11 @@ struct Candidate {
     row: usize,
     /// 0 is the nearest.
     distance: u8,
-    /// `None` is NODE or SYS.
-    class: Option<PciClass>,
+    class: PciClass,
     bandwidth: u64,
 }
 
 impl Candidate {
-    fn letters(&self) -> &'static str {
-        self.class.map_or("NODE or SYS", PciClass::letters)
-    }
-
     /// Candidates of equal rank are equally good; the least is best.
     fn rank(&self) -> (u8, Reverse<u64>) {
         (self.distance, Reverse(self.bandwidth))
@@ -122,7 +117,7 @@ fn one(
     let (verdict, reason) = rated(topology, row, pick);
     let forced = forced(topology, row, pick.row);
     let (verdict, reason) = match &forced {
-        Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.letters())),
+        Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.class.letters())),
         None => (verdict, reason),
     };
     let reason = format!("{} to {}: {reason}", me.name, partner.name);
@@ -161,7 +156,7 @@ fn rated(topology: &Topology<'_>, row: usize, pick: &Candidate) -> (Verdict, Str
 
 fn nearer_but_down(topology: &Topology<'_>, down: &Candidate) -> String {
     let Row { name, label, .. } = &topology.rows[down.row];
-    format!("{name} ({label}) is nearer ({}), but none of its ports is up", down.letters())
+    format!("{name} ({label}) is nearer ({}), but none of its ports is up", down.class.letters())
 }
 
 fn port_advice(nic: &Row) -> String {
@@ -176,7 +171,7 @@ fn port_advice(nic: &Row) -> String {
 fn no_active_port(topology: &Topology<'_>, row: usize, nearest: Option<&Candidate>) -> Match {
     let reason = nearest.map_or_else(String::new, |nearest| {
         let Row { name, label, .. } = &topology.rows[nearest.row];
-        format!("; the nearest is {name} ({label}, {})", nearest.letters())
+        format!("; the nearest is {name} ({label}, {})", nearest.class.letters())
     });
     Match {
         row,
@@ -242,22 +237,19 @@ fn no_partner(topology: &Topology<'_>, partners: &Partners<'_>, row: usize, thei
 }
 
 fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Option<Candidate> {
-    let class = topology.class(row, at);
-    if class.is_none() && !topology.crosses_host_bridges(row, at) {
-        return None;
-    }
+    let class = topology.class(row, at)?;
     let (me, other) = (&topology.rows[row], &topology.rows[at]);
     Some(Candidate {
         row: at,
         distance: match class {
-            Some(PciClass::Pix) => 0,
-            Some(PciClass::Pxb) => 1,
+            PciClass::Pix => 0,
+            PciClass::Pxb => 1,
             // NVLink-C2C and the NIC's root port.
             _ if is_by_socket(me, other) => DISTANCE_OF_PHB,
-            Some(PciClass::Phb) => DISTANCE_OF_PHB,
-            Some(PciClass::Node) => 3,
-            None => 4,
-            Some(PciClass::Sys) => 5,
+            PciClass::Phb => DISTANCE_OF_PHB,
+            PciClass::Node => 3,
+            PciClass::NodeOrSys => 4,
+            PciClass::Sys => 5,
         },
         class,
         bandwidth: bandwidth(topology, legs, row, at),
@@ -317,19 +309,19 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
 /// True if a pair's path depends on the GPU's model, which no list has: coherent memory is near by NVLink-C2C.
 fn is_unknown_model(topology: &Topology<'_>, row: usize, pick: &Candidate) -> bool {
     let mut devices = [row, pick.row].into_iter().filter_map(|row| topology.device(row));
-    !matches!(pick.class, Some(PciClass::Pix | PciClass::Pxb))
+    !matches!(pick.class, PciClass::Pix | PciClass::Pxb)
         && devices.any(|device| device.ids.known().is_some_and(Ids::is_unknown_gpu))
 }
 
 fn unknown_platform(pick: &Candidate) -> String {
     format!(
         "{}; whether this is a guest, whose tree is the hypervisor's, is unknown: --platform says it",
-        pick.letters()
+        pick.class.letters()
     )
 }
 
 fn unknown_model(pick: &Candidate) -> String {
-    let letters = pick.letters();
+    let letters = pick.class.letters();
     format!(
         "{letters}; unknown model: whether NVLink-C2C connects it is unknown, and 'gdr probe rdma' measures it"
     )

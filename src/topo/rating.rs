@@ -2,16 +2,16 @@
 
 use crate::model::{Fact, PciClass, Row, Verdict};
 
-/// Rates a pair. A class of `None` is NODE or SYS.
-pub fn rate(me: &Row, partner: &Row, class: Option<PciClass>, is_guest: bool) -> (Verdict, String) {
-    let letters = class.map_or("NODE or SYS", PciClass::letters);
+/// Rates a pair.
+pub fn rate(me: &Row, partner: &Row, class: PciClass, is_guest: bool) -> (Verdict, String) {
+    let letters = class.letters();
     if is_guest {
         let reason = format!(
             "{letters} in the guest's tree; the host's path is unknown; gdr probe rdma proves it"
         );
         return (Verdict::Unknown, reason);
     }
-    let below_one_bridge = matches!(class, Some(PciClass::Pix | PciClass::Pxb));
+    let below_one_bridge = matches!(class, PciClass::Pix | PciClass::Pxb);
     if (me.integrated || partner.integrated) && !below_one_bridge {
         let reason = format!(
             "{letters}, beside an integrated GPU, whose memory is the CPU's: every slot is as near, and data passes through host memory"
@@ -24,14 +24,14 @@ pub fn rate(me: &Row, partner: &Row, class: Option<PciClass>, is_guest: bool) ->
         return (Verdict::Good, reason);
     }
     let (verdict, reason) = match class {
-        Some(PciClass::Pix) => (Verdict::Good, "below one switch"),
-        Some(PciClass::Pxb) => (Verdict::Good, "below one root port, through several switches"),
-        Some(PciClass::Phb) => {
+        PciClass::Pix => (Verdict::Good, "below one switch"),
+        PciClass::Pxb => (Verdict::Good, "below one root port, through several switches"),
+        PciClass::Phb => {
             (Verdict::LikelyGood, "through one host bridge, whose bandwidth depends on the CPU")
         }
-        Some(PciClass::Node) => (Verdict::Bad, "between host bridges of one NUMA node"),
-        Some(PciClass::Sys) => (Verdict::Bad, "across the interconnect between NUMA nodes"),
-        None => (Verdict::Bad, "between host bridges, whose NUMA nodes are unknown"),
+        PciClass::Node => (Verdict::Bad, "between host bridges of one NUMA node"),
+        PciClass::Sys => (Verdict::Bad, "across the interconnect between NUMA nodes"),
+        PciClass::NodeOrSys => (Verdict::Bad, "between host bridges, whose NUMA nodes are unknown"),
     };
     (verdict, format!("{letters}, {reason}"))
 }

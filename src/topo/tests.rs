@@ -135,20 +135,11 @@ fn facts(positions: &[Position], nodes: Option<u32>) -> Facts {
 /// The distance of a partner by class, less is nearer; `None` if unknown.
 fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
     let (a, b) = (&topology.rows[me], &topology.rows[other]);
-    let class = topology.pair(me, other)?.pci.known().copied();
+    let class = topology.pair(me, other)?.pci.known().copied()?;
     let place = |at: usize| topology.device(at).and_then(|device| device.place.known());
-    if class.is_none() {
-        // NODE or SYS, if only the nodes are unknown.
-        let (here, there) = (place(me)?, place(other)?);
-        let apart = here.root.domain != there.root.domain
-            || (here.rooted && there.rooted && here.root != there.root);
-        if !apart {
-            return None;
-        }
-    }
     let by_socket = (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b);
-    let below_one_bridge = matches!(class, Some(PciClass::Pix | PciClass::Pxb));
+    let below_one_bridge = matches!(class, PciClass::Pix | PciClass::Pxb);
     let mut path = topology.route(me, other).ok();
     if by_socket && !below_one_bridge {
         // Over NVLink-C2C only the NIC's links count.
@@ -162,13 +153,13 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
     let narrow =
         path.and_then(|path| narrowest(&path).known().map(|narrow| narrow.bytes_per_second));
     let distance = match class {
-        Some(PciClass::Pix) => 0,
-        Some(PciClass::Pxb) => 1,
+        PciClass::Pix => 0,
+        PciClass::Pxb => 1,
         _ if by_socket => 2,
-        Some(PciClass::Phb) => 2,
-        Some(PciClass::Node) => 3,
-        None => 4,
-        Some(PciClass::Sys) => 5,
+        PciClass::Phb => 2,
+        PciClass::Node => 3,
+        PciClass::NodeOrSys => 4,
+        PciClass::Sys => 5,
     };
     Some((distance, u64::MAX - narrow.unwrap_or(0)))
 }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
-use super::classify::{End, class, crosses_host_bridges};
+use super::classify::{End, class};
 use super::forest::Forest;
 use super::nvlinks::NvLinks;
 use super::{pairing, rows};
@@ -88,14 +88,6 @@ impl<'a> Topology<'a> {
     pub fn class(&self, a: usize, b: usize) -> Option<PciClass> {
         let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
         class(self.facts, low, high).known().copied()
-    }
-
-    /// True if two rows are known to be below different host bridges.
-    pub fn crosses_host_bridges(&self, a: usize, b: usize) -> bool {
-        match (self.ends.get(a), self.ends.get(b)) {
-            (Some(a), Some(b)) => crosses_host_bridges(a, b),
-            _ => false,
-        }
     }
 
     /// Finds a row by its name, its device name or its address.

@@ -100,9 +100,15 @@ fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
     let (mut known, mut all) = (0, 0);
     for (pair, class) in truth.iter().filter_map(|(pair, class)| Some((pair, class.as_ref()?))) {
         all += 1;
-        if let Some(Some(dumped)) = found.get(pair) {
-            assert_eq!(dumped, class, "{what}: {pair:?}");
-            known += 1;
+        match found.get(pair) {
+            Some(Some(dumped)) if dumped == "NODE or SYS" => {
+                assert!(["NODE", "SYS"].contains(&class.as_str()), "{what}: {pair:?}");
+            }
+            Some(Some(dumped)) => {
+                assert_eq!(dumped, class, "{what}: {pair:?}");
+                known += 1;
+            }
+            Some(None) | None => {}
         }
     }
     (known, all)

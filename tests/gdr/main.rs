@@ -45,6 +45,7 @@ mod import_gaps;
 mod import_hwloc;
 mod import_lspci;
 mod import_nccl;
+mod import_partial;
 mod import_rdma_topo;
 mod import_support;
 mod integrations;

@@ -63,6 +63,9 @@ fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
+    if gpus.len() < 2 && ctx.facts.partial {
+        return vec![Judgement::unlisted()];
+    }
     if gpus.len() < 2 {
         return vec![Judgement::skip("machine", "There are fewer than two GPUs.")];
     }

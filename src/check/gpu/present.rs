@@ -122,12 +122,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         return unidentified;
     }
     if ctx.facts.partial {
-        return Judgement::unknown(
-            "machine",
-            Why::NotCovered,
-            Area::Sys,
-            "the PCI functions that the text omits",
-        );
+        return Judgement::unlisted();
     }
     let functions = ctx.facts.devices().len();
     Judgement::broken("machine", "There is no NVIDIA GPU on the PCI bus.")

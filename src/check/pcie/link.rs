@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints, or_skip, unplaced};
 use crate::check::{Check, Hint, Judgement, Source, unknown_if, words};
-use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Severity, Why};
+use crate::model::{Area, Bdf, Fact, Ids, Kind, Link, LinkState, PciDevice, Severity, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
 struct Hop<'a> {
@@ -14,6 +14,16 @@ struct Hop<'a> {
     nic: bool,
     /// It ends at a GPU in its highest performance state.
     awake: bool,
+    /// Why the other end's capabilities are unknown.
+    other_end: Option<Why>,
+}
+
+impl Hop<'_> {
+    fn is_below_maximum(&self) -> bool {
+        let LinkState { current, max } = self.link;
+        let known = current.speed.transfers_per_second().is_some();
+        current.width < max.width || (known && current.speed < max.speed)
+    }
 }
 
 pub const CHECK: Check = Check {
@@ -49,6 +59,8 @@ fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (hops, unknown) = hops(ctx);
     let mut judgements = Vec::new();
     let mut good = Vec::new();
+    let one_ended = |hop: &Hop<'_>| hop.other_end.is_some() && hop.is_below_maximum();
+    let (one_ended, hops): (Vec<_>, Vec<_>) = hops.into_iter().partition(|(_, hop)| one_ended(hop));
     for (above, hop) in &hops {
         let trained = trained_low(ctx, *above, hop);
         let slot = narrow_slot(ctx, *above, hop);
@@ -69,6 +81,7 @@ fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
         );
         judgements.push(good.iter().fold(pass, |pass, (above, hop)| evident(pass, *above, hop)));
     }
+    judgements.extend(with_one_end(ctx, &one_ended));
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
         let source = format!("links above {names}: Link Status, current_link_width");
@@ -97,19 +110,11 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         for below in chain {
             // A guest sees its NICs without the ports above them.
             let above = ctx.forest.parent(below).map_or(below.bdf, |parent| parent.bdf);
-            let link = match ctx.forest.link_above(below) {
-                Fact::Known(Some(LinkState { current, max })) if current != max => {
-                    match ctx.forest.one_end_unknown(below) {
-                        Some(why) => Fact::Unknown(why),
-                        None => Fact::Known(Some(LinkState { current, max })),
-                    }
-                }
-                link => link,
-            };
-            match link {
+            match ctx.forest.link_above(below) {
                 Fact::Known(Some(link)) => {
-                    let hop =
-                        hops.entry(above).or_insert(Hop { below, link, nic: false, awake: false });
+                    let other_end = ctx.forest.one_end_unknown(below);
+                    let hop = Hop { below, link, nic: false, awake: false, other_end };
+                    let hop = hops.entry(above).or_insert(hop);
                     hop.nic |= row.kind == Kind::Nic;
                     hop.awake |= below.bdf == bdf && row.kind == Kind::Gpu && is_awake(ctx, bdf);
                 }
@@ -122,9 +127,36 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
     (hops, unknown)
 }
 
+/// False where the state is from a text: nvidia-smi wakes the GPU, and lspci ran at another time.
 fn is_awake(ctx: &Ctx<'_>, gpu: Bdf) -> bool {
+    if !matches!(ctx.facts.host.origin(), "" | "live") {
+        return false;
+    }
     let gpu = ctx.facts.nvml().and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu));
     gpu.is_some_and(|gpu| gpu.performance_state == Fact::Known(0))
+}
+
+/// The links below the maximum of the only end that the source shows: whether they are at the maximum of both is unknown.
+fn with_one_end(ctx: &Ctx<'_>, hops: &[(Bdf, Hop<'_>)]) -> Option<Judgement> {
+    let (_, first) = hops.first()?;
+    let state = |(_, hop): &(Bdf, Hop<'_>)| {
+        let LinkState { current, max } = hop.link;
+        let below = words::device(ctx, hop.below.bdf);
+        format!("{below} runs at {current} of its {max}")
+    };
+    let states = words::list(hops.iter().map(state));
+    let subject = words::list(hops.iter().map(|(_, hop)| hop.below.bdf));
+    let judgement = if ctx.facts.platform.is_guest() {
+        Judgement::info(subject, format!("{states}. In a guest the link belongs to the host."))
+    } else {
+        let why = first.other_end.unwrap_or(Why::NotCovered);
+        let ports = "the port above it: Link Capabilities";
+        let unknown = Judgement::unknown(subject, why, Area::ConfigSpace, ports);
+        let message = format!("{states}; what the port at the other end supports is unknown.");
+        // It says more than that a source is missing.
+        Judgement { message, missing: None, ..unknown }
+    };
+    Some(hops.iter().fold(judgement, |judgement, (above, hop)| evident(judgement, *above, hop)))
 }
 
 /// The judgement on a link below the width or speed that both ends support; `None` for others.
@@ -135,22 +167,27 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     let known = current.speed.transfers_per_second().is_some();
     let narrow = current.width < max.width;
     let slow = known && current.speed < max.speed;
-    let between = if above == hop.below.bdf {
-        format!("The link above {below}")
-    } else {
-        format!("The link between {above} and {below}")
-    };
+    let between = format!("The link between {above} and {below}");
+    let is_soldered = hop.below.ids.known().is_some_and(Ids::is_laptop_gpu);
     let (broken, message, advice) = match (narrow, slow) {
         (false, false) => return None,
+        (true, _) if is_soldered => (
+            false,
+            format!(
+                "{between} runs at x{} of x{}: a laptop's board may connect fewer lanes than both ends support.",
+                current.width, max.width
+            ),
+            "",
+        ),
         (true, _) => (
             true,
             format!("{between} runs at x{}; both ends support x{}.", current.width, max.width),
-            "Reseat the NIC, try another slot or riser, and look for a slot shared with another (bifurcation).",
+            "Reseat the card, try another slot or riser, and look for a slot shared with another (bifurcation).",
         ),
         (false, true) if hop.nic || hop.awake => (
             true,
             format!("{between} runs at {}; both ends support {}.", current.speed, max.speed),
-            "Set the slot's speed in the firmware to the highest, reseat the NIC, and look for link errors in the kernel log.",
+            "Set the slot's speed in the firmware to the highest, reseat the card, and look for link errors in the kernel log.",
         ),
         (false, true) => (
             false,
@@ -165,11 +202,11 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         let message = format!("{message} In a guest the link belongs to the host.");
         return Some(Judgement::info(subject, message));
     }
-    Some(if broken {
-        Judgement::broken(subject, message).advice(advice)
-    } else {
-        Judgement::info(subject, message).advice(advice)
-    })
+    let judgement = match broken {
+        true => Judgement::broken(subject, message),
+        false => Judgement::info(subject, message),
+    };
+    Some(if advice.is_empty() { judgement } else { judgement.advice(advice) })
 }
 
 /// Part of the lanes at which a slot is a fault of the machine, rather than a way to build it.
@@ -200,6 +237,9 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         "Put the card into a slot with x{}, or change the slot's bifurcation in the firmware settings.",
         card.width
     );
+    if hop.below.ids.known().is_some_and(Ids::is_laptop_gpu) {
+        return Some(Judgement::info(subject, message));
+    }
     Some(match card.width / slot.width {
         _ if ctx.facts.platform.is_guest() => {
             Judgement::info(subject, format!("{message} In a guest the link belongs to the host."))
@@ -213,8 +253,9 @@ fn evident(judgement: Judgement, above: Bdf, hop: &Hop<'_>) -> Judgement {
     let bdf = hop.below.bdf;
     let source = match hop.below.config.express.present() {
         Some(express) => format!(
-            "{bdf} config {:#05x}, Link Status; both ends' Link Capabilities",
-            express.offset + 18
+            "{bdf} config {:#05x}, Link Status; {} Link Capabilities",
+            express.offset + 18,
+            if hop.other_end.is_some() { "its" } else { "both ends'" }
         ),
         None => format!("/sys/bus/pci/devices/{bdf} or {above}: current_link_*, max_link_*"),
     };
@@ -227,7 +268,7 @@ mod tests {
     use super::*;
     use crate::check::testing::{
         Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_says, findings, machine, nvml_gpu,
-        only, set_link,
+        only, set_device_id, set_link,
     };
     use crate::model::{Facts, Finding, Outcome};
 
@@ -345,10 +386,62 @@ mod tests {
     }
 
     #[test]
+    fn missing_port_gives_no_verdict() {
+        // lspci of the GPUs alone.
+        let mut facts = machine();
+        set_link(&mut facts, GPU, (5, 8), (5, 16));
+        facts.devices_mut().retain(|device| device.bdf.to_string() != GPU_PORT);
+        let found = findings("pcie.link", &facts, &[]);
+        let unknown = found.iter().find(|found| found.subject == GPU).expect("a finding");
+        assert_eq!((unknown.outcome, &unknown.fix), (Outcome::Unknown, &None));
+        assert_says(unknown, "runs at 32GT/s x8 of its 32GT/s x16; what the port at the other end");
+        assert!(unknown.evidence.iter().all(|evidence| !evidence.source.contains("both ends")));
+        assert!(unknown.needs.as_deref().is_some_and(|needs| needs.starts_with("lspci -vvv")));
+        set_link(&mut facts, GPU, (5, 16), (5, 16));
+        assert!(findings("pcie.link", &facts, &[]).iter().all(|found| found.subject != GPU));
+    }
+
+    #[test]
+    fn laptop_gpu_is_soldered() {
+        for (current, port) in [((4, 8), (4, 16)), ((4, 4), (4, 4))] {
+            let mut facts = machine();
+            // GeForce RTX 3060 Laptop GPU.
+            set_device_id(&mut facts, GPU, 0x2560);
+            set_link(&mut facts, GPU, current, (4, 16));
+            set_link(&mut facts, GPU_PORT, current, port);
+            let found = findings("pcie.link", &facts, &[]).remove(0);
+            assert_eq!((found.outcome, &found.fix), (Outcome::Info, &None), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn state_of_a_text_is_of_another_moment() {
+        let mut facts = machine();
+        facts.host.source = "nvidia-bug-report.log".to_owned();
+        set_link(&mut facts, GPU, (1, 16), (5, 16));
+        let found = findings("pcie.link", &facts, &[]).remove(0);
+        assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
+        // Another part of the report saw it at its maximum.
+        let express = facts.device_mut(GPU).config.express.clone();
+        let link = express.present().and_then(|express| express.link).expect("a link");
+        facts.attributes_mut(GPU).link =
+            Fact::Known(Some(LinkState { current: link.max, max: link.max }));
+        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
     fn guest_link_is_info() {
-        let found = with(NIC, (5, 8), |facts| facts.platform.hypervisor_flag = Fact::Known(true));
-        assert_says(&found, "belongs to the host");
-        assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        for is_above in [true, false] {
+            let mut facts = machine();
+            facts.platform.hypervisor_flag = Fact::Known(true);
+            set_link(&mut facts, NIC, (5, 8), (5, 16));
+            facts.devices_mut().retain(|device| is_above || device.bdf.to_string() != NIC_PORT);
+            let found = findings("pcie.link", &facts, &[]);
+            let found = found.into_iter().find(|found| found.subject == NIC).expect("a finding");
+            assert_says(&found, "belongs to the host");
+            assert_eq!(found.message.contains("both ends"), is_above, "{}", found.message);
+            assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        }
     }
 
     #[test]

@@ -97,10 +97,21 @@ fn compare<'a>(ctx: &'a Ctx<'_>) -> Comparison<'a> {
         };
         match mismatch(row, bdf, express, &above) {
             Some(judgement) => comparison.mismatched.push(judgement),
+            None if lacks_ports(ctx, bdf) => comparison.unknown.push((bdf, Why::NotCovered)),
             None => comparison.good.push((row, bdf, express)),
         }
     }
     comparison
+}
+
+/// True if the source is a list of some functions, and lacks a port above this one.
+fn lacks_ports(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
+    let place = ctx.forest.device(bdf).and_then(|device| device.place.known());
+    let lacks_one = place.is_some_and(|place| {
+        let mut bridges = place.bridges.iter();
+        !place.rooted || bridges.any(|bridge| ctx.forest.device(*bridge).is_none())
+    });
+    ctx.facts.partial && lacks_one
 }
 
 type Chain<'a> = Vec<(Bdf, &'a Express)>;

@@ -37,6 +37,9 @@ fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ctx.facts.gpus().filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu)).collect();
     let judgements: Vec<Judgement> =
         functions.map(|device| judge(ctx, device, &coherent)).collect();
+    if judgements.is_empty() && ctx.facts.partial {
+        return vec![Judgement::unlisted()];
+    }
     or_skip(judgements, "There is no Data Direct function.")
 }
 
@@ -110,6 +113,14 @@ mod tests {
     use super::*;
     use crate::check::testing::{Edit, GPU, assert_says, gpu, machine, only, set_device_id};
     use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn partial_list_does_not_exclude_it() {
+        let mut facts = machine();
+        assert_eq!(only("rdma.data-direct", &facts).outcome, Outcome::Skip);
+        facts.partial = true;
+        assert_eq!(only("rdma.data-direct", &facts).outcome, Outcome::Unknown);
+    }
 
     fn with(own: Fact<Option<u32>>) -> Facts {
         let mut facts = machine();

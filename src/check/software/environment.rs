@@ -56,7 +56,10 @@ const VARIABLES: &[(&str, Effect)] = &[
         let harm = "keeps MVAPICH2 from CUDA IPC: GPU memory on one host goes through host memory";
         (gpus(ctx) > 1).then(|| transports::path_off(value, gpus(ctx), harm))?
     }),
-    (VISIBLE, |ctx, value| visible(gpus(ctx), value)),
+    (VISIBLE, |ctx, value| match unseen_gpus(ctx) {
+        None => visible(gpus(ctx), value),
+        Some(_) => None,
+    }),
     ("CUDA_NIC_INTEROP", |_, _| Some("has not been needed since CUDA 4.1".to_owned())),
     ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
         (number(value) == Some(1)).then(|| {
@@ -228,6 +231,10 @@ fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if !judgements.is_empty() {
         return judgements;
     }
+    let is_judged = VARIABLES.iter().any(|(name, _)| variables.contains_key(*name));
+    if is_judged && let Some(missing) = unseen_gpus(ctx) {
+        return vec![Judgement::missing(subject, missing)];
+    }
     let set = if variables.is_empty() {
         "no relevant variable is set".to_owned()
     } else {
@@ -260,6 +267,15 @@ fn harmful(ctx: &Ctx<'_>, name: &str, value: &str, effect: &str) -> Judgement {
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
     ctx.topology.rows_of(Kind::Gpu).count()
+}
+
+/// What is missing if the machine may have GPUs that the source does not show.
+fn unseen_gpus(ctx: &Ctx<'_>) -> Option<Missing> {
+    let why = match ctx.facts.pci.why() {
+        None if ctx.facts.partial => Why::NotCovered,
+        why => why?,
+    };
+    Some(Missing::new(why, Area::Sys, "the list of all GPUs"))
 }
 
 /// CUDA shows the GPUs of the list up to the first that does not exist.
@@ -365,7 +381,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
             PciClass::Pix => Level::Pix,
             PciClass::Pxb => Level::Pxb,
             PciClass::Phb => Level::Phb,
-            PciClass::Node | PciClass::Sys => Level::Sys,
+            PciClass::Node | PciClass::NodeOrSys | PciClass::Sys => Level::Sys,
         };
         // Beyond PXB NCCL's default does not allow it either.
         (needs > allowed && needs <= Level::Pxb).then(|| {
@@ -454,6 +470,23 @@ mod tests {
             let found = only("env.contradiction", &facts);
             assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, name), "{value}");
             assert_says(&found, word);
+        }
+    }
+
+    #[test]
+    fn unseen_gpus_leave_variables_that_count_them_open() {
+        for change in [(|facts: &mut Facts| facts.partial = true) as fn(&mut Facts), |facts| {
+            facts.pci = Fact::Unknown(Why::Denied);
+        }] {
+            let mut facts = two_gpus();
+            change(&mut facts);
+            // GPU 7 may exist.
+            for (name, value) in [("CUDA_VISIBLE_DEVICES", "7"), ("UCX_TLS", "rc,cuda")] {
+                facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
+                assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown, "{name}");
+            }
+            facts.environment = Fact::Known(std::collections::BTreeMap::new());
+            assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Pass);
         }
     }
 

@@ -39,7 +39,11 @@ pub(super) fn resources(
 
 /// The region; `None` inside without a size.
 fn region(text: &str) -> Option<(u8, Option<Resource>)> {
-    let (bar, rest) = text.split_once(": ")?;
+    let (bar, mut rest) = text.split_once(": ")?;
+    // Where the kernel knows more than the register, and where Enhanced Allocation sets the address.
+    for mark in ["[virtual] ", "[enhanced] "] {
+        rest = rest.strip_prefix(mark).unwrap_or(rest);
+    }
     let (flags, rest) = match rest.strip_prefix("Memory at ") {
         Some(rest) => {
             let prefetchable = if rest.contains(", prefetchable)") { PREFETCHABLE } else { 0 };
@@ -87,6 +91,7 @@ mod tests {
 \tRegion 0: Memory at 38000000000 (64-bit, prefetchable) [size=32G]
 \tRegion 2: Memory at e0000000 (32-bit, non-prefetchable) [virtual] [size=16M]
 \tRegion 3: Memory at <unassigned> (64-bit, prefetchable) [disabled] [size=512]
+\tRegion 4: [virtual] Memory at 1000 (32-bit, non-prefetchable) [size=4K]
 \tRegion 5: I/O ports at e000 [disabled] [size=64]";
         // From include/linux/ioport.h.
         let expected = [
@@ -94,7 +99,7 @@ mod tests {
             (0, 0, 0),
             (0xe000_0000, 16 << 20, 0x200),
             (0, 512, 0x10_2200),
-            (0, 0, 0),
+            (0x1000, 4096, 0x200),
             (0xe000, 64, 0x100),
         ];
         let expected = expected.into_iter().zip(0..).map(|((start, size, flags), bar)| Resource {

@@ -1,5 +1,6 @@
 //! Hand-written texts in lspci's format.
 
+mod drawn;
 mod runs;
 
 use proptest::prelude::*;

@@ -112,7 +112,14 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
             out.push((Sample::Wire(ink, 3), text));
         }
     }
-    for class in [PciClass::Pix, PciClass::Pxb, PciClass::Phb, PciClass::Node, PciClass::Sys] {
+    for class in [
+        PciClass::Pix,
+        PciClass::Pxb,
+        PciClass::Phb,
+        PciClass::Node,
+        PciClass::NodeOrSys,
+        PciClass::Sys,
+    ] {
         if page.nets.drawn.iter().any(|net| net.text == class.letters()) {
             out.push((Sample::None, format!("{}: {}", class.letters(), meaning(class))));
         }
@@ -140,6 +147,7 @@ fn meaning(class: PciClass) -> &'static str {
         PciClass::Pxb => "several bridges, no host bridge",
         PciClass::Phb => "through the host bridge",
         PciClass::Node => "between host bridges of one NUMA node",
+        PciClass::NodeOrSys => "between host bridges of unknown NUMA nodes",
         PciClass::Sys => "between NUMA nodes",
     }
 }
