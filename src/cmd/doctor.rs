@@ -81,7 +81,7 @@ pub fn run(
     let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
     super::print_with(out, |out| write(options.format, &report, &shown, style, &drawing, out))?;
-    if global.from.is_some() && findings.iter().any(has_fix) {
+    if !global.from.is_empty() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
         super::remark(err, text);
     }

@@ -20,6 +20,7 @@ mod journal;
 mod json;
 pub mod limited;
 mod limits;
+mod listed;
 mod mapping;
 mod modprobe;
 mod module_files;
@@ -77,6 +78,7 @@ pub use journal::{
     Mutation, Progress,
 };
 pub use json::{to_json, to_tree};
+pub use listed::{Listed, ListedGpu, ListedPair};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
