@@ -2,7 +2,8 @@
 
 use crate::model::Order as _;
 use crate::model::{
-    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, PciClass, PciDevice, Why,
+    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, PciClass, PciDevice,
+    Why,
 };
 
 /// Limit of GPUs: their pairs are kept.
@@ -131,21 +132,26 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
                 Ok(cpus) => Fact::Known(cpus),
                 Err(_) => Fact::Unknown(Why::NotCovered),
             }),
-            numa_node: row.rest.get(1).and_then(|node| node.parse().ok()).map_or(
-                Fact::Unknown(Why::NotCovered),
-                |node| Fact::Known(Some(node)),
-            ),
+            numa_node: row
+                .rest
+                .get(1)
+                .and_then(|node| node.parse().ok())
+                .map_or(Fact::Unknown(Why::NotCovered), |node| Fact::Known(Some(node))),
             ..ListedGpu::default()
         });
         cells.push(row.cells);
     }
-    if below.next().is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU"))) {
+    if below
+        .next()
+        .is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU")))
+    {
         // A cut head: there are more GPUs than columns.
         return None;
     }
     let mut below = rows.clone().filter(|line| !line.trim().is_empty()).skip(count).peekable();
     for (at, name) in nics.iter().enumerate() {
-        let own = below.peek().and_then(|line| row(line, names.len())).filter(|row| row.name == *name);
+        let own =
+            below.peek().and_then(|line| row(line, names.len())).filter(|row| row.name == *name);
         match own {
             Some(row) => {
                 cells.push(row.cells);
@@ -154,7 +160,9 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
             // The columns of the GPUs say as much of the pairs that count.
             None => cells.push(
                 (0..names.len())
-                    .map(|to| cells.get(to).and_then(|row: &Vec<ListedPair>| row.get(count + at)).copied())
+                    .map(|to| {
+                        cells.get(to).and_then(|row: &Vec<ListedPair>| row.get(count + at)).copied()
+                    })
                     .map(Option::unwrap_or_default)
                     .collect(),
             ),

@@ -36,12 +36,12 @@ pub enum Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(
-        "no GPU, NIC or PCI device found in it, and it looks like no output that gdr reads (docs/texts.md lists them); give a snapshot ('sudo gdr \
+        "no GPU, NIC or PCI device found in it, and it looks like no output that gdr reads; give a snapshot ('sudo gdr \
          snapshot -o FILE'), or the output of 'sudo lspci -vvv' and 'nvidia-smi topo -m'"
     )]
     Unrecognised,
     #[error(
-        "looks like {0}, and gdr found no GPU, NIC or PCI device in it; give a snapshot ('sudo gdr snapshot -o FILE'), or the output of \
+        "looks like {0}: no GPU, NIC or PCI device in it; give a snapshot ('sudo gdr snapshot -o FILE'), or the output of \
          'sudo lspci -vvv' and 'nvidia-smi topo -m'"
     )]
     Useless(String),
@@ -78,7 +78,11 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
 
 /// The facts of lspci's output alone.
 fn printed_by_lspci(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
-    if lspci::is_format(bytes) { lspci::facts(bytes, names) } else { Err(ImportError::Unrecognised) }
+    if lspci::is_format(bytes) {
+        lspci::facts(bytes, names)
+    } else {
+        Err(ImportError::Unrecognised)
+    }
 }
 
 /// Adds the sections of a text to what is recorded of its machine. Fails if the text describes no machine.
@@ -97,7 +101,7 @@ pub fn text(bytes: &[u8], recorded: SupportReport) -> Result<SupportReport, Impo
     let has_functions = kinds.contains(&"lspci") || lspci::is_format(&report.lspci);
     if was_empty && !has_functions && report.says_nothing() {
         return Err(match text::looks_like(bytes, &kinds) {
-            Some(kind) => ImportError::Useless(kind.to_owned()),
+            Some(kind) => ImportError::Useless(kind),
             None => ImportError::Unrecognised,
         });
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Ids, Kernel, Limits,
-    LinkedPair, Listed, MappingOutcome, Modprobe, ModuleFiles, NcclElement, Network, NodeFile, NumaNode,
-    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaPort, RdmaStack,
-    RegistrationOutcome, Software, VerbsOutcome, VirtualFunction,
+    LinkedPair, Listed, MappingOutcome, Modprobe, ModuleFiles, NcclElement, Network, NodeFile,
+    NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaPort,
+    RdmaStack, RegistrationOutcome, Software, VerbsOutcome, VirtualFunction,
 };
 
 /// The facts of one machine.

@@ -78,8 +78,8 @@ pub use journal::{
     Mutation, Progress,
 };
 pub use json::{to_json, to_tree};
-pub use listed::{Listed, ListedGpu, ListedPair};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
+pub use listed::{Listed, ListedGpu, ListedPair};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};

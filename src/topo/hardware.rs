@@ -35,6 +35,11 @@ pub fn hardware(
         parts.push(format!("CUDA {}.{}", cuda / 1000, cuda % 1000 / 10));
     }
     let properties = [drivers(facts, topology), rates(facts)].concat();
+    // A list that may be incomplete lacks no NIC.
+    let lists_nics = facts.rdma.known().is_some() || facts.pci.known().is_some() && !facts.partial;
+    if nics == 0 && !lists_nics {
+        return Some(parts.join(", "));
+    }
     parts.push(match (nics, properties.is_empty()) {
         (0, _) => "no NIC".to_owned(),
         (1, true) => "1 NIC".to_owned(),

@@ -88,7 +88,8 @@ fn one(
         return no_partner(topology, partners, row, theirs);
     };
     // A NIC without an active port carries nothing, however near it is.
-    let usable = nearest(topology, legs, partners, (row, theirs), |other| other.active != Some(false));
+    let usable =
+        nearest(topology, legs, partners, (row, theirs), |other| other.active != Some(false));
     let down = match usable.iter().map(Candidate::rank).min() {
         Some(rank) if rank.0 == nearest_rank.0 => None,
         _ => any

@@ -8,7 +8,8 @@ use super::forest::Forest;
 use super::nvlinks::NvLinks;
 use super::{pairing, rows};
 use crate::model::{
-    Bdf, Fact, Facts, Kind, ListedPair, Match, Pair, PciClass, PciDevice, Row, Why};
+    Bdf, Fact, Facts, Kind, ListedPair, Match, Pair, PciClass, PciDevice, Row, Why,
+};
 
 pub struct Topology<'a> {
     /// GPUs, then NICs, then NVMe controllers.

@@ -83,6 +83,7 @@ mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]
 mod support;
+mod texts;
 mod together;
 mod topo;
 mod topo_pairing;

@@ -1,5 +1,7 @@
 //! Output of `ibv_devinfo`, with or without `-v`, as files of `/sys/class/infiniband`.
 
+use std::collections::BTreeSet;
+
 use crate::model::Bdf;
 
 pub const CLASS: &str = "/sys/class/infiniband";
@@ -25,7 +27,7 @@ const PHYSICAL_STATES: [(&str, &str); 6] = [
 #[derive(Default)]
 pub struct Class {
     pub files: Vec<(String, String)>,
-    pub directories: Vec<String>,
+    pub directories: BTreeSet<String>,
     /// Devices, by their directories, and their PCI functions.
     pub links: Vec<(String, Bdf)>,
 }
@@ -43,7 +45,7 @@ pub fn class(output: &str) -> Class {
             ("hca_id", _) if is_name(value) => {
                 device = format!("{CLASS}/{value}");
                 port = None;
-                class.directories.push(format!("{device}/ports"));
+                class.directories.insert(format!("{device}/ports"));
             }
             _ if device.is_empty() => {}
             ("port", _) if value.parse::<u32>().is_ok() => {
@@ -61,7 +63,7 @@ pub fn class(output: &str) -> Class {
     // It leaves out devices that it cannot open.
     let leaves_out = ["Failed to", "libibverbs: Warning"];
     if !device.is_empty() && !leaves_out.iter().any(|words| output.contains(words)) {
-        class.directories.push(CLASS.to_owned());
+        class.directories.insert(CLASS.to_owned());
     }
     class
 }
@@ -73,13 +75,8 @@ impl Class {
             return None;
         }
         let device = format!("{CLASS}/{name}");
-        let ports = format!("{device}/ports");
-        if !self.directories.contains(&ports) {
-            self.directories.push(ports);
-        }
-        if !self.directories.iter().any(|path| path == CLASS) {
-            self.directories.push(CLASS.to_owned());
-        }
+        self.directories.insert(format!("{device}/ports"));
+        self.directories.insert(CLASS.to_owned());
         Some(device)
     }
 
@@ -87,7 +84,7 @@ impl Class {
     pub fn port(&mut self, device: &str, number: &str) -> Option<String> {
         let number: u8 = number.parse().ok()?;
         let port = format!("{device}/ports/{number}");
-        self.directories.push(port.clone());
+        self.directories.insert(port.clone());
         Some(port)
     }
 

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::limited::MAX_GPUS;
 use crate::model::Order as _;
+use crate::model::limited::MAX_GPUS;
 use crate::model::{
-    Attributes, Bar1, Bdf, Config, FabricRegistration, Fact, Ids, Link, LinkSpeed, LinkState, NvLink, Nvml, NvmlGpu,
-    NvmlOutcome, PciDevice, Why,
+    Attributes, Bar1, Bdf, Config, FabricRegistration, Fact, Ids, Link, LinkSpeed, LinkState,
+    NvLink, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
 };
 
 /// Limit of a field's path: nvidia-smi's are shorter.
@@ -26,8 +26,7 @@ pub(super) fn outcome(text: &str, pasted: bool) -> Option<NvmlOutcome> {
         .map(str::to_owned)
         .collect();
     if let Some((_, list)) = text.split_once("NVSMI LOG") {
-        return nvml(list, text, unreachable, pasted)
-            .map(|nvml| NvmlOutcome::Read(Box::new(nvml)));
+        return nvml(list, text, unreachable, pasted).map(|nvml| NvmlOutcome::Read(Box::new(nvml)));
     }
     if let Some(line) = text.lines().find(|line| line.contains("couldn't find libnvidia-ml.so")) {
         return Some(NvmlOutcome::Absent { reason: line.to_owned() });
@@ -235,9 +234,9 @@ pub(super) fn functions(text: &str) -> Vec<PciDevice> {
 
 fn function(bdf: Bdf, fields: &Fields<'_>) -> PciDevice {
     // `0x233010DE`: device and vendor.
-    let id = fields.get("PCI/Device Id").and_then(|id| {
-        u32::from_str_radix(id.strip_prefix("0x")?, 16).ok()
-    });
+    let id = fields
+        .get("PCI/Device Id")
+        .and_then(|id| u32::from_str_radix(id.strip_prefix("0x")?, 16).ok());
     let device = id.filter(|id| *id & 0xffff == u32::from(Ids::NVIDIA));
     PciDevice {
         bdf,
@@ -264,10 +263,10 @@ fn link(fields: &Fields<'_>) -> Option<LinkState> {
     let link = |speed_of: &str, width_of: &str| {
         Some(Link { speed: LinkSpeed(speed(speed_of)?), width: width(width_of)? })
     };
-    Some(LinkState {
-        current: link("PCIe Generation/Current", "Link Width/Current")?,
-        max: link("PCIe Generation/Max", "Link Width/Max")?,
-    })
+    let current = link("PCIe Generation/Current", "Link Width/Current")?;
+    let max = link("PCIe Generation/Max", "Link Width/Max")?;
+    // The lanes of the port above are not in the text, so fewer than the GPU's are no fault.
+    (current.width == max.width).then_some(LinkState { current, max })
 }
 
 fn registration(fields: &Fields<'_>) -> Fact<FabricRegistration> {

@@ -182,7 +182,8 @@ fn ibstatus(text: &str) -> Class {
 fn rdma_link(text: &str) -> Class {
     let mut class = Class::default();
     for line in text.lines().map(str::trim) {
-        let words: Vec<&str> = line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace().collect();
+        let words: Vec<&str> =
+            line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace().collect();
         let Some((name, number)) = words.first().and_then(|word| word.split_once('/')) else {
             continue;
         };
@@ -216,7 +217,8 @@ fn ibdev2netdev(text: &str) -> Class {
         let Some(port) = after("port").and_then(|number| class.port(&device, number)) else {
             continue;
         };
-        let of_port = words.iter().find_map(|word| state(word.strip_prefix('(')?.strip_suffix(')')?));
+        let of_port =
+            words.iter().find_map(|word| state(word.strip_prefix('(')?.strip_suffix(')')?));
         class.add_some(&port, "state", of_port.filter(|_| address.is_some()));
         class.add_some(&device, "fw_ver", after("fw").filter(|version| version.contains('.')));
         if let Some(address) = address {
@@ -240,4 +242,3 @@ fn show_gids(text: &str) -> Class {
     }
     class
 }
-

@@ -24,8 +24,8 @@ pub struct Cut {
 enum Part {
     /// Text that no program is known to print, or lspci's.
     Open,
-    Section(usize, Vec<String>),
-    File(String, Vec<String>),
+    Section(usize, String),
+    File(String, String),
 }
 
 pub fn cut(bytes: &[u8]) -> Cut {
@@ -40,22 +40,26 @@ pub fn cut(bytes: &[u8]) -> Cut {
             (Some(command), part) => {
                 cut.end(part);
                 match printed_file(command) {
-                    Some(path) => Part::File(path.to_owned(), Vec::new()),
+                    Some(path) => Part::File(path.to_owned(), String::new()),
                     None => Part::Open,
                 }
             }
-            (None, Part::File(path, lines)) if kind(words).is_none_or(|kind| KINDS[kind].name.starts_with('/')) => {
+            (None, Part::File(path, lines))
+                if kind(words).is_none_or(|kind| KINDS[kind].name.starts_with('/')) =>
+            {
                 Part::File(path, longer(lines, &line))
             }
             (None, part) => match (kind(words), part) {
-                (Some(new), Part::Section(old, lines)) if new == old => Part::Section(old, longer(lines, &line)),
+                (Some(new), Part::Section(old, lines)) if new == old => {
+                    Part::Section(old, longer(lines, &line))
+                }
                 (Some(0), part) => {
                     cut.end(part);
                     Part::Open
                 }
                 (Some(new), part) => {
                     cut.end(part);
-                    Part::Section(new, vec![line.clone()])
+                    Part::Section(new, longer(String::new(), &line))
                 }
                 (None, Part::Section(old, lines)) => Part::Section(old, longer(lines, &line)),
                 (None, part) => part,
@@ -72,8 +76,9 @@ pub fn cut(bytes: &[u8]) -> Cut {
     cut
 }
 
-fn longer(mut lines: Vec<String>, line: &str) -> Vec<String> {
-    lines.push(line.to_owned());
+fn longer(mut lines: String, line: &str) -> String {
+    lines.push_str(line);
+    lines.push('\n');
     lines
 }
 
@@ -86,7 +91,7 @@ impl Cut {
     fn end(&mut self, part: Part) {
         match part {
             Part::Section(kind, lines) if self.sections.len() < MAX_SECTIONS => {
-                self.sections.push((kind, flush_left(&lines)));
+                self.sections.push((kind, flush_left(lines.trim_end())));
             }
             Part::File(path, lines) => {
                 let text = flush_left(&lines);
@@ -101,11 +106,11 @@ impl Cut {
 }
 
 /// The lines without their common indentation. A head of a table may stand further left or right than its rows.
-fn flush_left(lines: &[String]) -> String {
-    let indent = |line: &&String| line.len() - line.trim_start_matches(' ').len();
-    let common = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(&line)).min();
-    let mut text = String::new();
-    for line in lines {
+fn flush_left(lines: &str) -> String {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let common = lines.lines().filter(|line| !line.trim().is_empty()).map(indent).min();
+    let mut text = String::with_capacity(lines.len());
+    for line in lines.lines() {
         text.push_str(line.get(common.unwrap_or(0)..).unwrap_or_default());
         text.push('\n');
     }
@@ -168,9 +173,36 @@ fn command(line: &str) -> Option<&str> {
 /// Programs that a bare mark stands before: a comment may begin with the same mark.
 fn is_program(command: &str) -> bool {
     const PROGRAMS: [&str; 30] = [
-        "sudo", "cat", "nvidia-smi", "lspci", "ibstat", "ibstatus", "ibv_devinfo", "ibdev2netdev", "show_gids",
-        "rdma", "ip", "ethtool", "dmesg", "journalctl", "lsmod", "modinfo", "uname", "numactl", "lscpu", "ulimit",
-        "env", "grep", "ls", "free", "df", "echo", "mst", "mlxconfig", "nvcc", "lstopo",
+        "sudo",
+        "cat",
+        "nvidia-smi",
+        "lspci",
+        "ibstat",
+        "ibstatus",
+        "ibv_devinfo",
+        "ibdev2netdev",
+        "show_gids",
+        "rdma",
+        "ip",
+        "ethtool",
+        "dmesg",
+        "journalctl",
+        "lsmod",
+        "modinfo",
+        "uname",
+        "numactl",
+        "lscpu",
+        "ulimit",
+        "env",
+        "grep",
+        "ls",
+        "free",
+        "df",
+        "echo",
+        "mst",
+        "mlxconfig",
+        "nvcc",
+        "lstopo",
     ];
     let program = command.split_ascii_whitespace().next().unwrap_or_default();
     PROGRAMS.contains(&program.rsplit('/').next().unwrap_or_default())

@@ -38,9 +38,7 @@ PeerMappingOverride: 0
 
 pub const INFORMATION: Kind = Kind {
     name: "/proc/driver/nvidia/gpus/*/information",
-    begins: |line| {
-        line.strip_prefix("Model:").is_some_and(|rest| rest.starts_with([' ', '\t']))
-    },
+    begins: |line| line.strip_prefix("Model:").is_some_and(|rest| rest.starts_with([' ', '\t'])),
     yields: "GPUs that the driver drives: address, model, UUID",
     example: "Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 254
@@ -69,7 +67,7 @@ fn blocks(text: &str) -> Vec<Vec<&str>> {
         if (INFORMATION.begins)(line.trim()) {
             blocks.push(Vec::new());
         }
-        if let Some(block) = blocks.last_mut() {
+        if let Some(block) = blocks.last_mut().filter(|_| line.contains(':')) {
             block.push(line);
         }
     }

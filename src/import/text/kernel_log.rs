@@ -23,7 +23,8 @@ pub const KERNEL_LOG: Kind = Kind {
 /// `[   12.345678] message`.
 fn is_timed(line: &str) -> bool {
     let time = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let time = time.and_then(|(time, rest)| rest.starts_with(' ').then(|| time.trim().split_once('.')));
+    let time =
+        time.and_then(|(time, rest)| rest.starts_with(' ').then(|| time.trim().split_once('.')));
     time.flatten().is_some_and(|(seconds, fraction)| {
         fraction.len() == 6 && seconds.parse::<u64>().is_ok() && fraction.parse::<u32>().is_ok()
     })
@@ -50,7 +51,8 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         recording.pasted_file("/proc/cmdline", format!("{line}\n"))?;
     }
     if let Some(module) = module.only() {
-        recording.pasted_file("/proc/driver/nvidia/version", format!("NVRM version: {module}\n"))?;
+        recording
+            .pasted_file("/proc/driver/nvidia/version", format!("NVRM version: {module}\n"))?;
     }
     Ok(())
 }

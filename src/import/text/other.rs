@@ -44,7 +44,9 @@ pub const COMMAND_LINE: Kind = Kind {
 
 pub const UNAME: Kind = Kind {
     name: "uname -a",
-    begins: |line| line.starts_with("Linux ") && line.contains(" #") && !line.contains("Linux version"),
+    begins: |line| {
+        line.starts_with("Linux ") && line.contains(" #") && !line.contains("Linux version")
+    },
     yields: "name of the machine and release of the kernel",
     example: "Linux node1 6.8.0-45-generic #45-Ubuntu SMP PREEMPT_DYNAMIC x86_64 GNU/Linux
 ",
@@ -53,9 +55,7 @@ pub const UNAME: Kind = Kind {
 
 pub const NUMACTL: Kind = Kind {
     name: "numactl -H",
-    begins: |line| {
-        line.strip_prefix("available: ").is_some_and(|rest| rest.contains(" nodes ("))
-    },
+    begins: |line| line.strip_prefix("available: ").is_some_and(|rest| rest.contains(" nodes (")),
     yields: "NUMA nodes and their CPUs",
     example: "available: 2 nodes (0-1)
 node 0 cpus: 0 1 2 3
@@ -66,9 +66,7 @@ node 1 cpus: 4 5 6 7
 
 pub const LSCPU: Kind = Kind {
     name: "lscpu",
-    begins: |line| {
-        line.strip_prefix("Architecture:").is_some_and(|rest| rest.starts_with(' '))
-    },
+    begins: |line| line.strip_prefix("Architecture:").is_some_and(|rest| rest.starts_with(' ')),
     yields: "NUMA nodes and their CPUs",
     example: "Architecture:            x86_64
 CPU(s):                  8

@@ -39,7 +39,8 @@ pub const TABLE: Kind = Kind {
             || line == "No devices were found"
     },
     yields: "GPUs with address, model, memory, persistence and MIG mode; driver and CUDA version; why NVML failed",
-    example: "+-----------------------------------------------------------------------------------------+
+    example:
+        "+-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
 |-----------------------------------------+------------------------+----------------------+
 | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
@@ -223,9 +224,8 @@ fn name(log: &mut Log, cell: &str) {
 
 /// `N/A 31C P0 60W / 700W`, then `0MiB / 81559MiB`.
 fn second_row(log: &mut Log, cells: &[&str]) {
-    let is_state = |word: &&str| {
-        word.strip_prefix('P').is_some_and(|state| state.parse::<u8>().is_ok())
-    };
+    let is_state =
+        |word: &&str| word.strip_prefix('P').is_some_and(|state| state.parse::<u8>().is_ok());
     if let Some(state) = cells[0].split_ascii_whitespace().find(is_state) {
         log.field("Performance State", state);
     }
@@ -258,13 +258,22 @@ const FIELDS: [(&str, &str); 16] = [
 /// The first line of a query: names of fields, one of which only nvidia-smi has.
 fn is_csv(line: &str) -> bool {
     const ONLY: [&str; 9] = [
-        "pci.bus_id", "gpu_bus_id", "gpu_uuid", "gpu_name", "driver_version", "pcie.link.gen.max",
-        "pcie.link.gen.current", "pcie.link.width.current", "pstate",
+        "pci.bus_id",
+        "gpu_bus_id",
+        "gpu_uuid",
+        "gpu_name",
+        "driver_version",
+        "pcie.link.gen.max",
+        "pcie.link.gen.current",
+        "pcie.link.width.current",
+        "pstate",
     ];
     let names: Vec<&str> = line.split(',').take(64).map(csv_name).collect();
     let is_name = |name: &&str| {
         !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b))
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b))
     };
     let has = |name: &str| names.contains(&name);
     names.iter().all(is_name)
@@ -295,8 +304,10 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         if let Some(version) = value(&["driver_version"]).filter(|_| log.head.is_empty()) {
             log.head("Driver Version", version);
         }
-        let text = |names: &[&str]| value(names).filter(|text| !text.starts_with('[')).map(str::to_owned);
-        let Some(bdf) = value(&["pci.bus_id", "gpu_bus_id"]).and_then(|bdf| bdf.parse().ok()) else {
+        let text =
+            |names: &[&str]| value(names).filter(|text| !text.starts_with('[')).map(str::to_owned);
+        let Some(bdf) = value(&["pci.bus_id", "gpu_bus_id"]).and_then(|bdf| bdf.parse().ok())
+        else {
             let index = value(&["index"]).and_then(|index| index.parse::<usize>().ok());
             if index.is_none_or(|index| index == listed.len()) {
                 listed.push(ListedGpu {
@@ -325,7 +336,8 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut listed: Vec<ListedGpu> = Vec::new();
     for line in text.lines().filter(|line| (LIST.begins)(line.trim())) {
-        let Some((number, rest)) = line.trim().strip_prefix("GPU ").and_then(|l| l.split_once(": "))
+        let Some((number, rest)) =
+            line.trim().strip_prefix("GPU ").and_then(|l| l.split_once(": "))
         else {
             continue;
         };
@@ -353,9 +365,15 @@ const ELEMENTS: [(&str, &str); 20] = [
     ("gpu_virtualization_mode/virtualization_mode", "GPU Virtualization Mode/Virtualization Mode"),
     ("pci/pci_device_id", "PCI/Device Id"),
     ("pci/pci_gpu_link_info/pcie_gen/max_link_gen", "PCI/GPU Link Info/PCIe Generation/Max"),
-    ("pci/pci_gpu_link_info/pcie_gen/current_link_gen", "PCI/GPU Link Info/PCIe Generation/Current"),
+    (
+        "pci/pci_gpu_link_info/pcie_gen/current_link_gen",
+        "PCI/GPU Link Info/PCIe Generation/Current",
+    ),
     ("pci/pci_gpu_link_info/link_widths/max_link_width", "PCI/GPU Link Info/Link Width/Max"),
-    ("pci/pci_gpu_link_info/link_widths/current_link_width", "PCI/GPU Link Info/Link Width/Current"),
+    (
+        "pci/pci_gpu_link_info/link_widths/current_link_width",
+        "PCI/GPU Link Info/Link Width/Current",
+    ),
     ("performance_state", "Performance State"),
     ("fb_memory_usage/total", "FB Memory Usage/Total"),
     ("bar1_memory_usage/total", "BAR1 Memory Usage/Total"),
@@ -388,14 +406,16 @@ fn xml(text: &str) -> String {
                     "cuda_version" => log.head("CUDA Version", value),
                     "attached_gpus" => count = value.parse().ok(),
                     _ => {
-                        let own = path.iter().map(|part| format!("{part}/")).collect::<String>() + name;
+                        let own =
+                            path.iter().map(|part| format!("{part}/")).collect::<String>() + name;
                         let known = ELEMENTS.iter().find(|(element, _)| *element == own);
                         if let Some((_, path)) = known {
                             log.field(path, value);
                         }
                     }
                 }
-            } else if !name.ends_with('/') && !name.starts_with("nvidia_smi_log") && path.len() < 8 {
+            } else if !name.ends_with('/') && !name.starts_with("nvidia_smi_log") && path.len() < 8
+            {
                 path.push(name);
             }
         }
