@@ -25,7 +25,7 @@ function __fish_gdr_using_subcommand
 end
 
 complete -c gdr -n "__fish_gdr_needs_command" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -58,7 +58,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path 
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l platform -d 'Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host\'s paths' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -75,7 +75,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand expect" -l name -d 'Name of the 
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l include -d 'Profiles that it includes; \'none\' for none' -r
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l tolerance -d 'How far a bandwidth may be below that of the good machine, in percent' -r
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand expect" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -94,7 +94,7 @@ script\t'A shell script with the same steps'
 json\t'For programs: schema gdr.plan/1, or gdr.journal/1 after the repair'"
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -107,7 +107,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Rep
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -118,7 +118,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore 
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -136,7 +136,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -154,7 +154,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -171,7 +171,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -189,7 +189,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -208,7 +208,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the d
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -447,7 +447,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -469,7 +469,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -492,7 +492,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -504,7 +504,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make repa
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -566,7 +566,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -599,7 +599,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -629,7 +629,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -691,7 +691,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -741,7 +741,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -782,7 +782,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -842,7 +842,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -876,7 +876,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"

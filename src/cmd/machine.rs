@@ -171,7 +171,6 @@ impl Recorded {
             source: source.to_owned(),
             host: snapshot.host.name.clone(),
             taken: Some(snapshot.taken.clone()),
-            ..Side::default()
         };
         snapshot.host = snapshot.host.replayed(source, &snapshot.taken);
         let machine = Machine::World(World::snapshot(snapshot));
