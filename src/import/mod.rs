@@ -36,7 +36,7 @@ pub enum Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(
-        "no GPU, NIC or PCI device found in it, and it looks like no output that gdr reads; give a snapshot ('sudo gdr \
+        "not a gdr snapshot, and no output that gdr reads: no GPU, NIC or PCI device found in it; give a snapshot ('sudo gdr \
          snapshot -o FILE'), or the output of 'sudo lspci -vvv' and 'nvidia-smi topo -m'"
     )]
     Unrecognised,

@@ -153,8 +153,8 @@ proptest! {
         if let Ok(report) = crate::import::text(&bytes, SupportReport::default()) {
             let mut facts = Facts::default();
             report.add_listed(&mut facts);
-            let topology = crate::topo::topology(&facts);
-            prop_assert!(topology.matches.len() <= topology.rows.len());
+            let listed = facts.listed.unwrap_or_default();
+            prop_assert!(listed.cells.is_empty() || listed.cells.len() == listed.gpus.len() + listed.nics.len());
         }
     }
 
