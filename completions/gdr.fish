@@ -25,7 +25,7 @@ function __fish_gdr_using_subcommand
 end
 
 complete -c gdr -n "__fish_gdr_needs_command" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -33,7 +33,6 @@ complete -c gdr -n "__fish_gdr_needs_command" -l library-timeout -d 'Timeout for
 complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
-complete -c gdr -n "__fish_gdr_needs_command" -f -a "run" -d 'Run a job, and show the paths that its ranks used'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
@@ -45,32 +44,21 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Explain an err
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand run" -l log -d 'Keep the logs of NCCL in this directory, which is created; the ranks of one job may share it' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand run" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand run" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand run" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand run" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand run" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
-complete -c gdr -n "__fish_gdr_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'Output format of the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Same bytes as nvidia-smi topo'
 json\t'For programs: schema gdr.topo/1'
 svg\t'A drawing of the PCI tree'
-html\t'One page for a browser, to keep or to send'
-nccl-xml\t'The topology that NCCL reads by NCCL_TOPO_FILE'"
+html\t'One page for a browser, to keep or to send'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l p2p -d 'Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p' -r -f -a "r\t'Reads'
 w\t'Writes'
 n\t'NVLink'
 a\t'Atomics'
 p\t'PCI Express'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path between two devices, such as GPU0, NIC3, mlx5_0 or a PCI address' -r
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nccl -d 'Show what NCCL decides here with this environment: the path of each pair, peer to peer, GPUDirect RDMA in each direction, and the NICs of each GPU, with the variable that changes it. By the rules of the installed NCCL, or of VERSION (2.18 to 2.30)' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l platform -d 'Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host\'s paths' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -87,7 +75,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand expect" -l name -d 'Name of the 
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l include -d 'Profiles that it includes; \'none\' for none' -r
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l tolerance -d 'How far a bandwidth may be below that of the good machine, in percent' -r
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand expect" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -106,7 +94,7 @@ script\t'A shell script with the same steps'
 json\t'For programs: schema gdr.plan/1, or gdr.journal/1 after the repair'"
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -119,7 +107,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Rep
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -130,7 +118,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore 
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -148,7 +136,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -166,7 +154,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -183,7 +171,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -201,7 +189,7 @@ json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -220,7 +208,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the d
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -459,7 +447,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -470,7 +458,6 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test th
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and exit'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -l job -d 'Read all files in this directory and below it: the logs of one job' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.explain/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l profile -d 'Profiles to check the machine against, as with doctor; may be given several times' -r -f -a "rdma\t''
@@ -482,7 +469,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -505,7 +492,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -517,7 +504,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make repa
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -579,7 +566,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -612,7 +599,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -642,7 +629,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -704,7 +691,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -754,7 +741,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -795,7 +782,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -855,7 +842,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -889,7 +876,7 @@ mpi\t''
 nvlink-domain\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -908,18 +895,17 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "transfer" -d 'Move GPU memory to GPU memory in each way of GPUDirect, verified, in one figure'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "mpi" -d 'Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "run" -d 'Run a job, and show the paths that its ranks used'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'

@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use gdr::collect::{self, CollectOptions};
-use gdr::import;
+use gdr::import::{self, SupportReport};
 use gdr::input::Lookahead;
 use gdr::model::Facts;
 use gdr::pci::PciNames;
@@ -53,7 +53,15 @@ fn facts(mut bytes: &[u8]) -> Option<Facts> {
                 None => facts,
             })
         }
-        Ok(None) => import::facts(text, &NAMES).ok(),
+        Ok(None) => import::facts(text, &NAMES).ok().or_else(|| pasted(text)),
         Err(_) => None,
     }
+}
+
+/// Output of commands in any order.
+fn pasted(text: &[u8]) -> Option<Facts> {
+    let report = import::text(text, SupportReport::default()).ok()?;
+    let mut facts = report.printed(&NAMES).ok()?.unwrap_or_default();
+    report.add_listed(&mut facts);
+    Some(facts)
 }

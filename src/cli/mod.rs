@@ -65,12 +65,13 @@ pub struct Global {
     #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub sysroot: Option<PathBuf>,
 
-    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc, NCCL or rdma_topo, or a support report
+    /// Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)
     ///
-    /// The format is detected from the content: output of 'gdr snapshot', text of 'lspci -vvv' or 'lspci -xxxx' (with
-    /// more detail as root), XML of 'lstopo --of xml', NCCL's topology XML (NCCL_TOPO_DUMP_FILE, or a file that a cloud ships), JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
-    /// archive of sosreport or supportconfig. Each may be compressed with gzip, xz or zstd. Facts that the file does not
-    /// contain are unknown. '-' is standard input.
+    /// The format is detected from the content: output of 'gdr snapshot', XML of 'lstopo --of xml', NCCL's topology XML
+    /// (NCCL_TOPO_DUMP_FILE, or a file that a cloud ships), JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
+    /// archive of sosreport or supportconfig, or any text with output of lspci, nvidia-smi, ibstat and others, as people
+    /// paste it, in any order. Several files describe one machine together. Each may be compressed with gzip, xz or zstd.
+    /// Facts that the files do not contain are unknown. '-' is standard input.
     #[arg(
         long,
         value_name = "FILE",
@@ -78,7 +79,7 @@ pub struct Global {
         conflicts_with = "sysroot",
         help_heading = "Global options"
     )]
-    pub from: Option<PathBuf>,
+    pub from: Vec<PathBuf>,
 
     /// When to use colour; auto: on a terminal, unless NO_COLOR is set
     #[arg(

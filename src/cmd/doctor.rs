@@ -10,7 +10,7 @@ use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Area, Finding, Outcome, Readiness, Remedy, Summary};
+use crate::model::{Area, Facts, Finding, Outcome, Readiness, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
@@ -86,11 +86,12 @@ pub fn run(
         fix,
         fix_where: fix_where(machine),
         missing: missing(facts.host.origin(), machine),
+        shown_by: &|area| if machine.is_imported() { shown_by(area, &facts) } else { None },
     };
     let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
     super::print_with(out, |out| write(options.format, &report, &shown, style, &drawing, out))?;
-    if global.from.is_some() && findings.iter().any(has_fix) {
+    if !global.from.is_empty() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
         super::remark(err, text);
     }
@@ -142,6 +143,22 @@ fn missing(source: &str, machine: &Machine) -> &'static str {
         "live" => "not available",
         _ if machine.is_imported() => "not in this dump",
         _ => "not in this snapshot",
+    }
+}
+
+/// The command whose output, in the same text or another --from, shows more of an area.
+fn shown_by(area: Area, facts: &Facts) -> Option<&'static str> {
+    let has_tree = facts.devices().iter().any(|device| device.place.known().is_some());
+    match area {
+        Area::Nvml if facts.nvml.known().is_none() => Some("'nvidia-smi -q'"),
+        Area::ConfigSpace => Some("'sudo lspci -vvv'"),
+        Area::Sys if !has_tree => Some("'sudo lspci -vvv'"),
+        Area::Sys if facts.rdma.known().is_none() => Some("'ibstat'"),
+        Area::Proc if facts.driver.params.known().is_none() => {
+            Some("'cat /proc/driver/nvidia/params' (with its command line)")
+        }
+        Area::Proc => Some("'cat /proc/cmdline'"),
+        _ => None,
     }
 }
 

@@ -295,7 +295,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
                 .with_context(|| format!("cannot read '{}'", file.to_string_lossy()))
         }
         Request::Input => {
-            if global.from.as_deref() == Some(Path::new("-")) {
+            if global.from.iter().any(|file| file == Path::new("-")) {
                 bail!("standard input cannot be both the text and the machine (--from -)");
             }
             document::open(Path::new("-"), search).context("cannot read standard input")
@@ -321,7 +321,7 @@ fn machine(
 
 /// True if the options name the machine that the text is of.
 fn names_machine(global: &Global) -> bool {
-    global.from.is_some() || global.sysroot.is_some()
+    !global.from.is_empty() || global.sysroot.is_some()
 }
 
 fn of_listing(program: &str) -> String {

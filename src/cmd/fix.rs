@@ -85,7 +85,7 @@ pub fn run_acs(
     });
     let chosen = chosen(options);
     let (boot_command, unsafe_program) = match persist {
-        Some(Persist::Unit) => at_boot(&chosen, global.from.is_some())?,
+        Some(Persist::Unit) => at_boot(&chosen, !global.from.is_empty())?,
         _ => (Vec::new(), None),
     };
     let mut words = chosen;

@@ -1,7 +1,7 @@
 //! The machine that a command inspects: a world, or facts from a dump.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -11,7 +11,7 @@ use super::names::Names;
 use super::probe_file::{self, Saved};
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
-use crate::import::{self, SupportReport};
+use crate::import::{self, Dump, SupportReport};
 use crate::model::{Fact, Facts, Side};
 use crate::pci::PciNames;
 use crate::world::World;
@@ -30,8 +30,11 @@ pub enum Machine {
 impl Machine {
     /// The machine that the global options select.
     pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
-        if let Some(file) = &global.from {
-            return Self::recorded(file, err).with_context(|| format!("--from {}", file.display()));
+        if !global.from.is_empty() {
+            let (machine, side) = Self::read(&global.from)
+                .with_context(|| format!("--from {}", list(&global.from)))?;
+            super::remark(err, &provenance(&side));
+            return Ok(machine);
         }
         let world = match &global.sysroot {
             Some(root) => {
@@ -54,7 +57,7 @@ impl Machine {
 
     /// The machine that a file describes.
     pub fn recorded(file: &Path, err: &mut dyn Write) -> anyhow::Result<Self> {
-        let (machine, side) = Self::read(file)?;
+        let (machine, side) = Self::read(&[file.to_owned()])?;
         super::remark(err, &provenance(&side));
         Ok(machine)
     }
@@ -93,9 +96,9 @@ impl Machine {
         Names::new(world.files.as_ref())
     }
 
-    /// Reads a snapshot or a dump of another program, and its description.
-    pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
-        match Recorded::read(file)? {
+    /// Reads a snapshot, or what other programs printed about one machine, and its description.
+    pub fn read(files: &[PathBuf]) -> anyhow::Result<(Self, Side)> {
+        match Recorded::of_files(files)? {
             Recorded::Machine(machine, side) => Ok((*machine, side)),
             Recorded::Probe(_) => bail!("it has the results of a probe, and no machine"),
         }
@@ -110,52 +113,150 @@ pub enum Recorded {
 
 impl Recorded {
     pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let mut side = Side { source: file.display().to_string(), ..Side::default() };
-        let read = document::open(file, |content| {
-            Ok(match import::support_report(content)? {
-                Some(report) => Read::Report(report),
-                None => Read::Document(document::whole(content)?),
-            })
-        })?;
-        if let Read::Document(bytes) = &read
-            && let Some(saved) = probe_file::parse(bytes, &side.source)?
-        {
-            return Ok(Self::Probe(Box::new(saved)));
-        }
-        if let Read::Document(bytes) = &read
-            && let Some(mut snapshot) = document::snapshot(bytes)?
-        {
-            side.host = snapshot.host.name.clone();
-            side.taken = Some(snapshot.taken.clone());
-            snapshot.host = snapshot.host.replayed(&side.source, &snapshot.taken);
-            let machine = Machine::World(World::snapshot(snapshot));
-            return Ok(Self::Machine(Box::new(machine), side));
+        Self::of_files(&[file.to_owned()])
+    }
+
+    /// Reads files of one machine. A snapshot or the results of a probe stand alone.
+    pub fn of_files(files: &[PathBuf]) -> anyhow::Result<Self> {
+        let source = list(files);
+        let mut parts = Parts::default();
+        for file in files {
+            let of_file = || file.display().to_string();
+            let several = files.len() > 1;
+            let read = Read::of(file).map_err(|error| match several {
+                true => error.context(of_file()),
+                false => error,
+            })?;
+            let bytes = match read {
+                Read::Report(report) if parts.report.is_some() => {
+                    drop(report);
+                    bail!("{}: a second support report; give one", of_file())
+                }
+                Read::Report(report) => {
+                    parts.report = Some(*report);
+                    continue;
+                }
+                Read::Document(bytes) => bytes,
+            };
+            if let Some(recorded) = Self::alone(&bytes, &of_file())? {
+                if several {
+                    bail!(
+                        "{}: a document of gdr, which stands alone: give it without other --from",
+                        of_file()
+                    );
+                }
+                return Ok(recorded);
+            }
+            parts.add(bytes, several.then(of_file))?;
         }
         let here = World::live(Duration::ZERO)?;
         let names = Names::new(here.files.as_ref());
-        let list = names.list().ok_or_else(|| anyhow!("cannot read the list of device names"))?;
-        let mut facts = match read {
-            Read::Document(bytes) => import::facts(&bytes, list)?,
-            Read::Report(report) => reported(report, &side.source, list)?,
-        };
-        side.host = facts.host.name.clone();
+        let names = names.list().ok_or_else(|| anyhow!("cannot read the list of device names"))?;
+        let mut facts = parts.facts(&source, names)?;
+        let side = Side { source, host: facts.host.name.clone(), ..Side::default() };
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
         Ok(Self::Machine(Box::new(Machine::Imported { facts, here }), side))
     }
+
+    /// A document of gdr itself.
+    fn alone(bytes: &[u8], source: &str) -> anyhow::Result<Option<Self>> {
+        if let Some(saved) = probe_file::parse(bytes, source)? {
+            return Ok(Some(Self::Probe(Box::new(saved))));
+        }
+        let Some(mut snapshot) = document::snapshot(bytes)? else {
+            return Ok(None);
+        };
+        let side = Side {
+            source: source.to_owned(),
+            host: snapshot.host.name.clone(),
+            taken: Some(snapshot.taken.clone()),
+        };
+        snapshot.host = snapshot.host.replayed(source, &snapshot.taken);
+        let machine = Machine::World(World::snapshot(snapshot));
+        Ok(Some(Self::Machine(Box::new(machine), side)))
+    }
+}
+
+/// The names of the files, for messages.
+fn list(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    names.join(", ")
 }
 
 /// The content of a file given with --from.
 enum Read {
     Document(Vec<u8>),
-    Report(SupportReport),
+    Report(Box<SupportReport>),
 }
 
-/// The facts of a support report.
-fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
+impl Read {
+    fn of(file: &Path) -> anyhow::Result<Self> {
+        document::open(file, |content| {
+            Ok(match import::support_report(content)? {
+                Some(report) => Self::Report(Box::new(report)),
+                None => Self::Document(document::whole(content)?),
+            })
+        })
+    }
+}
+
+/// What the files of one machine hold.
+#[derive(Default)]
+struct Parts {
+    report: Option<SupportReport>,
+    /// A list of PCI functions in a format of its own: hwloc, NCCL, rdma_topo.
+    dump: Option<Vec<u8>>,
+    /// All texts, one after the other.
+    text: Vec<u8>,
+}
+
+impl Parts {
+    fn add(&mut self, bytes: Vec<u8>, file: Option<String>) -> anyhow::Result<()> {
+        match import::recognise(&bytes) {
+            None | Some(Dump::Lspci) if self.text.is_empty() => self.text = bytes,
+            None | Some(Dump::Lspci) => {
+                // A fence: a command's output ends with its file.
+                self.text.extend_from_slice(b"\n```\n");
+                self.text.extend_from_slice(&bytes);
+            }
+            Some(_) if self.dump.is_some() => bail!(
+                "{}: a second list of PCI functions; give one of hwloc, NCCL or rdma_topo",
+                file.unwrap_or_default()
+            ),
+            Some(_) => self.dump = Some(bytes),
+        }
+        Ok(())
+    }
+
+    fn facts(self, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
+        let dump = self.dump.map(|bytes| import::facts(&bytes, names)).transpose()?;
+        let text = match (self.report, self.text.is_empty() && dump.is_some()) {
+            (report, false) if !self.text.is_empty() => {
+                Some(import::text(&self.text, report.unwrap_or_default())?)
+            }
+            (None, false) => Some(import::text(&self.text, SupportReport::default())?),
+            (report, _) => report,
+        };
+        let text = text.map(|report| reported(report, source, names)).transpose()?;
+        Ok(match (dump, text) {
+            (Some(dump), Some(text)) => import::join(dump, text),
+            (Some(facts), None) | (None, Some(facts)) => facts,
+            (None, None) => Facts::default(),
+        })
+    }
+}
+
+/// The facts of a support report, or of texts that were recorded like one.
+fn reported(mut report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
     let printed = report.printed(names)?;
+    if !report.has_recording() {
+        let mut facts = printed.unwrap_or_default();
+        report.add_listed(&mut facts);
+        return Ok(facts);
+    }
     let mut facts = collect::facts(
-        &World::report(report.files, source.to_owned()),
+        &World::report(std::mem::take(&mut report.files), source.to_owned()),
         CollectOptions {
             nvme: true,
             system: true,
@@ -164,13 +265,14 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
             ..CollectOptions::default()
         },
     );
-    if let Some(nvml) = report.nvml {
-        facts.nvml = Fact::Known(nvml);
+    if let Some(nvml) = &report.nvml {
+        facts.nvml = Fact::Known(nvml.clone());
     }
-    Ok(match printed {
-        Some(printed) => import::add_printed(facts, printed),
-        None => facts,
-    })
+    if let Some(printed) = printed {
+        facts = import::add_printed(facts, printed);
+    }
+    report.add_listed(&mut facts);
+    Ok(facts)
 }
 
 /// The source of the facts: a recorded machine looks like a live one otherwise.

@@ -44,6 +44,11 @@ pub fn is_format(bytes: &[u8]) -> bool {
     lines::lines(bytes).any(|line| head::parse(&line.text).is_some()) || drawn::names_devices(bytes)
 }
 
+/// True for the first line of a function.
+pub fn is_head(line: &str) -> bool {
+    head::parse(line).is_some()
+}
+
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut failure = ParseNotes::default();
     let numbers = PciNumbers::new(names);

@@ -1,24 +1,32 @@
-//! The matrix of `nvidia-smi topo -m` in a text with lspci's output: NVLinks between GPUs, their CPUs and NUMA nodes.
+//! The matrix of `nvidia-smi topo -m`: classes and NVLinks of pairs, CPUs and NUMA nodes of GPUs.
 
 use crate::model::Order as _;
-use crate::model::{Bdf, Fact, Facts, Ids, LinkedPair, Note, PciDevice};
+use crate::model::{
+    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, PciClass, PciDevice,
+    Why,
+};
 
 /// Limit of GPUs: their pairs are kept.
 const MAX_GPUS: usize = 64;
 
+/// Limit of GPUs and NICs.
+const MAX_DEVICES: usize = 512;
+
+/// Limit of heads that are tried: a text may repeat them.
+const MAX_HEADS: usize = 64;
+
 /// A row of the matrix.
 #[derive(Debug, PartialEq)]
 struct Row<'a> {
-    /// Number of NVLinks to the GPU of each column.
-    nvlinks: Vec<u32>,
+    name: &'a str,
+    cells: Vec<ListedPair>,
     /// The columns after the devices: CPUs, NUMA node.
     rest: Vec<&'a str>,
 }
 
-/// Adds the facts of a matrix. NVML, and so nvidia-smi, numbers GPUs by PCI address.
-pub fn add(facts: &mut Facts, bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let Some(rows) = matrix(&text) else {
+/// Adds the facts of a matrix to the list of PCI functions. NVML, and so nvidia-smi, numbers GPUs by PCI address.
+pub fn add(facts: &mut Facts, text: &str) {
+    let Some(listed) = listed(text) else {
         return;
     };
     let Fact::Known(devices) = &mut facts.pci else {
@@ -29,73 +37,214 @@ pub fn add(facts: &mut Facts, bytes: &[u8]) {
         .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_gpu))
         .collect();
     gpus.order_by_key(|gpu| gpu.bdf);
-    if gpus.len() != rows.len() {
+    if gpus.len() != listed.gpus.len() {
         facts.notes.push(Note {
             source: "nvidia-smi topo -m".to_owned(),
             message: format!(
                 "ignored: its matrix has {} GPUs and the list of PCI functions {}",
-                rows.len(),
+                listed.gpus.len(),
                 gpus.len()
             ),
         });
         return;
     }
     let addresses: Vec<Bdf> = gpus.iter().map(|gpu| gpu.bdf).collect();
+    for (row, gpu) in listed.gpus.iter().zip(gpus) {
+        if row.cpus.known().is_some() {
+            gpu.attributes.get_or_insert_default().local_cpus = row.cpus.clone();
+        }
+        if row.numa_node.present().is_some() && gpu.numa_node.known().is_none() {
+            gpu.numa_node = row.numa_node.clone();
+        }
+    }
+    if let Some(pairs) = linked_pairs(&listed, &addresses) {
+        facts.linked_pairs = Fact::Known(pairs);
+    }
+    facts.listed = Some(listed);
+}
+
+/// The NVLinks of all pairs of GPUs; none if the matrix does not show NVLinks.
+fn linked_pairs(listed: &Listed, addresses: &[Bdf]) -> Option<Vec<LinkedPair>> {
     let mut pairs = Vec::new();
-    for ((row, gpu), at) in rows.iter().zip(gpus).zip(0..) {
-        for (other, nvlinks) in addresses.iter().zip(&row.nvlinks).skip(at + 1) {
-            pairs.push(LinkedPair { from: addresses[at], to: *other, nvlinks: *nvlinks });
-        }
-        if let Some(cpus) = row.rest.first().and_then(|cpus| cpus.parse().ok()) {
-            gpu.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
-        }
-        let node = row.rest.get(1).and_then(|node| node.parse().ok());
-        if let Some(node) = node
-            && gpu.numa_node.known().is_none()
-        {
-            gpu.numa_node = Fact::Known(Some(node));
+    for (a, from) in addresses.iter().enumerate() {
+        for (b, to) in addresses.iter().enumerate().skip(a + 1) {
+            let nvlinks = listed.pair(a, b)?.nvlinks?;
+            pairs.push(LinkedPair { from: *from, to: *to, nvlinks });
         }
     }
-    facts.linked_pairs = Fact::Known(pairs);
+    Some(pairs)
 }
 
-/// The rows of the GPUs in the first whole matrix of a text.
-fn matrix(text: &str) -> Option<Vec<Row<'_>>> {
+/// The devices of the first whole matrix of a text, with what later ones say of pairs that it leaves open: `topo -m` hides the class
+/// of GPUs with NVLinks, and `topo -mp` shows it.
+pub fn listed(text: &str) -> Option<Listed> {
     let mut lines = text.lines();
-    loop {
+    let mut found: Option<Listed> = None;
+    for _ in 0..MAX_HEADS {
         // On a terminal nvidia-smi underlines the head.
-        let head = lines.find(|line| line.contains("GPU0"))?.replace("\u{1b}[4m", " ");
-        let words = head.split_ascii_whitespace();
-        let devices: Vec<&str> = words.take_while(|word| *word != "CPU").collect();
-        let gpus = devices.iter().filter(|name| name.starts_with("GPU")).count();
-        if !(1..=MAX_GPUS).contains(&gpus) {
+        let Some(head) = lines.find(|line| is_head(line)) else {
+            break;
+        };
+        let Some(matrix) = matrix(&head.replace("\u{1b}[4m", " "), lines.clone()) else {
             continue;
+        };
+        match &mut found {
+            None => found = Some(matrix),
+            Some(found) => add_pairs(found, &matrix),
         }
-        // A row may look like another head, so no more rows are read than decide.
-        let rows: Vec<Row<'_>> =
-            lines.clone().take(gpus + 1).map_while(|line| row(line, devices.len())).collect();
-        if rows.len() == gpus {
-            return Some(rows);
+    }
+    found
+}
+
+/// True for the first line of a matrix: names of devices, perhaps with titles of further columns.
+pub fn is_head(line: &str) -> bool {
+    let line = line.replace("\u{1b}[4m", " ");
+    let mut words = line.split_ascii_whitespace();
+    words.next() == Some("GPU0")
+        && words.next().is_none_or(|second| second == "CPU" || is_device(second))
+        && (line.contains("CPU Affinity") || line.split_ascii_whitespace().all(is_device))
+}
+
+fn is_device(name: &str) -> bool {
+    name != "X"
+        && class(name).is_none()
+        && nvlinks(name).is_none()
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.ends_with(|c: char| c.is_ascii_digit())
+}
+
+fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option<Listed> {
+    let words = head.split_ascii_whitespace();
+    let names: Vec<&str> = words.take_while(|word| *word != "CPU").collect();
+    let count = names.iter().take_while(|name| name.starts_with("GPU")).count();
+    if !(1..=MAX_GPUS).contains(&count) || names.len() > MAX_DEVICES {
+        return None;
+    }
+    let (gpus, nics) = names.split_at(count);
+    // A paste may wrap or drop the empty lines between rows.
+    let mut below = rows.clone().filter(|line| !line.trim().is_empty());
+    let mut cells = Vec::new();
+    let mut found = Vec::new();
+    for name in gpus {
+        let row = row(below.next()?, names.len()).filter(|row| row.name == *name)?;
+        found.push(ListedGpu {
+            cpus: row.rest.first().map_or(Fact::default(), |cpus| match cpus.parse() {
+                Ok(cpus) => Fact::Known(cpus),
+                Err(_) => Fact::Unknown(Why::NotCovered),
+            }),
+            numa_node: row
+                .rest
+                .get(1)
+                .and_then(|node| node.parse().ok())
+                .map_or(Fact::Unknown(Why::NotCovered), |node| Fact::Known(Some(node))),
+            ..ListedGpu::default()
+        });
+        cells.push(row.cells);
+    }
+    if below
+        .next()
+        .is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU")))
+    {
+        // A cut head: there are more GPUs than columns.
+        return None;
+    }
+    let mut below = rows.clone().filter(|line| !line.trim().is_empty()).skip(count).peekable();
+    for (at, name) in nics.iter().enumerate() {
+        let own =
+            below.peek().and_then(|line| row(line, names.len())).filter(|row| row.name == *name);
+        match own {
+            Some(row) => {
+                cells.push(row.cells);
+                below.next();
+            }
+            // The columns of the GPUs say as much of the pairs that count.
+            None => cells.push(
+                (0..names.len())
+                    .map(|to| {
+                        cells.get(to).and_then(|row: &Vec<ListedPair>| row.get(count + at)).copied()
+                    })
+                    .map(Option::unwrap_or_default)
+                    .collect(),
+            ),
         }
+    }
+    let rest: Vec<&str> = rows.take(names.len() + MAX_LEGEND).collect();
+    let mut listed = Listed { gpus: found, nics: named(nics, &rest), cells };
+    if !shows_nvlinks(&listed, &rest) {
+        for cell in listed.cells.iter_mut().flatten() {
+            cell.nvlinks = None;
+        }
+    }
+    Some(listed)
+}
+
+/// Limit of lines between a matrix and the end of its legends, besides one for each device.
+const MAX_LEGEND: usize = 600;
+
+/// The names of NICs: newer drivers number the columns and print `NIC0: mlx5_0` below.
+fn named(nics: &[&str], rest: &[&str]) -> Vec<String> {
+    let legend: std::collections::BTreeMap<&str, &str> = rest
+        .iter()
+        .take_while(|line| !is_head(line))
+        .filter_map(|line| line.trim().split_once(": "))
+        .filter(|(number, name)| number.starts_with("NIC") && !name.trim().contains(' '))
+        .collect();
+    let name = |nic: &&str| legend.get(*nic).map_or(*nic, |name| name.trim()).to_owned();
+    nics.iter().map(name).collect()
+}
+
+/// `topo -m` shows NVLinks, `topo -mp` shows the PCI class of all pairs; their legends say which.
+fn shows_nvlinks(listed: &Listed, rest: &[&str]) -> bool {
+    let has = |start: &str| {
+        let legend = rest.iter().take_while(|line| !is_head(line));
+        legend.map(|line| line.trim()).any(|line| line.starts_with(start))
+    };
+    let mut cells = listed.cells.iter().flatten();
+    cells.any(|cell| cell.nvlinks.is_some_and(|links| links > 0)) || has("NV#") || !has("Legend")
+}
+
+/// Adds what another matrix of the same devices says.
+fn add_pairs(found: &mut Listed, other: &Listed) {
+    if found.gpus.len() != other.gpus.len() || found.nics != other.nics {
+        return;
+    }
+    let cells = found.cells.iter_mut().flatten();
+    for (cell, other) in cells.zip(other.cells.iter().flatten()) {
+        cell.class = cell.class.or(other.class);
+        cell.nvlinks = cell.nvlinks.or(other.nvlinks);
     }
 }
 
-/// A row of a GPU; `None` for another line.
+/// A row of a device; `None` for another line.
 fn row(line: &str, count: usize) -> Option<Row<'_>> {
     let mut words = line.split_ascii_whitespace();
-    let number = words.next()?.strip_prefix("GPU")?;
-    number.parse::<u32>().ok()?;
-    let cells: Vec<&str> = words.by_ref().take(count).collect();
-    let nvlinks: Option<Vec<u32>> = cells.iter().map(|cell| nvlinks(cell)).collect();
-    Some(Row { nvlinks: nvlinks.filter(|links| links.len() == count)?, rest: words.collect() })
+    let name = words.next().filter(|name| is_device(name))?;
+    let cells: Option<Vec<ListedPair>> = words.by_ref().take(count).map(cell).collect();
+    Some(Row { name, cells: cells.filter(|cells| cells.len() == count)?, rest: words.collect() })
 }
 
-/// Number of NVLinks in a cell.
-fn nvlinks(cell: &str) -> Option<u32> {
-    match cell {
-        "X" | "PIX" | "PXB" | "PHB" | "NODE" | "SYS" | "SOC" => Some(0),
-        _ => cell.strip_prefix("NV")?.parse().ok(),
+fn cell(text: &str) -> Option<ListedPair> {
+    match (text, class(text)) {
+        ("X", _) => Some(ListedPair::default()),
+        (_, Some(class)) => Some(ListedPair { class: Some(class), nvlinks: Some(0) }),
+        _ => Some(ListedPair { class: None, nvlinks: Some(nvlinks(text)?) }),
     }
+}
+
+fn nvlinks(cell: &str) -> Option<u32> {
+    cell.strip_prefix("NV")?.parse().ok()
+}
+
+/// The class in a cell. Old drivers print SOC for SYS.
+fn class(cell: &str) -> Option<PciClass> {
+    Some(match cell {
+        "PIX" => PciClass::Pix,
+        "PXB" => PciClass::Pxb,
+        "PHB" => PciClass::Phb,
+        "NODE" => PciClass::Node,
+        "SYS" | "SOC" => PciClass::Sys,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -127,7 +276,7 @@ mlx5_0\tPIX\tSYS\t X
     #[test]
     fn the_matrix_adds_links_and_places() {
         let mut facts = gpus(2);
-        add(&mut facts, MATRIX.as_bytes());
+        add(&mut facts, MATRIX);
         let bdf = |text: &str| text.parse::<Bdf>().expect("an address");
         let pair = LinkedPair { from: bdf("10:00.0"), to: bdf("11:00.0"), nvlinks: 18 };
         assert_eq!(facts.linked_pairs, Fact::Known(vec![pair]));
@@ -140,7 +289,7 @@ mlx5_0\tPIX\tSYS\t X
     #[test]
     fn another_number_of_gpus_is_noted() {
         let mut facts = gpus(3);
-        add(&mut facts, MATRIX.as_bytes());
+        add(&mut facts, MATRIX);
         assert!(facts.linked_pairs.known().is_none());
         let message = &facts.notes.last().expect("a note").message;
         assert_eq!(message, "ignored: its matrix has 2 GPUs and the list of PCI functions 3");
@@ -151,7 +300,42 @@ mlx5_0\tPIX\tSYS\t X
         let cut = MATRIX.replace("NV18\t X ", "NV18");
         for text in [cut.as_str(), "GPU0: NVIDIA H100\nGPU1: x\n", "GPU0", "GPU0 X NV999999999999"]
         {
-            assert_eq!(matrix(text), None, "{text}");
+            assert_eq!(listed(text), None, "{text}");
         }
+    }
+
+    /// As the driver 550 prints it: columns by number, names below.
+    #[test]
+    fn classes_and_names_of_nics_are_read() {
+        let text = "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNV4\tPIX\tSYS\t0-31\t0\t\tN/A
+GPU1\tNV4\t X \tSYS\tPXB\t32-63\t1\t\tN/A
+NIC0\tPIX\tSYS\t X \tSYS
+NIC1\tSYS\tPXB\tSYS\t X
+
+Legend:
+  NV#  = Connection traversing a bonded set of # NVLinks
+
+NIC Legend:
+
+  NIC0: mlx5_4
+  NIC1: mlx5_bond_0
+";
+        let listed = listed(text).expect("a matrix");
+        assert_eq!(listed.nics, ["mlx5_4", "mlx5_bond_0"]);
+        let pair = |class, nvlinks| Some(ListedPair { class, nvlinks });
+        assert_eq!(listed.pair(0, 1), pair(None, Some(4)));
+        assert_eq!(listed.pair(0, 2), pair(Some(PciClass::Pix), Some(0)));
+        assert_eq!(listed.pair(3, 1), pair(Some(PciClass::Pxb), Some(0)));
+        assert_eq!(listed.gpus[1].numa_node, Fact::Known(Some(1)));
+        // topo -mp shows the class where topo -m shows the NVLinks.
+        let only_pci = text.replace("NV4", "SYS").replace("NV#", "PIX");
+        for both in [format!("{text}\n{only_pci}"), format!("{only_pci}\n{text}")] {
+            let listed = super::listed(&both).expect("a matrix");
+            assert_eq!(listed.pair(0, 1), pair(Some(PciClass::Sys), Some(4)));
+        }
+        let alone = super::listed(&only_pci).expect("a matrix");
+        assert_eq!(alone.pair(0, 1), pair(Some(PciClass::Sys), None));
+        assert!(super::listed(&text.replace("GPU0\tGPU1", "GPU0")).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Machine dumps → Facts: output of lspci, hwloc, NCCL and rdma_topo. Support reports → recorded files. Pure.
+//! Machine dumps → Facts: output of lspci, hwloc, NCCL and rdma_topo. Support reports and texts with output of commands → recorded files.
+//! Pure.
 //!
 //! What the format cannot contain is unknown, never guessed: if a dump omits the bridge above a
 //! function, the function's place is known only as far as the dump goes
@@ -11,6 +12,7 @@ mod matrix;
 mod nccl;
 mod rdma_topo;
 mod support;
+mod text;
 mod tree;
 mod xml;
 
@@ -34,10 +36,15 @@ pub enum Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(
-        "not a gdr snapshot, lspci text, hwloc XML, NCCL topology XML, rdma_topo JSON, log of nvidia-bug-report.sh, or archive of sosreport or \
-         supportconfig; take a snapshot with 'gdr snapshot -o FILE', or a dump with 'lspci -vvv' as root"
+        "not a gdr snapshot, and no output that gdr reads: no GPU, NIC or PCI device found in it; give a snapshot ('sudo gdr \
+         snapshot -o FILE'), or the output of 'sudo lspci -vvv' and 'nvidia-smi topo -m'"
     )]
     Unrecognised,
+    #[error(
+        "looks like {0}: no GPU, NIC or PCI device in it; give a snapshot ('sudo gdr snapshot -o FILE'), or the output of \
+         'sudo lspci -vvv' and 'nvidia-smi topo -m'"
+    )]
+    Useless(String),
     #[error("{0}")]
     Malformed(String),
 }
@@ -60,13 +67,74 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         Dump::Lspci => {
             let mut facts = lspci::facts(bytes, names)?;
             facts.partial = true;
-            matrix::add(&mut facts, bytes);
+            matrix::add(&mut facts, &String::from_utf8_lossy(bytes));
             Ok(facts)
         }
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::Nccl => nccl::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }
+}
+
+/// The facts of lspci's output alone.
+fn printed_by_lspci(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
+    if lspci::is_format(bytes) {
+        lspci::facts(bytes, names)
+    } else {
+        Err(ImportError::Unrecognised)
+    }
+}
+
+/// Adds the sections of a text to what is recorded of its machine. Fails if the text describes no machine.
+pub fn text(bytes: &[u8], recorded: SupportReport) -> Result<SupportReport, ImportError> {
+    let was_empty = recorded.is_empty();
+    let text::Text { lspci, mut report, kinds } = text::read(bytes, recorded)?;
+    if report.lspci.is_empty() {
+        report.lspci = lspci;
+    } else if !lspci.is_empty() {
+        report.lspci.push(b'\n');
+        report.lspci.extend_from_slice(&lspci);
+    }
+    if was_empty {
+        report.complete = false;
+    }
+    let has_functions = kinds.contains(&"lspci") || lspci::is_format(&report.lspci);
+    if was_empty && !has_functions && report.says_nothing() {
+        return Err(match text::looks_like(bytes, &kinds) {
+            Some(kind) => ImportError::Useless(kind),
+            None => ImportError::Unrecognised,
+        });
+    }
+    Ok(report)
+}
+
+/// What gdr reads: name, what it yields, an example.
+pub fn text_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    text::KINDS.iter().map(|kind| (kind.name, kind.yields, kind.example))
+}
+
+/// Adds facts of texts where a dump states none.
+pub fn join(mut dump: Facts, text: Facts) -> Facts {
+    fn fill<T: Default + PartialEq>(known: &mut T, other: T) {
+        if *known == T::default() {
+            *known = other;
+        }
+    }
+    fill(&mut dump.nvml, text.nvml);
+    fill(&mut dump.rdma, text.rdma);
+    fill(&mut dump.numa, text.numa);
+    fill(&mut dump.linked_pairs, text.linked_pairs);
+    fill(&mut dump.listed, text.listed);
+    fill(&mut dump.driver, text.driver);
+    fill(&mut dump.modprobe, text.modprobe);
+    fill(&mut dump.peer_memory, text.peer_memory);
+    fill(&mut dump.gdrdrv, text.gdrdrv);
+    fill(&mut dump.kernel, text.kernel);
+    fill(&mut dump.online_cpus, text.online_cpus);
+    fill(&mut dump.host.name, text.host.name);
+    dump.partial = true;
+    dump.notes.extend(text.notes);
+    dump
 }
 
 /// Likely RDMA devices: InfiniBand controllers and Mellanox network controllers.

@@ -16,12 +16,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io;
 
-use recording::Recording;
+pub(super) use devinfo::{Class, class as devinfo_class};
+pub(super) use recording::Recording;
 use sections::Layout;
 
 use super::ImportError;
 use crate::input::Lookahead;
-use crate::model::{Fact, Facts, NvmlOutcome, PciDevice, Recorded};
+use crate::model::{Fact, Facts, Listed, ListedGpu, Nvml, NvmlOutcome, PciDevice, Recorded};
 use crate::pci::PciNames;
 
 /// Bytes at the start of a file that are searched for the kind of report: people paste a log below their own words.
@@ -38,6 +39,14 @@ pub struct SupportReport {
     pub complete: bool,
     /// Output of nvidia-smi.
     smi: String,
+    /// The output is from a text that people put together.
+    pasted: bool,
+    /// Matrices of `nvidia-smi topo -m` in such a text.
+    matrices: String,
+    /// GPUs that the text lists without addresses.
+    listed: Vec<ListedGpu>,
+    /// GPUs that nvidia-smi lists.
+    gpus: Vec<PciDevice>,
     /// Answers of NVML, from output of nvidia-smi.
     pub nvml: Option<NvmlOutcome>,
 }
@@ -78,9 +87,9 @@ impl SupportReport {
     /// The facts of lspci's output, with the files that the report has of single functions; none without functions.
     /// Fails if the report describes no machine.
     pub fn printed(&self, names: &PciNames) -> Result<Option<Facts>, ImportError> {
-        let printed = super::facts(&self.lspci, names).ok();
+        let printed = super::printed_by_lspci(&self.lspci, names).ok();
         let Some(mut facts) = printed.filter(|facts| !facts.devices().is_empty()) else {
-            return if self.files.is_empty() {
+            return if self.is_empty() {
                 Err(ImportError::Malformed(
                     "the support report has neither files of /sys nor output of lspci".to_owned(),
                 ))
@@ -91,9 +100,59 @@ impl SupportReport {
         facts.pci = facts
             .pci
             .map(|devices| devices.into_iter().map(|device| self.located(device)).collect());
-        super::matrix::add(&mut facts, self.smi.as_bytes());
+        super::matrix::add(&mut facts, &self.smi);
+        super::matrix::add(&mut facts, &self.matrices);
         facts.partial = !self.complete;
         Ok(Some(facts))
+    }
+
+    /// True if it describes no machine.
+    pub fn is_empty(&self) -> bool {
+        self.lspci.iter().all(u8::is_ascii_whitespace) && self.says_nothing()
+    }
+
+    /// True if neither its files nor the output of nvidia-smi describe a machine.
+    pub fn says_nothing(&self) -> bool {
+        let is_empty = |outcome: &NvmlOutcome| match outcome {
+            NvmlOutcome::Read(nvml) => **nvml == Nvml { partial: nvml.partial, ..Nvml::default() },
+            _ => false,
+        };
+        self.files.is_empty()
+            && self.nvml.as_ref().is_none_or(is_empty)
+            && self.listed.is_empty()
+            && super::matrix::listed(&self.matrices).is_none()
+    }
+
+    /// True if something is recorded besides the output of lspci and a matrix.
+    pub fn has_recording(&self) -> bool {
+        !self.files.is_empty() || self.nvml.is_some()
+    }
+
+    /// Adds the devices that nvidia-smi lists to facts without a list of PCI functions.
+    pub fn add_listed(&self, facts: &mut Facts) {
+        if facts.pci.known().is_none() && !self.gpus.is_empty() {
+            facts.pci = Fact::Known(self.gpus.clone());
+            facts.partial = true;
+            super::matrix::add(facts, &self.smi);
+            super::matrix::add(facts, &self.matrices);
+        }
+        if facts.listed.is_none() && (facts.pci.known().is_none() || facts.gpus().next().is_none())
+        {
+            facts.listed = super::matrix::listed(&self.matrices);
+            if facts.listed.is_none() && !self.listed.is_empty() {
+                facts.listed = Some(Listed::default());
+            }
+        }
+        if let Some(listed) = &mut facts.listed {
+            if listed.gpus.is_empty() {
+                listed.gpus = self.listed.clone();
+            } else if listed.gpus.len() == self.listed.len() {
+                for (gpu, other) in listed.gpus.iter_mut().zip(&self.listed) {
+                    gpu.model = other.model.clone();
+                    gpu.uuid = other.uuid.clone();
+                }
+            }
+        }
     }
 
     /// Adds the location that the files state: nvidia-bug-report.sh copies two files of each NVIDIA function.
@@ -135,6 +194,9 @@ pub fn add_printed(mut facts: Facts, printed: Facts) -> Facts {
     };
     if !is_placed {
         facts.unnamed_nics = printed.unnamed_nics;
+    }
+    if facts.listed.is_none() {
+        facts.listed = printed.listed;
     }
     if facts.linked_pairs.known().is_none() {
         facts.linked_pairs = printed.linked_pairs;

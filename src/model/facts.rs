@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Ids, Kernel, Limits,
-    LinkedPair, MappingOutcome, Modprobe, ModuleFiles, NcclElement, Network, NodeFile, NumaNode,
-    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaPort, RdmaStack,
-    RegistrationOutcome, Software, VerbsOutcome, VirtualFunction,
+    LinkedPair, Listed, MappingOutcome, Modprobe, ModuleFiles, NcclElement, Network, NodeFile,
+    NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaPort,
+    RdmaStack, RegistrationOutcome, Software, VerbsOutcome, VirtualFunction,
 };
 
 /// The facts of one machine.
@@ -40,6 +40,9 @@ pub struct Facts {
     /// NVLinks of each pair of GPUs, from a matrix of nvidia-smi in a dump.
     #[serde(default)]
     pub linked_pairs: Fact<Vec<LinkedPair>>,
+    /// Devices that the source lists without PCI addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Listed>,
     /// NCCL's topology, if the source is a file of NCCL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<NcclElement>,

@@ -20,6 +20,7 @@ mod journal;
 mod json;
 pub mod limited;
 mod limits;
+mod listed;
 mod mapping;
 mod modprobe;
 mod module_files;
@@ -79,6 +80,7 @@ pub use journal::{
 };
 pub use json::{to_json, to_tree};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
+pub use listed::{Listed, ListedGpu, ListedPair};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};

@@ -47,6 +47,9 @@ pub struct Nvml {
     /// The GPUs, in NVML's order (by PCI address).
     #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub gpus: Vec<NvmlGpu>,
+    /// The list of GPUs may be incomplete, as in a text that was cut or that shows one GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// GPUs that NVML counts but cannot access, in words.
     #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub unreachable: Vec<String>,

@@ -52,9 +52,9 @@ fn has_board(facts: &Facts) -> bool {
     devices.any(|device| device.ids.known().is_some_and(Ids::is_nvswitch))
 }
 
-/// The GPU is a module of such a board, or of a superchip.
+/// The GPU is a module of such a board, or of a superchip; or its address, and so its model, is unknown.
 fn is_on_board(gpu: &Row) -> bool {
-    gpu.coherent || gpu.integrated || gpu.module
+    gpu.bdf.is_none() || gpu.coherent || gpu.integrated || gpu.module
 }
 
 /// The host bridge above a GPU, or the GPU itself where that is unknown.

@@ -78,12 +78,13 @@ fn one(
     taken: &Taken,
 ) -> Match {
     let me = &topology.rows[row];
-    let any = nearest(topology, legs, partners, row, |_| true);
+    let any = nearest(topology, legs, partners, (row, theirs), |_| true);
     let Some(nearest_rank) = any.iter().map(Candidate::rank).min() else {
         return no_partner(topology, partners, row, theirs);
     };
     // A NIC without an active port carries nothing, however near it is.
-    let usable = nearest(topology, legs, partners, row, |other| other.active != Some(false));
+    let usable =
+        nearest(topology, legs, partners, (row, theirs), |other| other.active != Some(false));
     let down = match usable.iter().map(Candidate::rank).min() {
         Some(rank) if rank.0 == nearest_rank.0 => None,
         _ => any
@@ -102,8 +103,15 @@ fn one(
         return no_partner(topology, partners, row, theirs);
     };
     let partner = &topology.rows[pick.row];
+    let not_in_matrix = topology
+        .rows_of(theirs)
+        .filter(|(at, other)| {
+            topology.is_in_matrix(row) && other.bdf.is_none() && !topology.is_in_matrix(*at)
+        })
+        .map(|(at, _)| at);
     let unplaced = partners
         .unplaced(row)
+        .chain(not_in_matrix)
         .find(|at| pick.distance >= DISTANCE_OF_PHB && topology.class(row, *at).is_none());
     if let Some(unplaced) = unplaced {
         return Match {
@@ -190,12 +198,17 @@ fn nearest(
     topology: &Topology<'_>,
     legs: &[Leg],
     partners: &Partners<'_>,
-    row: usize,
+    (row, theirs): (usize, Kind),
     is_wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Candidate> {
     let most = if topology.has_all_pairs() { usize::MAX } else { MAX_CANDIDATES };
     if topology.rows[row].software {
         return Vec::new();
+    }
+    if topology.is_in_matrix(row) {
+        // A matrix says the class of partners whose places are unknown.
+        let rows = topology.rows_of(theirs).filter(|(_, other)| is_wanted(other));
+        return rows.filter_map(|(at, _)| candidate(topology, legs, row, at)).collect();
     }
     for level in partners.levels(row) {
         let rows = level.into_iter().flatten();

@@ -30,7 +30,36 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
             ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
         }
     });
-    gpus.chain(nics).chain(unnamed).chain(nvme).collect()
+    let known: Vec<Row> = gpus.chain(nics).chain(unnamed).collect();
+    let listed = listed(facts, &known);
+    let (gpus, nics): (Vec<Row>, Vec<Row>) =
+        known.into_iter().chain(listed).partition(|row| row.kind == Kind::Gpu);
+    gpus.into_iter().chain(nics).chain(nvme).collect()
+}
+
+/// The devices that a text lists without addresses, unless there are others of their kind, or one of their name.
+fn listed(facts: &Facts, known: &[Row]) -> Vec<Row> {
+    let Some(listed) = &facts.listed else {
+        return Vec::new();
+    };
+    let has_gpus = known.iter().any(|row| row.kind == Kind::Gpu);
+    let gpus = listed.gpus.iter().enumerate().filter(|_| !has_gpus).map(|(n, gpu)| Row {
+        label: gpu.model.clone().unwrap_or_default(),
+        uuid: gpu.uuid.clone(),
+        numa: gpu.numa_node.clone(),
+        nodes: nodes(facts, &gpu.cpus),
+        cpus: gpu.cpus.clone(),
+        nvlinks: Fact::Unknown(Why::NotCovered),
+        ..row(facts, format!("GPU{n}"), Kind::Gpu, None, None)
+    });
+    let nics = known.iter().filter(|row| row.kind == Kind::Nic).count();
+    let is_other = |name: &&String| !known.iter().any(|row| row.label == **name);
+    let names = listed.nics.iter().filter(|_| facts.unnamed_nics.is_empty()).filter(is_other);
+    let added = names.enumerate().map(|(n, name)| Row {
+        label: name.clone(),
+        ..row(facts, format!("NIC{}", nics + n), Kind::Nic, None, None)
+    });
+    gpus.chain(added).collect()
 }
 
 /// The GPUs of the driver, in the order of nvidia-smi and CUDA; without driver data, all GPUs.

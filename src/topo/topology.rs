@@ -7,7 +7,9 @@ use super::classify::{End, class};
 use super::forest::Forest;
 use super::nvlinks::NvLinks;
 use super::{pairing, rows};
-use crate::model::{Bdf, Fact, Facts, Kind, Match, Pair, PciClass, PciDevice, Row, Why};
+use crate::model::{
+    Bdf, Fact, Facts, Kind, ListedPair, Match, Pair, PciClass, PciDevice, Row, Why,
+};
 
 pub struct Topology<'a> {
     /// GPUs, then NICs, then NVMe controllers.
@@ -19,6 +21,8 @@ pub struct Topology<'a> {
     /// The data that decide each row's pairs, in row order.
     ends: Vec<End<'a>>,
     nvlinks: NvLinks,
+    /// The number of each row in the source's own matrix.
+    listed: Vec<Option<usize>>,
     /// The first row of each name, in lower case.
     names: HashMap<String, usize>,
     /// The first NIC or controller of each device name.
@@ -31,6 +35,7 @@ pub struct Topology<'a> {
 pub fn topology(facts: &Facts) -> Topology<'_> {
     let rows = rows::rows(facts);
     let ends = rows.iter().map(|row| end(facts, row)).collect();
+    let listed = listed(facts, &rows);
     let (mut names, mut labels, mut addresses) = (HashMap::new(), HashMap::new(), HashMap::new());
     for (at, row) in rows.iter().enumerate() {
         names.entry(row.name.to_ascii_lowercase()).or_insert(at);
@@ -48,6 +53,7 @@ pub fn topology(facts: &Facts) -> Topology<'_> {
         facts,
         ends,
         nvlinks: NvLinks::new(facts),
+        listed,
         names,
         labels,
         addresses,
@@ -55,6 +61,22 @@ pub fn topology(facts: &Facts) -> Topology<'_> {
     };
     topology.matches = pairing::matches(&topology);
     topology
+}
+
+/// The number of each row in the matrix of the source. GPUs are in its order if it has as many.
+fn listed(facts: &Facts, rows: &[Row]) -> Vec<Option<usize>> {
+    let Some(listed) = facts.listed.as_ref().filter(|listed| !listed.cells.is_empty()) else {
+        return Vec::new();
+    };
+    let gpus = rows.iter().filter(|row| row.kind == Kind::Gpu).count();
+    let nics: HashMap<&str, usize> = listed.nics.iter().map(String::as_str).zip(gpus..).collect();
+    let number = |(at, row): (usize, &Row)| match row.kind {
+        _ if gpus != listed.gpus.len() => None,
+        Kind::Gpu => Some(at),
+        Kind::Nic => nics.get(row.label.as_str()).copied(),
+        Kind::Nvme => None,
+    };
+    rows.iter().enumerate().map(number).collect()
 }
 
 fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
@@ -78,16 +100,49 @@ impl<'a> Topology<'a> {
     pub fn pair(&self, a: usize, b: usize) -> Option<Pair> {
         // Symmetric, except for links that only one end reports.
         let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
-        Some(Pair {
-            pci: class(self.facts, low, high),
-            nvlinks: self.nvlinks.between(low.bdf, high.bdf),
+        let listed = self.listed(a, b);
+        let has_addresses = low.bdf.is_some() && high.bdf.is_some();
+        let nvlinks = match listed.map(|pair| pair.nvlinks) {
+            Some(nvlinks) if !has_addresses => {
+                nvlinks.map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
+            }
+            _ if !has_addresses && self.are_listed_gpus(a, b) => Fact::Unknown(Why::NotCovered),
+            _ => self.nvlinks.between(low.bdf, high.bdf),
+        };
+        Some(Pair { pci: self.fact_of_class(a, b)?, nvlinks })
+    }
+
+    /// The class by the PCI tree; where that leaves it open, by the matrix of the source.
+    fn fact_of_class(&self, a: usize, b: usize) -> Option<Fact<PciClass>> {
+        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
+        let by_tree = class(self.facts, low, high);
+        let listed = || self.listed(a, b).and_then(|pair| pair.class);
+        Some(match by_tree {
+            Fact::Unknown(why) => listed().map_or(Fact::Unknown(why), Fact::Known),
+            known => known,
         })
+    }
+
+    fn listed(&self, a: usize, b: usize) -> Option<ListedPair> {
+        let number = |row: usize| self.listed.get(row).copied().flatten();
+        self.facts.listed.as_ref()?.pair(number(a)?, number(b)?)
+    }
+
+    /// True for two GPUs without addresses.
+    fn are_listed_gpus(&self, a: usize, b: usize) -> bool {
+        [a, b].iter().all(|row| {
+            self.rows.get(*row).is_some_and(|row| row.kind == Kind::Gpu && row.bdf.is_none())
+        })
+    }
+
+    /// True if the matrix of the source has the row, so that its partners need no place in the tree.
+    pub(super) fn is_in_matrix(&self, row: usize) -> bool {
+        self.listed.get(row).copied().flatten().is_some()
     }
 
     /// The PCI class of a pair, if known.
     pub fn class(&self, a: usize, b: usize) -> Option<PciClass> {
-        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
-        class(self.facts, low, high).known().copied()
+        self.fact_of_class(a, b)?.known().copied()
     }
 
     /// Finds a row by its name, its device name or its address.

@@ -87,6 +87,7 @@ mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]
 mod support;
+mod texts;
 mod together;
 mod topo;
 mod topo_pairing;

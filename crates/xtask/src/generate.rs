@@ -64,6 +64,7 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         ("checks.md", documents::checks()),
         ("gpu-initiated.md", documents::stacks()),
         ("symptoms.md", documents::symptoms()?),
+        ("texts.md", documents::texts()),
     ] {
         files.push((Path::new("docs").join(name), text.into_bytes()));
     }

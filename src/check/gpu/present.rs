@@ -82,7 +82,10 @@ const LOST: &str = "Read the NVRM and Xid lines of the kernel log (Xid 79: the G
 /// A GPU that the driver is bound to, but that NVML does not list. NVML lists only the GPUs that a container or a job may use.
 fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Option<Judgement> {
     let nvml = ctx.facts.nvml()?;
-    if !nvml.unreachable.is_empty() || nvml.gpus.iter().any(|listed| listed.bdf == gpu.bdf) {
+    if nvml.partial
+        || !nvml.unreachable.is_empty()
+        || nvml.gpus.iter().any(|listed| listed.bdf == gpu.bdf)
+    {
         return None;
     }
     let count = match nvml.gpus.len() {

@@ -194,7 +194,7 @@ fn fleet(
 
 /// Options that make no sense here.
 fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
-    if global.sysroot.is_some() || global.from.is_some() {
+    if global.sysroot.is_some() || !global.from.is_empty() {
         bail!("gdr fleet probe rdma measures: it does not work with --sysroot or --from");
     }
     let peer = &wanted.nics.peer;

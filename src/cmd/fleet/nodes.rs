@@ -134,10 +134,9 @@ fn arguments(global: &Global, command: &[&str], options: &FleetRun) -> Vec<OsStr
     let mut arguments: Vec<OsString> = command.iter().map(OsString::from).collect();
     arguments.extend(["--format", "json", "--color", "never"].map(OsString::from));
     arguments.extend(["--library-timeout".into(), global.library_timeout.to_string().into()]);
-    for (name, value) in [("--sysroot", &global.sysroot), ("--from", &global.from)] {
-        if let Some(value) = value {
-            arguments.extend([name.into(), value.clone().into_os_string()]);
-        }
+    let roots = global.sysroot.iter().map(|root| ("--sysroot", root));
+    for (name, value) in roots.chain(global.from.iter().map(|file| ("--from", file))) {
+        arguments.extend([name.into(), value.clone().into_os_string()]);
     }
     arguments.extend(options.arguments.iter().cloned());
     arguments

@@ -1,6 +1,10 @@
 //! Output of `ibv_devinfo`, with or without `-v`, as files of `/sys/class/infiniband`.
 
-pub(super) const CLASS: &str = "/sys/class/infiniband";
+use std::collections::BTreeSet;
+
+use crate::model::Bdf;
+
+pub const CLASS: &str = "/sys/class/infiniband";
 
 /// ibv_devinfo's name of a number, and the content of the file with that number.
 const STATES: [(&str, &str); 5] = [
@@ -21,13 +25,15 @@ const PHYSICAL_STATES: [(&str, &str); 6] = [
 
 /// The files, and the directories that hold all their entries.
 #[derive(Default)]
-pub(super) struct Class {
+pub struct Class {
     pub files: Vec<(String, String)>,
-    pub directories: Vec<String>,
+    pub directories: BTreeSet<String>,
+    /// Devices, by their directories, and their PCI functions.
+    pub links: Vec<(String, Bdf)>,
 }
 
 /// Reads the devices; empty if the output lists none.
-pub(super) fn class(output: &str) -> Class {
+pub fn class(output: &str) -> Class {
     let mut class = Class::default();
     let (mut device, mut port) = (String::new(), None);
     for line in output.lines() {
@@ -39,7 +45,7 @@ pub(super) fn class(output: &str) -> Class {
             ("hca_id", _) if is_name(value) => {
                 device = format!("{CLASS}/{value}");
                 port = None;
-                class.directories.push(format!("{device}/ports"));
+                class.directories.insert(format!("{device}/ports"));
             }
             _ if device.is_empty() => {}
             ("port", _) if value.parse::<u32>().is_ok() => {
@@ -57,13 +63,38 @@ pub(super) fn class(output: &str) -> Class {
     // It leaves out devices that it cannot open.
     let leaves_out = ["Failed to", "libibverbs: Warning"];
     if !device.is_empty() && !leaves_out.iter().any(|words| output.contains(words)) {
-        class.directories.push(CLASS.to_owned());
+        class.directories.insert(CLASS.to_owned());
     }
     class
 }
 
 impl Class {
-    fn add(&mut self, directory: &str, name: &str, text: &str) {
+    /// The directory of a device; none for a name that is none.
+    pub fn device(&mut self, name: &str) -> Option<String> {
+        if !is_name(name) {
+            return None;
+        }
+        let device = format!("{CLASS}/{name}");
+        self.directories.insert(format!("{device}/ports"));
+        self.directories.insert(CLASS.to_owned());
+        Some(device)
+    }
+
+    /// The directory of a port.
+    pub fn port(&mut self, device: &str, number: &str) -> Option<String> {
+        let number: u8 = number.parse().ok()?;
+        let port = format!("{device}/ports/{number}");
+        self.directories.insert(port.clone());
+        Some(port)
+    }
+
+    pub fn add_some(&mut self, directory: &str, name: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.add(directory, name, text);
+        }
+    }
+
+    pub fn add(&mut self, directory: &str, name: &str, text: &str) {
         self.files.push((format!("{directory}/{name}"), format!("{text}\n")));
     }
 

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
-use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
+use crate::model::{Failure, FileKind, FileState, Hex, ListedGpu, Question, Recorded};
 
 /// Limit of the files and output kept of a report.
 const MOST: usize = 64 << 20;
@@ -92,12 +92,72 @@ pub(super) fn normal(path: &str) -> Option<String> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Recording {
+pub struct Recording {
     report: SupportReport,
     used: usize,
 }
 
 impl Recording {
+    /// Goes on with a report that was read.
+    pub fn of(report: SupportReport) -> Self {
+        Self { report, used: 0 }
+    }
+
+    /// Records a file that a text shows, unless its content is known.
+    pub fn pasted_file(&mut self, path: &str, content: String) -> Result<(), ImportError> {
+        match normal(path) {
+            Some(path) if !self.report.files.contains_key(&path) => {
+                self.file(&path, content.into_bytes())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds output of nvidia-smi.
+    pub fn smi(&mut self, output: &str) -> Result<(), ImportError> {
+        self.take(output.len())?;
+        self.report.pasted = true;
+        self.report.smi.push_str(output);
+        self.report.smi.push('\n');
+        Ok(())
+    }
+
+    /// Adds a matrix of `nvidia-smi topo -m`.
+    pub fn matrix(&mut self, text: &str) -> Result<(), ImportError> {
+        self.take(text.len())?;
+        self.report.matrices.push_str(text);
+        self.report.matrices.push('\n');
+        Ok(())
+    }
+
+    /// Adds GPUs that are listed without their addresses.
+    pub fn listed(&mut self, gpus: Vec<ListedGpu>) {
+        if self.report.listed.len() < gpus.len() {
+            self.report.listed = gpus;
+        }
+    }
+
+    /// Adds RDMA devices; what is known of them stays.
+    pub fn class(&mut self, class: devinfo::Class) -> Result<(), ImportError> {
+        for (path, text) in class.files {
+            self.pasted_file(&path, text)?;
+        }
+        for (device, bdf) in class.links {
+            if let Some(name) = device.rsplit('/').next()
+                && !self.report.files.contains_key(&device)
+            {
+                // Only the end of the target is known, and only it counts.
+                let target = format!("../../devices/{bdf}/infiniband/{name}");
+                self.link(&device, &target)?;
+            }
+        }
+        for path in class.directories {
+            let names = self.names_below(&path);
+            self.directory(&path, names)?;
+        }
+        Ok(())
+    }
+
     /// Records a regular file. Paths that no collector reads are ignored.
     pub fn file(&mut self, path: &str, content: Vec<u8>) -> Result<(), ImportError> {
         let Some(path) = normal(path).filter(|path| is_kept(path)) else {
@@ -300,7 +360,8 @@ impl Recording {
         if version.is_some_and(is_absent) {
             files.entry("/proc/driver/nvidia/gpus".to_owned()).or_insert_with(gone);
         }
-        self.report.nvml = smi::outcome(&self.report.smi);
+        self.report.nvml = smi::outcome(&self.report.smi, self.report.pasted);
+        self.report.gpus = smi::functions(&self.report.smi);
         self.report
     }
 

@@ -4,14 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::Order as _;
 use crate::model::limited::MAX_GPUS;
-use crate::model::{Bar1, Bdf, FabricRegistration, Fact, NvLink, Nvml, NvmlGpu, NvmlOutcome, Why};
+use crate::model::{
+    Attributes, Bar1, Bdf, Config, FabricRegistration, Fact, Ids, Link, LinkSpeed, LinkState,
+    NvLink, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
+};
 
 /// Limit of a field's path: nvidia-smi's are shorter.
 const LONGEST: usize = 256;
 
 /// Reads the output of nvidia-smi; `None` if it has neither a whole list of GPUs nor a reason why there is none.
-pub(super) fn outcome(text: &str) -> Option<NvmlOutcome> {
+///
+/// A pasted text may hold some sections or some GPUs; its list is then partial.
+pub(super) fn outcome(text: &str, pasted: bool) -> Option<NvmlOutcome> {
     let failed =
         |code, reason: &str| NvmlOutcome::Failed { code: Some(code), reason: reason.to_owned() };
     let unreachable: Vec<String> = text
@@ -20,7 +26,7 @@ pub(super) fn outcome(text: &str) -> Option<NvmlOutcome> {
         .map(str::to_owned)
         .collect();
     if let Some((_, list)) = text.split_once("NVSMI LOG") {
-        return nvml(list, text, unreachable).map(|nvml| NvmlOutcome::Read(Box::new(nvml)));
+        return nvml(list, text, unreachable, pasted).map(|nvml| NvmlOutcome::Read(Box::new(nvml)));
     }
     if let Some(line) = text.lines().find(|line| line.contains("couldn't find libnvidia-ml.so")) {
         return Some(NvmlOutcome::Absent { reason: line.to_owned() });
@@ -54,16 +60,17 @@ fn code(reason: &str) -> Option<u32> {
 /// The fields of a GPU or of the head, by their path of headings: `BAR1 Memory Usage/Total`.
 type Fields<'a> = BTreeMap<String, &'a str>;
 
-fn nvml(list: &str, text: &str, unreachable: Vec<String>) -> Option<Nvml> {
+fn nvml(list: &str, text: &str, unreachable: Vec<String>, pasted: bool) -> Option<Nvml> {
     let (head, gpus) = blocks(list);
     let links = Links::new(text);
-    let count: usize = head.get("Attached GPUs")?.parse().ok()?;
+    let count: Option<usize> = head.get("Attached GPUs").and_then(|count| count.parse().ok());
     let all: BTreeSet<Bdf> = gpus.iter().map(|(bdf, _)| *bdf).collect();
     // A cut list would make GPUs look absent.
     let is_whole = gpus.len() <= MAX_GPUS
-        && gpus.len() + unreachable.len() >= count
+        && count.is_some_and(|count| gpus.len() + unreachable.len() >= count)
         && gpus.last().is_none_or(|(_, fields)| fields.contains_key("Performance State"));
-    is_whole.then(|| Nvml {
+    (is_whole || pasted).then(|| Nvml {
+        partial: !is_whole,
         driver_version: text_of(&head, "Driver Version"),
         cuda_version: fact(&head, "CUDA Version", |version| {
             let (major, minor) = version.split_once('.')?;
@@ -96,6 +103,9 @@ fn confidential(gpus: &[(Bdf, Fields<'_>)]) -> Fact<bool> {
 fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
     let (mut head, mut gpus) = (Fields::new(), Vec::<(Bdf, Fields<'_>)>::new());
     let mut headings: Vec<(usize, &str)> = Vec::new();
+    let mut numbers: BTreeMap<Bdf, usize> = BTreeMap::new();
+    // The GPU of the next fields; none is the head, and a number that no GPU has is other output.
+    let mut current: Option<usize> = None;
     for line in list.lines() {
         let name = line.trim_start();
         let indent = line.len() - name.len();
@@ -104,10 +114,20 @@ fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
             match bdf {
                 // One more means that there are too many.
                 Some(_) if gpus.len() > MAX_GPUS => break,
-                Some(bdf) => gpus.push((bdf, Fields::new())),
-                None if line.contains("NVSMI LOG") => break,
+                Some(bdf) => {
+                    // Sections of one GPU may be printed one by one.
+                    current = match numbers.get(&bdf) {
+                        Some(at) => Some(*at),
+                        None => {
+                            numbers.insert(bdf, gpus.len());
+                            gpus.push((bdf, Fields::new()));
+                            Some(gpus.len() - 1)
+                        }
+                    };
+                }
+                None if line.contains("NVSMI LOG") => current = None,
                 // Output of another command, or the head.
-                None if !gpus.is_empty() && !line.is_empty() => break,
+                None if current.is_some() && !line.is_empty() => current = Some(usize::MAX),
                 None => {}
             }
             headings.clear();
@@ -117,7 +137,13 @@ fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
         }
         match name.split_once(" : ") {
             Some((key, value)) => {
-                let fields = gpus.last_mut().map_or(&mut head, |(_, fields)| fields);
+                let fields = match current {
+                    None => &mut head,
+                    Some(at) => match gpus.get_mut(at) {
+                        Some((_, fields)) => fields,
+                        None => continue,
+                    },
+                };
                 // A heading stands in the path of each field below it.
                 let above: usize = headings.iter().map(|(_, part)| part.len() + 1).sum();
                 if above + key.len() > LONGEST {
@@ -193,6 +219,53 @@ fn gpu(
             name.split(' ').next().map(str::to_ascii_lowercase)
         }),
     }
+}
+
+/// The GPUs as PCI functions, by address: nvidia-smi prints no class, place or configuration space.
+pub(super) fn functions(text: &str) -> Vec<PciDevice> {
+    let Some((_, list)) = text.split_once("NVSMI LOG") else {
+        return Vec::new();
+    };
+    let (_, mut gpus) = blocks(list);
+    gpus.order_by_key(|(bdf, _)| *bdf);
+    gpus.iter().map(|(bdf, fields)| function(*bdf, fields)).collect()
+}
+
+fn function(bdf: Bdf, fields: &Fields<'_>) -> PciDevice {
+    // `0x233010DE`: device and vendor.
+    let id = fields
+        .get("PCI/Device Id")
+        .and_then(|id| u32::from_str_radix(id.strip_prefix("0x")?, 16).ok());
+    let device = id.filter(|id| *id & 0xffff == u32::from(Ids::NVIDIA));
+    PciDevice {
+        bdf,
+        place: Fact::default(),
+        ids: Fact::Known(Ids {
+            vendor: Ids::NVIDIA,
+            device: device.and_then(|id| u16::try_from(id >> 16).ok()),
+            // A 3D controller; NCCL takes the same where it cannot read the class.
+            class: 0x03_0200,
+        }),
+        numa_node: Fact::default(),
+        config: Config::default(),
+        attributes: link(fields).map(|link| {
+            Box::new(Attributes { link: Fact::Known(Some(link)), ..Attributes::default() })
+        }),
+    }
+}
+
+/// The link of a GPU. The maximum is what the GPU and the port above support.
+fn link(fields: &Fields<'_>) -> Option<LinkState> {
+    let field = |name: &str| fields.get(format!("PCI/GPU Link Info/{name}").as_str()).copied();
+    let speed = |name: &str| field(name)?.parse().ok().filter(|speed| (1..8).contains(speed));
+    let width = |name: &str| field(name)?.trim_end_matches('x').parse().ok();
+    let link = |speed_of: &str, width_of: &str| {
+        Some(Link { speed: LinkSpeed(speed(speed_of)?), width: width(width_of)? })
+    };
+    let current = link("PCIe Generation/Current", "Link Width/Current")?;
+    let max = link("PCIe Generation/Max", "Link Width/Max")?;
+    // The lanes of the port above are not in the text, so fewer than the GPU's are no fault.
+    (current.width == max.width).then_some(LinkState { current, max })
 }
 
 fn registration(fields: &Fields<'_>) -> Fact<FabricRegistration> {

@@ -74,6 +74,8 @@ pub struct Shown<'a> {
     pub fix_where: &'static str,
     /// The phrase for a missing area, such as `not in this snapshot`.
     pub missing: &'static str,
+    /// The command whose output, given too, shows more of an area.
+    pub shown_by: &'a dyn Fn(Area) -> Option<&'static str>,
 }
 
 impl Shown<'_> {
@@ -127,7 +129,9 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     let lines = areas.iter().map(|(area, missing)| {
         let sources = missing.sources().unwrap_or_else(|| area.name().to_owned());
         let needs = missing.needs();
-        format!("{}: {sources} ({}){needs}", shown.missing, missing.checks())
+        let command = (shown.shown_by)(*area)
+            .map_or_else(String::new, |command| format!("; {command} shows more"));
+        format!("{}: {sources} ({}){needs}{command}", shown.missing, missing.checks())
     });
     let root = (!denied.checks.is_empty()).then(|| match denied.sources() {
         Some(sources) => format!("needs root: {sources} ({})", denied.checks()),

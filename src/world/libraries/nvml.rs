@@ -79,6 +79,7 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
         }),
         confidential_compute: fact(nvml.confidential_compute.enabled),
         protected_links: fact(nvml.confidential_compute.links).map(|links| word(&links)),
+        partial: false,
         unreachable: nvml
             .unreachable
             .into_iter()

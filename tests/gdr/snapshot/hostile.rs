@@ -30,7 +30,7 @@ fn rejects_other_formats() {
     for (bytes, words) in [
         (&b""[..], &["not a gdr snapshot"][..]),
         (b"hello\n", &["not a gdr snapshot", "gdr snapshot"]),
-        (b"\x00\xff\xfe\x80", &["not a gdr snapshot"]),
+        (b"\x00\xff\xfe\x80", &["a binary file", "gdr snapshot"]),
         (b"{", &["JSON"]),
         (b"{}", &["has no schema"]),
         (b"{\"schema\":7}", &["JSON"]),

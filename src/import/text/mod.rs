@@ -1,0 +1,97 @@
+//! Any text with output of commands in any order → sections, recognized by their content → the recorded machine. Pure.
+//!
+//! A section begins with a line that only one program prints and ends where another begins, or at a prompt. Sections are read in the
+//! order of [`KINDS`], so the facts do not depend on the order of the text. What a text does not show stays unknown.
+
+mod adapters;
+mod cut;
+mod driver;
+mod kernel_log;
+mod other;
+mod smi;
+#[cfg(test)]
+mod tests;
+
+use super::ImportError;
+use super::support::{Recording, SupportReport};
+
+/// A kind of text: how it is recognized, and what it yields.
+pub struct Kind {
+    /// The command, or the file.
+    pub name: &'static str,
+    /// True for the first line of such a section, without indentation.
+    begins: fn(&str) -> bool,
+    /// What gdr takes from it, for the documentation.
+    pub yields: &'static str,
+    /// Text as people paste it.
+    pub example: &'static str,
+    /// Records what the section says.
+    read: fn(&str, &mut Recording) -> Result<(), ImportError>,
+}
+
+/// All kinds. Where two say the same of one thing, the earlier one counts.
+pub const KINDS: [&Kind; 22] = [
+    &other::LSPCI,
+    &driver::VERSION,
+    &driver::PARAMS,
+    &driver::INFORMATION,
+    &other::LSMOD,
+    &other::COMMAND_LINE,
+    &other::UNAME,
+    &other::NUMACTL,
+    &other::LSCPU,
+    &adapters::IBSTATUS,
+    &adapters::IBV_DEVINFO,
+    &adapters::IBSTAT,
+    &adapters::RDMA_LINK,
+    &adapters::IBDEV2NETDEV,
+    &adapters::SHOW_GIDS,
+    &smi::QUERY,
+    &smi::XML,
+    &smi::TABLE,
+    &smi::CSV,
+    &smi::LIST,
+    &smi::MATRIX,
+    &kernel_log::KERNEL_LOG,
+];
+
+/// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.
+pub(super) struct Text {
+    pub lspci: Vec<u8>,
+    pub report: SupportReport,
+    /// Names of the kinds in it, in the order of [`KINDS`].
+    pub kinds: Vec<&'static str>,
+}
+
+/// Reads the sections of a text into the report of the same machine, if there is one.
+pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportError> {
+    let mut cut = cut::cut(bytes);
+    let mut recording = Recording::of(report);
+    for (path, content) in std::mem::take(&mut cut.files) {
+        recording.pasted_file(&path, content)?;
+    }
+    let mut kinds = Vec::new();
+    for (at, kind) in KINDS.iter().enumerate() {
+        let mut sections: Vec<&String> =
+            cut.sections.iter().filter(|(number, _)| *number == at).map(|(_, text)| text).collect();
+        sections.sort_unstable();
+        sections.dedup();
+        for section in &sections {
+            (kind.read)(section, &mut recording)?;
+        }
+        if !sections.is_empty() {
+            kinds.push(kind.name);
+        }
+    }
+    Ok(Text { lspci: cut.lspci, report: recording.finish(), kinds })
+}
+
+/// What a text looks like that yields nothing, for a message.
+pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String> {
+    kinds.first().copied().or_else(|| other::foreign(bytes)).map(|name| match name {
+        _ if name.starts_with("kernel log") => format!("a {name}; its failures: gdr explain FILE"),
+        _ if name.starts_with("a ") || name.starts_with("an ") => name.to_owned(),
+        _ if name.starts_with('/') => format!("the content of {name}"),
+        _ => format!("the output of {name}"),
+    })
+}
