@@ -38,11 +38,11 @@ pub struct SupportReport {
     /// True if lspci listed all functions and its output is whole.
     pub complete: bool,
     /// Output of nvidia-smi.
-    smi: String,
+    pub(super) smi: String,
     /// The output is from a text that people put together.
     pasted: bool,
     /// Matrices of `nvidia-smi topo -m` in such a text.
-    matrices: String,
+    pub(super) matrices: String,
     /// GPUs that the text lists without addresses.
     listed: Vec<ListedGpu>,
     /// GPUs that nvidia-smi lists.
