@@ -33,6 +33,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -l library-timeout -d 'Timeout for
 complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "run" -d 'Run a job, and show the paths that its ranks used'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
@@ -44,17 +45,28 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Explain an err
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand run" -l log -d 'Keep the logs of NCCL in this directory, which is created; the ranks of one job may share it' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand run" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand run" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand run" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand run" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand run" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'Output format of the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Same bytes as nvidia-smi topo'
 json\t'For programs: schema gdr.topo/1'
 svg\t'A drawing of the PCI tree'
-html\t'One page for a browser, to keep or to send'"
+html\t'One page for a browser, to keep or to send'
+nccl-xml\t'The topology that NCCL reads by NCCL_TOPO_FILE'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l p2p -d 'Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p' -r -f -a "r\t'Reads'
 w\t'Writes'
 n\t'NVLink'
 a\t'Atomics'
 p\t'PCI Express'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path between two devices, such as GPU0, NIC3, mlx5_0 or a PCI address' -r
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nccl -d 'Show what NCCL decides here with this environment: the path of each pair, peer to peer, GPUDirect RDMA in each direction, and the NICs of each GPU, with the variable that changes it. By the rules of the installed NCCL, or of VERSION (2.18 to 2.30)' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l platform -d 'Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host\'s paths' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
@@ -452,12 +464,13 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l quick -d 'Leave out the checks of software and of firmware settings, for a health check that runs every few minutes'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l quick -d 'Leave out the checks of software and of firmware settings, and do not start CUDA, for a health check that runs every few minutes'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Show only failures, warnings and unknown results'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the NICs\' doorbells with the GPUs'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and exit'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l job -d 'Read all files in this directory and below it: the logs of one job' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.explain/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l profile -d 'Profiles to check the machine against, as with doctor; may be given several times' -r -f -a "rdma\t''
@@ -895,17 +908,18 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "transfer" -d 'Move GPU memory to GPU memory in each way of GPUDirect, verified, in one figure'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "mpi" -d 'Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "run" -d 'Run a job, and show the paths that its ranks used'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
