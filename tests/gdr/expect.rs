@@ -165,7 +165,11 @@ const PLANTED: &[Planted] = &[
     },
     Planted {
         what: "a GPU that supports less speed",
-        plant: |node| node.at("0000:3b:00.0").max_link = Some(("16GT/s".to_owned(), 16)),
+        plant: |node| {
+            let gpu = node.at("0000:3b:00.0");
+            gpu.max_link = Some(("16GT/s".to_owned(), 16));
+            gpu.link = gpu.max_link.clone();
+        },
         check: "expect.gpu-link",
         words: "PCIe link: 32GT/s x16 expected, 16GT/s x16 found.",
         subject: "GPU3 (0000:3b:00.0)",

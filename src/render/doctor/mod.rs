@@ -53,7 +53,7 @@ pub struct Report<'a> {
     /// Sources that could not be read or parsed.
     pub notes: &'a [Note],
     /// Checks that `--quick` left out, whole or for some of their subjects.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub left_out: BTreeSet<String>,
 }
 
