@@ -6,6 +6,7 @@
 
 mod archive;
 mod devinfo;
+mod domain;
 mod recording;
 mod sections;
 mod smi;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 pub(super) use devinfo::{Class, class as devinfo_class};
+use domain::DefaultDomain;
 pub(super) use recording::Recording;
 use sections::Layout;
 
@@ -45,6 +47,8 @@ pub struct SupportReport {
     pub(super) matrices: String,
     /// GPUs that the text lists without addresses.
     listed: Vec<ListedGpu>,
+    /// The default IOMMU domain of the kernel's log.
+    domain: DefaultDomain,
     /// GPUs that nvidia-smi lists.
     gpus: Vec<PciDevice>,
     /// Answers of NVML, from output of nvidia-smi.
@@ -128,7 +132,8 @@ impl SupportReport {
         !self.files.is_empty() || self.nvml.is_some()
     }
 
-    /// Adds the devices that nvidia-smi lists to facts without a list of PCI functions.
+    /// Adds the devices that nvidia-smi lists to facts without a list of PCI functions, and what the kernel's log says of their IOMMU
+    /// groups.
     pub fn add_listed(&self, facts: &mut Facts) {
         if facts.pci.known().is_none() && !self.gpus.is_empty() {
             facts.pci = Fact::Known(self.gpus.clone());
@@ -153,6 +158,7 @@ impl SupportReport {
                 }
             }
         }
+        self.domain.add_to(facts);
     }
 
     /// Adds the location that the files state: nvidia-bug-report.sh copies two files of each NVIDIA function.

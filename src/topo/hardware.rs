@@ -24,13 +24,19 @@ pub fn hardware(
     if parts.is_empty() && nics == 0 {
         return None;
     }
-    if let Fact::Known(Some(version)) = facts.driver.version() {
-        parts.push(format!("driver {version}"));
-    }
-    let cuda = match facts.nvml.known() {
-        Some(NvmlOutcome::Read(nvml)) => nvml.cuda_version.known().copied(),
+    let nvml = match facts.nvml.known() {
+        Some(NvmlOutcome::Read(nvml)) => Some(nvml),
         _ => None,
     };
+    match facts.driver.version() {
+        Fact::Known(version) => parts.extend(version.map(|version| format!("driver {version}"))),
+        // Output of nvidia-smi alone names it too.
+        Fact::Unknown(_) => parts.extend(
+            nvml.and_then(|nvml| nvml.driver_version.known())
+                .map(|version| format!("driver {version}")),
+        ),
+    }
+    let cuda = nvml.and_then(|nvml| nvml.cuda_version.known().copied());
     if let Some(cuda) = cuda.filter(|cuda| *cuda > 0) {
         parts.push(format!("CUDA {}.{}", cuda / 1000, cuda % 1000 / 10));
     }

@@ -103,6 +103,11 @@ impl Recording {
         Self { report, used: 0 }
     }
 
+    /// Reads a line of the kernel's log.
+    pub fn kernel_line(&mut self, line: &str) {
+        self.report.domain.read(line);
+    }
+
     /// Records a file that a text shows, unless its content is known.
     pub fn pasted_file(&mut self, path: &str, content: String) -> Result<(), ImportError> {
         match normal(path) {

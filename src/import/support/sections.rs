@@ -130,6 +130,7 @@ fn single(line: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if let Some(uname) = line.strip_prefix("uname: ") {
         return recording.uname(uname);
     }
+    recording.kernel_line(line);
     match line.split_once([':', '=']) {
         Some((path, value)) if path.starts_with("/sys/module/") && !path.contains(' ') => {
             recording.file(path, value.as_bytes().to_vec())

@@ -471,3 +471,30 @@ fn entry(name: &str, kind: u8, content: &str) -> Vec<u8> {
     block.resize(block.len().next_multiple_of(512), 0);
     block
 }
+
+/// In a log of nvidia-bug-report.sh the kernel's log is a section of its own; a log of two boots that differ says nothing.
+#[test]
+fn groups_have_the_default_domain_of_the_kernel_log() {
+    let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("names");
+    let lspci = "/sbin/lspci -nnDvvvxxxx\n\n0000:01:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2330] (rev a1)\n\
+        \tSubsystem: NVIDIA Corporation Device [10de:16c1]\n\
+        \tFlags: bus master, fast devsel, latency 0, IRQ 102, IOMMU group 10\n";
+    let groups = |dmesg: &str| {
+        let report = log(&[lspci, &format!("/sbin/dmesg\n\n{dmesg}\n")]);
+        let mut facts = report.printed(&names).expect("facts").expect("functions");
+        report.add_listed(&mut facts);
+        facts.kernel.iommu_groups.get(&10).cloned()
+    };
+    let known =
+        |kind: &str| Some(Fact::Known(format!("{kind} (the default, says the kernel log)")));
+    let translated = "[    0.322671] iommu: Default domain type: Translated ";
+    let passthrough =
+        "[    0.3] iommu: Default domain type: Passthrough (set via kernel command line)";
+    let both = format!("{translated}\n{passthrough}");
+    assert_eq!(groups(translated), known("DMA"));
+    assert_eq!(groups(passthrough), known("identity"));
+    assert_eq!(groups(&format!("{translated}\n{translated}")), known("DMA"));
+    for unknown in ["", "[    0.3] iommu: Default domain type: Blocked", &both] {
+        assert_eq!(groups(unknown), None, "{unknown}");
+    }
+}

@@ -12,7 +12,7 @@ pub const KERNEL_LOG: Kind = Kind {
             || line.starts_with("NVRM: ")
             || line.starts_with("iommu: Default domain type")
     },
-    yields: "kernel, its command line and the version of the NVIDIA driver; failures: gdr explain FILE",
+    yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; failures: gdr explain FILE",
     example: "[    0.000000] Linux version 6.8.0-45-generic (buildd@host) (gcc 13.2.0) #45-Ubuntu SMP
 [    0.000000] Command line: BOOT_IMAGE=/vmlinuz-6.8.0-45-generic root=/dev/sda1 iommu=pt
 [   12.345678] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15  Thu Feb 22 01:44:30 UTC 2024
@@ -34,6 +34,7 @@ fn is_timed(line: &str) -> bool {
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut lines = [Once::default(), Once::default(), Once::default()];
     for line in text.lines() {
+        recording.kernel_line(line);
         let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest.trim());
         if let Some(rest) = after("Linux version ") {
             lines[0].add(rest.split(' ').next().unwrap_or_default());
