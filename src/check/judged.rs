@@ -137,7 +137,7 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     few(judgements)
 }
 
-/// A list without GPUs that may lack functions, such as one of a vendor, does not show that there is none.
+/// A list without GPUs that may lack functions, such as one of a vendor, does not show that the machine has no GPU.
 fn may_have_unlisted_gpus(facts: &Facts) -> bool {
     facts.partial && facts.gpus().next().is_none()
 }

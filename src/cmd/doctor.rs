@@ -86,7 +86,7 @@ pub fn run(
         fix,
         fix_where: fix_where(machine),
         missing: missing(facts.host.origin(), machine),
-        shown_by: &|area| if machine.is_imported() { shown_by(area, &facts) } else { None },
+        shown_by: &|area, sources| shown_by(area, sources, machine, &facts),
     };
     let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
@@ -146,18 +146,30 @@ fn missing(source: &str, machine: &Machine) -> &'static str {
     }
 }
 
-/// The command whose output, in the same text or another --from, shows more of an area.
-fn shown_by(area: Area, facts: &Facts) -> Option<&'static str> {
+/// The command whose output, in the same text or another --from, shows more of these sources.
+fn shown_by(
+    area: Area,
+    sources: &BTreeSet<&str>,
+    machine: &Machine,
+    facts: &Facts,
+) -> Option<&'static str> {
+    if !machine.is_imported() {
+        return None;
+    }
+    let lacks = |path: &str| sources.iter().any(|source| source.contains(path));
     let has_tree = facts.devices().iter().any(|device| device.place.known().is_some());
     match area {
         Area::Nvml if facts.nvml.known().is_none() => Some("'nvidia-smi -q'"),
         Area::ConfigSpace => Some("'sudo lspci -vvv'"),
         Area::Sys if !has_tree => Some("'sudo lspci -vvv'"),
-        Area::Sys if facts.rdma.known().is_none() => Some("'ibstat'"),
-        Area::Proc if facts.driver.params.known().is_none() => {
+        Area::Sys if lacks("/sys/class/infiniband") && facts.rdma.known().is_none() => {
+            Some("'ibstat'")
+        }
+        Area::Sys if lacks("iommu_groups") => Some("'sudo dmesg'"),
+        Area::Proc if lacks("/proc/driver/nvidia/params") => {
             Some("'cat /proc/driver/nvidia/params' (with its command line)")
         }
-        Area::Proc => Some("'cat /proc/cmdline'"),
+        Area::Proc if lacks("/proc/cmdline") => Some("'cat /proc/cmdline'"),
         _ => None,
     }
 }

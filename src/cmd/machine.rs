@@ -123,10 +123,8 @@ impl Recorded {
         for file in files {
             let of_file = || file.display().to_string();
             let several = files.len() > 1;
-            let read = Read::of(file).map_err(|error| match several {
-                true => error.context(of_file()),
-                false => error,
-            })?;
+            let read = Read::of(file);
+            let read = if several { read.with_context(of_file) } else { read }?;
             let bytes = match read {
                 Read::Report(report) if parts.report.is_some() => {
                     drop(report);

@@ -105,7 +105,7 @@ fn what(lost: FasterPath) -> &'static str {
         FasterPath::SharedMemory => "Ranks of one node did not use shared memory.",
         FasterPath::Rdma => "Ranks used TCP sockets, not RDMA.",
         FasterPath::GpuDirect => "RDMA copied through host memory, without GPUDirect RDMA.",
-        FasterPath::Gdrcopy => "GDRCopy was asked for and not used.",
+        FasterPath::Gdrcopy => "GDRCopy was requested and not used.",
     }
 }
 
@@ -178,10 +178,12 @@ fn allowed(lost: FasterPath, kind: ReasonKind, log: &Collector, job: &Job) -> Al
                 let ends = [path.gdrdma_send, path.gdrdma_receive];
                 ends.iter().any(|end| matches!(end, Some(Gdrdma::Yes | Gdrdma::Mixed)))
             };
-            match has(Reason::Gdrdma) || paths().any(is_used) {
-                _ if kind == ReasonKind::Topology => Allowed::No,
-                true => Allowed::Yes,
-                false => Allowed::Unknown,
+            if kind == ReasonKind::Topology {
+                Allowed::No
+            } else if has(Reason::Gdrdma) || paths().any(is_used) {
+                Allowed::Yes
+            } else {
+                Allowed::Unknown
             }
         }
         // It serves networks, not the paths of one node.

@@ -58,7 +58,7 @@ fn version(version: &NcclVersion) -> String {
     let from = match (version.from, &version.library) {
         (NcclVersionSource::Installed, Some(path)) => format!("installed: {path}"),
         (NcclVersionSource::Installed, None) => "installed".to_owned(),
-        (NcclVersionSource::Option, _) => "as asked".to_owned(),
+        (NcclVersionSource::Option, _) => "from --nccl".to_owned(),
         (NcclVersionSource::NewestKnown, _) => {
             "the newest that gdr knows, because no installed one is known; --nccl=VERSION selects another".to_owned()
         }

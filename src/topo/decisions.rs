@@ -11,6 +11,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 use self::rules::Rules;
+pub use self::variables::number as nccl_number;
 use self::variables::{number, variables};
 use super::Topology;
 use crate::model::{
@@ -40,6 +41,11 @@ pub fn nccl_decisions(
     }
     let (nic_pairs, uses) = nics::nics(&job, &gdr_level);
     Ok(NcclDecisions { version, variables: set, p2p_level, gdr_level, gpu_pairs, nic_pairs, uses })
+}
+
+/// A level of NCCL's variables, as the newest version reads it.
+pub fn nccl_level(value: &str) -> Option<NcclPath> {
+    Rules::newest().level(value)
 }
 
 fn chosen(facts: &Facts, asked: Option<&str>) -> Result<(NcclVersion, &'static Rules), String> {

@@ -23,7 +23,7 @@ mod topology;
 mod tests;
 
 pub use acs::{Redirect, redirects, verb};
-pub use decisions::nccl_decisions;
+pub use decisions::{nccl_decisions, nccl_level, nccl_number};
 pub use forced_pcie::{
     Demand, ForcedPcie, forced_pcie, has_override as forced_pcie_has_override, is_efa,
     remedy as forced_pcie_remedy,

@@ -24,13 +24,9 @@ fn job(script: &str) -> Gdr {
     Gdr::new().args(["run", "--", "sh", "-c", script])
 }
 
-fn spawned(script: &str) -> (Child, BufReader<ChildStdout>) {
-    let mut child = job(script)
-        .command()
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("gdr starts");
+fn spawned(job: Gdr) -> (Child, BufReader<ChildStdout>) {
+    let mut child =
+        job.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gdr starts");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     (child, stdout)
 }
@@ -113,7 +109,7 @@ fn signals_reach_the_job() {
     for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::USR2, "USR2")] {
         let script =
             format!("trap 'echo {name}; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
-        let (mut child, mut stdout) = spawned(&script);
+        let (mut child, mut stdout) = spawned(job(&script));
         assert_eq!(line(&mut stdout), "ready");
         send(&child, signal);
         assert_eq!(line(&mut stdout), name);
@@ -151,7 +147,10 @@ fn report_while_the_job_runs() {
 
 #[test]
 fn job_ends_with_a_killed_gdr() {
-    let (mut child, mut stdout) = spawned("echo $$; exec sleep 60");
+    // It cannot remove its logs.
+    let directory = tempfile::tempdir().expect("a directory");
+    let job = job("echo $$; exec sleep 60").env("TMPDIR", directory.path());
+    let (mut child, mut stdout) = spawned(job);
     let process = Path::new("/proc").join(line(&mut stdout));
     assert!(process.exists());
     send(&child, Signal::KILL);

@@ -198,3 +198,28 @@ fn a_snapshot_is_not_mixed() {
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("stands alone"), "{}", run.stderr);
 }
+
+/// A hint names a command only if its output has the source that is missing.
+#[test]
+fn hints_name_commands_that_show_the_source() {
+    let dir = TempDir::new().expect("a directory");
+    let list = "17:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n\
+        \tSubsystem: NVIDIA Corporation Device [10de:16c1]\n\
+        \tFlags: bus master, fast devsel, latency 0, IRQ 102, IOMMU group 10\n";
+    let list = file(&dir, "lspci.txt", list.as_bytes());
+    for (check, hint) in [
+        ("pcie.iommu", Some("; 'sudo dmesg' shows more")),
+        ("rdma.device", Some("; 'ibstat' shows more")),
+        ("gpu.nvlink", Some("; 'nvidia-smi -q' shows more")),
+        ("limits.memlock", None),
+    ] {
+        let run = from(&[&list]).args(["doctor", "--only", check]).run();
+        let line = run.stdout.split_once("UNKNOWN not in this dump").map_or("", |(_, line)| line);
+        let line = line.split("\n\n").next().unwrap_or_default();
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        match hint {
+            Some(hint) => assert!(line.ends_with(hint), "{check}: {}", run.stdout),
+            None => assert!(!line.contains("shows more"), "{check}: {}", run.stdout),
+        }
+    }
+}

@@ -202,9 +202,10 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         let message = format!("{message} In a guest the link belongs to the host.");
         return Some(Judgement::info(subject, message));
     }
-    let judgement = match broken {
-        true => Judgement::broken(subject, message),
-        false => Judgement::info(subject, message),
+    let judgement = if broken {
+        Judgement::broken(subject, message)
+    } else {
+        Judgement::info(subject, message)
     };
     Some(if advice.is_empty() { judgement } else { judgement.advice(advice) })
 }

@@ -8,7 +8,8 @@ use crate::check::param::doorbells_mapped;
 use crate::check::{
     Check, Ctx, Hint, Judgement, Source, gpu, nics, passthrough, unknown_if, words,
 };
-use crate::model::{Area, Fact, Kind, Missing, PciClass, Severity, Why};
+use crate::model::{Area, Fact, Kind, Missing, NcclPath, PciClass, Severity, Why};
+use crate::topo::{nccl_level, nccl_number};
 
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
@@ -21,23 +22,23 @@ type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
 
 const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_P2P_DISABLE", |ctx, value| {
-        (number(value) == Some(1) && gpus(ctx) > 1).then(|| {
+        (nccl_number(value) == Some(1) && gpus(ctx) > 1).then(|| {
             "keeps NCCL from peer to peer between this machine's GPUs: they communicate through host memory".to_owned()
         })
     }),
     ("NCCL_P2P_LEVEL", |ctx, value| {
-        (gpus(ctx) > 1 && level(value) == Some(Level::Loc))
+        (gpus(ctx) > 1 && nccl_level(value) == Some(NcclPath::Loc))
             .then(|| "keeps NCCL from peer to peer between this machine's GPUs".to_owned())
     }),
     ("NCCL_NET_GDR_LEVEL", gdr_level),
     ("NCCL_NET_GDR_C2C", |ctx, value| {
         let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
-        (number(value) == Some(0) && coherent).then(|| {
+        (nccl_number(value) == Some(0) && coherent).then(|| {
             "keeps NCCL from NVLink-C2C, the path from this machine's GPUs to its NICs".to_owned()
         })
     }),
     ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
-        (number(value) == Some(1)).then(|| {
+        (nccl_number(value) == Some(1)).then(|| {
             "hides from NCCL's log that the driver rejects peer to peer: a slow path goes unnoticed"
                 .to_owned()
         })
@@ -62,7 +63,7 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
     ("CUDA_NIC_INTEROP", |_, _| Some("has not been needed since CUDA 4.1".to_owned())),
     ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
-        (number(value) == Some(1)).then(|| {
+        (nccl_number(value) == Some(1)).then(|| {
             "lets CUDA use peer to peer where the IOMMU or ACS makes it unsafe: data may be lost silently".to_owned()
         })
     }),
@@ -88,13 +89,13 @@ const PYTORCH: Conditional = Conditional {
 const CONDITIONAL: &[Conditional] = &[
     Conditional {
         name: "NCCL_MNNVL_ENABLE",
-        asks: |value| number(value) == Some(0),
+        asks: |value| nccl_number(value) == Some(0),
         harms: joins_domain,
         effect: "keeps NCCL from NVLink between this machine and others: it uses the network",
     },
     Conditional {
         name: "NCCL_IB_DISABLE",
-        asks: |value| number(value) == Some(1),
+        asks: |value| nccl_number(value) == Some(1),
         harms: has_nic,
         effect: "keeps NCCL from this machine's NICs: it uses sockets",
     },
@@ -112,25 +113,25 @@ const CONDITIONAL: &[Conditional] = &[
     },
     Conditional {
         name: "NCCL_GIN_ENABLE",
-        asks: |value| number(value) == Some(0),
+        asks: |value| nccl_number(value) == Some(0),
         harms: has_nic,
         effect: "switches off NCCL's GPU-initiated networking",
     },
     Conditional {
         name: "NCCL_GIN_TYPE",
-        asks: |value| number(value) == Some(2),
+        asks: |value| nccl_number(value) == Some(2),
         harms: has_mlx5,
         effect: "makes a thread of the CPU post what NCCL's kernels send, with a NIC whose doorbells the GPU could ring",
     },
     Conditional {
         name: "EP_DISABLE_GIN",
-        asks: |value| number(value) == Some(1),
+        asks: |value| nccl_number(value) == Some(1),
         harms: has_nic,
         effect: "keeps DeepEP from GPU-initiated networking",
     },
     Conditional {
         name: "NCCL_DMABUF_ENABLE",
-        asks: |value| number(value) == Some(0),
+        asks: |value| nccl_number(value) == Some(0),
         harms: memory_path::dma_buf_alone,
         effect: "keeps NCCL from dma-buf, the only memory path to GPU memory that works here",
     },
@@ -163,7 +164,7 @@ const CONDITIONAL: &[Conditional] = &[
     },
     Conditional {
         name: "NCCL_GDRCOPY_ENABLE",
-        asks: |value| number(value) == Some(1),
+        asks: |value| nccl_number(value) == Some(1),
         harms: |ctx| {
             let libraries = ctx.facts.software.libraries.or_missing(Area::Files, GDRAPI)?;
             Ok(!libraries.iter().any(|library| library.name == GDRAPI))
@@ -332,59 +333,26 @@ fn has_nic(ctx: &Ctx<'_>) -> Result<bool, Missing> {
     Ok(nics::rdma_nics(ctx.facts).next().is_some())
 }
 
-/// Parses a number in base 0, like NCCL.
-fn number(value: &str) -> Option<i64> {
-    let value = value.trim();
-    match value.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16).ok(),
-        None => value.parse().ok(),
-    }
-}
-
 fn is_true(value: &str) -> bool {
     !["", "0", "n", "no", "f", "false", "off"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// NCCL's maximum distance of a NIC from a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Loc,
-    NvLink,
-    Pix,
-    Pxb,
-    Phb,
-    Sys,
-}
-
-/// Parses a name in capitals or a number of NCCL before 2.8. NCCL ignores other values (src/graph/paths.cc, ncclGetLevel).
-fn level(value: &str) -> Option<Level> {
-    Some(match value {
-        "LOC" | "0" => Level::Loc,
-        "NVL" | "NVB" | "C2C" => Level::NvLink,
-        "PIX" | "1" => Level::Pix,
-        "PXB" | "P2C" | "PXN" | "2" => Level::Pxb,
-        "PHB" | "3" => Level::Phb,
-        "SYS" | "NET" | "DIS" | "4" | "5" => Level::Sys,
-        _ => return None,
-    })
-}
-
 /// The harm if a GPU's nearest NIC is farther than the level allows.
 fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
-    let allowed = level(value)?;
+    let allowed = nccl_level(value)?;
     let rows = &ctx.topology.rows;
     ctx.topology.matches.iter().find_map(|found| {
         let gpu = rows.get(found.row).filter(|row| row.kind == Kind::Gpu && !row.coherent)?;
         let nic = rows.get(found.pick?)?;
         let class = *ctx.topology.pair(found.row, found.pick?)?.pci.known()?;
         let needs = match class {
-            PciClass::Pix => Level::Pix,
-            PciClass::Pxb => Level::Pxb,
-            PciClass::Phb => Level::Phb,
-            PciClass::Node | PciClass::NodeOrSys | PciClass::Sys => Level::Sys,
+            PciClass::Pix => NcclPath::Pix,
+            PciClass::Pxb => NcclPath::Pxb,
+            PciClass::Phb => NcclPath::Phb,
+            PciClass::Node | PciClass::NodeOrSys | PciClass::Sys => NcclPath::Sys,
         };
         // Beyond PXB NCCL's default does not allow it either.
-        (needs > allowed && needs <= Level::Pxb).then(|| {
+        (needs > allowed && needs <= NcclPath::Pxb).then(|| {
             format!(
                 "keeps NCCL from GPUDirect RDMA between {} and {}, which meet at {}",
                 gpu.name,

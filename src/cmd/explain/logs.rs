@@ -74,7 +74,7 @@ impl Logs {
     }
 }
 
-/// The files that the arguments name. A message is no file.
+/// The files that the arguments name. A message is not a file.
 pub fn named<'a>(words: impl Iterator<Item = &'a OsString>) -> anyhow::Result<Vec<PathBuf>> {
     let files: Vec<PathBuf> = words.map(PathBuf::from).collect();
     if let Some(other) = files.iter().find(|file| !file.is_file() && !is_stream(file)) {

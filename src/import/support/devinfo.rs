@@ -69,7 +69,7 @@ pub fn class(output: &str) -> Class {
 }
 
 impl Class {
-    /// The directory of a device; none for a name that is none.
+    /// The directory of a device; `None` for an invalid name.
     pub fn device(&mut self, name: &str) -> Option<String> {
         if !is_name(name) {
             return None;

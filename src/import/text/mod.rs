@@ -89,7 +89,9 @@ pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportEr
 /// What a text looks like that yields nothing, for a message.
 pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String> {
     kinds.first().copied().or_else(|| other::foreign(bytes)).map(|name| match name {
-        _ if name.starts_with("kernel log") => format!("a {name}; its failures: gdr explain FILE"),
+        _ if name.starts_with("kernel log") => {
+            format!("a {name}, whose failures gdr explain FILE shows")
+        }
         _ if name.starts_with("a ") || name.starts_with("an ") => name.to_owned(),
         _ if name.starts_with('/') => format!("the content of {name}"),
         _ => format!("the output of {name}"),

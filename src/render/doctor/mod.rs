@@ -75,7 +75,7 @@ pub struct Shown<'a> {
     /// The phrase for a missing area, such as `not in this snapshot`.
     pub missing: &'static str,
     /// The command whose output, given too, shows more of an area.
-    pub shown_by: &'a dyn Fn(Area) -> Option<&'static str>,
+    pub shown_by: &'a dyn Fn(Area, &BTreeSet<&str>) -> Option<&'static str>,
 }
 
 impl Shown<'_> {
@@ -129,7 +129,7 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     let lines = areas.iter().map(|(area, missing)| {
         let sources = missing.sources().unwrap_or_else(|| area.name().to_owned());
         let needs = missing.needs();
-        let command = (shown.shown_by)(*area)
+        let command = (shown.shown_by)(*area, &missing.sources)
             .map_or_else(String::new, |command| format!("; {command} shows more"));
         format!("{}: {sources} ({}){needs}{command}", shown.missing, missing.checks())
     });

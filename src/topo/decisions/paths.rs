@@ -32,7 +32,7 @@ fn switches(topology: &Topology<'_>, row: usize) -> Option<Vec<Bdf>> {
     Some(switches)
 }
 
-/// The NUMA node of the outermost function, −1 where there is none: NCCL has one CPU for each.
+/// The NUMA node of the outermost function, −1 without one: NCCL has one CPU for each.
 fn node(topology: &Topology<'_>, switches: &[Bdf], row: usize) -> Option<i64> {
     let outermost = switches.first().copied().or(topology.rows.get(row)?.bdf)?;
     match topology.facts.device(outermost).map(|device| &device.numa_node) {
