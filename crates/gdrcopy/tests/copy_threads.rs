@@ -211,6 +211,35 @@ fn idle_helpers_sleep() {
     round_trip(&copier(), LARGE, 0, 4);
 }
 
+/// A helper that is started and copies nothing runs for less than 0.3 ms; its share of this read takes milliseconds.
+#[test]
+fn first_large_read_is_shared() {
+    const MOVED: u64 = 1_000_000;
+    if cpus() < 2 {
+        return;
+    }
+    if !is_child() {
+        // On a busy machine the helper may start after the copy.
+        let is_shared = |_| {
+            let output = child("first_large_read_is_shared", &[]).output().expect("a child");
+            assert!(output.status.success(), "{}", text(&output));
+            text(&output).contains("<shared>")
+        };
+        assert!((0..20).any(is_shared), "no helper copied in 20 processes");
+        return;
+    }
+    let pages = (64 << 20) / 4096;
+    let (host, device) = (Guarded::new(pages), Guarded::new(pages));
+    // SAFETY: both buffers have this length.
+    unsafe { copier().from_device(host.start(), device.start(), pages * 4096) };
+    let on_cpu: u64 = helper_files("schedstat")
+        .iter()
+        .filter_map(|times| times.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    writeln!(std::io::stdout(), "{}", if on_cpu >= MOVED { "<shared>" } else { "<alone>" })
+        .expect("standard output");
+}
+
 #[test]
 fn no_helpers_for_paced_copies() {
     if runs_alone("no_helpers_for_paced_copies", &[]) {
@@ -369,10 +398,18 @@ fn cpus() -> usize {
 
 /// /proc status of each helper thread of this process.
 fn helpers() -> Vec<String> {
+    helper_files("status")
+}
+
+/// A file of /proc for each helper thread of this process.
+fn helper_files(name: &str) -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("tasks");
-    let statuses = tasks
-        .filter_map(|task| fs::read_to_string(task.expect("a task").path().join("status")).ok());
-    statuses.filter(|status| status.starts_with("Name:\tgdr-copy\n")).collect()
+    let tasks = tasks.map(|task| task.expect("a task").path());
+    let is_helper = |task: &std::path::PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm == "gdr-copy\n")
+    };
+    let helpers = tasks.filter(is_helper);
+    helpers.filter_map(|task| fs::read_to_string(task.join(name)).ok()).collect()
 }
 
 fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {

@@ -101,13 +101,16 @@ impl Pool {
             return false;
         };
         self.linger.store(decision.linger, Ordering::Relaxed);
-        let running = threads::request(self, decision.helpers);
-        if running == 0 {
+        let (running, expected) = threads::request(self, decision.helpers);
+        // A helper that starts during a read takes its share of it. The first write is no faster
+        // with one, and takes half as much CPU time again.
+        let helpers = if job.direction == Direction::Write { running } else { expected };
+        if helpers == 0 {
             return false;
         }
-        let parts = self.job.announce(job, decision.least, running);
+        let parts = self.job.announce(job, decision.least, helpers);
         if decision.wake && self.sleepers.load(Ordering::SeqCst) != 0 {
-            self.wake(running, WOKEN_BY_CALLER);
+            self.wake(helpers, WOKEN_BY_CALLER);
         }
         // SAFETY: the caller keeps the memory valid until this function returns.
         unsafe { self.copy_parts(job, parts, begun) };

@@ -45,9 +45,9 @@ fn bind(pool: &Pool, cpus: &Cpus, time: u64) {
     }
 }
 
-/// Number of the requested helpers that run. Helper 0 is created here, by it the others, while the
-/// caller copies.
-pub(super) fn request(pool: &'static Pool, helpers: usize) -> usize {
+/// Starts those of the requested helpers that do not run: helper 0 is created here, by it the
+/// others, while the caller copies. Returns how many run, and how many run or start.
+pub(super) fn request(pool: &'static Pool, helpers: usize) -> (usize, usize) {
     let running = pool.helpers.0.load(Ordering::Relaxed) as usize;
     if running < helpers && pool.full.load(Ordering::Relaxed) == 0 {
         let before = pool.wanted.fetch_max(helpers as u32, Ordering::Relaxed);
@@ -58,7 +58,9 @@ pub(super) fn request(pool: &'static Pool, helpers: usize) -> usize {
             }
         }
     }
-    running.min(helpers)
+    let running = running.min(helpers);
+    let is_full = pool.full.load(Ordering::Relaxed) != 0;
+    (running, if is_full { running } else { helpers })
 }
 
 /// Wakes the helper that sleeps on this word.
@@ -97,17 +99,17 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
     pool.cpus.get().bind(0);
     if seat == 0 {
         pool.helpers.0.store(1, Ordering::Relaxed);
-        create_the_others(pool);
     }
     let mut idle_since = now();
     let mut turns = 0_u32;
     loop {
         if pool.job.wants(seat) {
-            // SAFETY: the announcing thread keeps the job's memory valid until every part is done.
-            unsafe { pool.job.take_part() };
+            // First, because the job has parts for them.
             if seat == 0 {
                 create_the_others(pool);
             }
+            // SAFETY: the announcing thread keeps the job's memory valid until every part is done.
+            unsafe { pool.job.take_part() };
             idle_since = now();
         }
         std::hint::spin_loop();
