@@ -16,7 +16,7 @@ impl Depth {
     pub fn point(self) -> Budget {
         match self {
             Self::Quick => Budget::new(10, 10, 0.02),
-            Self::Default => Budget::new(150, 50, 0.005),
+            Self::Default => Budget::new(110, 40, 0.005),
             Self::Full => Budget::new(600, 200, 0.001),
         }
     }
