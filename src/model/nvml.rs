@@ -23,7 +23,7 @@ pub enum NvmlOutcome {
     Failed {
         /// NVML's return code: 9 driver not loaded, 18 library and driver differ.
         ///
-        /// Null if the failure is not NVML's: the library cannot be used, or its binding panicked.
+        /// Null if the failure is not NVML's: the library cannot be used.
         code: Option<u32>,
         /// Meaning of the code.
         reason: String,
@@ -102,6 +102,32 @@ pub struct NvmlGpu {
     pub architecture: Fact<String>,
 }
 
+impl NvmlGpu {
+    /// A GPU of which nothing else was read.
+    pub fn unread(index: u32, bdf: Bdf) -> Self {
+        Self {
+            index,
+            bdf,
+            name: Fact::default(),
+            uuid: Fact::default(),
+            minor: Fact::default(),
+            active_links: Fact::default(),
+            inactive_links: Fact::default(),
+            link_errors: Fact::default(),
+            memory_node: Fact::default(),
+            bar1: Fact::default(),
+            memory_total: Fact::default(),
+            persistence: Fact::default(),
+            mig: Fact::default(),
+            fabric: Fact::default(),
+            fabric_registration: Fact::default(),
+            performance_state: Fact::default(),
+            virtualization: Fact::default(),
+            architecture: Fact::default(),
+        }
+    }
+}
+
 /// Result of a GPU's registration with the NVLink fabric; valid once the state is completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FabricRegistration {
@@ -156,7 +182,7 @@ pub struct NvmlPair {
     pub p2p: BTreeMap<P2pCapability, Fact<P2pStatus>>,
 }
 
-/// A peer-to-peer capability, with the letter of `nvidia-smi topo -p2p`.
+/// A peer-to-peer capability, with the letter of `nvidia-smi topo -p2p`, in the order of `nvmlGpuP2PCapsIndex_t`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -174,6 +200,8 @@ pub enum P2pCapability {
 }
 
 impl P2pCapability {
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Nvlink, Self::Atomics, Self::Pci];
+
     pub fn words(self) -> &'static str {
         match self {
             Self::Read => "reads",

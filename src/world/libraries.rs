@@ -88,6 +88,15 @@ const REGISTRATION: Library = Library {
 };
 const ALL: [Library; 6] = [NVML, CUDA, VERBS, NETWORK, MAPPING, REGISTRATION];
 
+/// Why a fact is unknown whose question failed so.
+fn unknown(kind: gpu::Kind) -> Why {
+    match kind {
+        gpu::Kind::Unsupported => Why::NotCovered,
+        gpu::Kind::Denied => Why::Denied,
+        _ => Why::Broken,
+    }
+}
+
 /// The type of an answer, and its place among recorded answers.
 trait Answer: Serialize + DeserializeOwned + Clone + 'static {
     const LIBRARY: Library;

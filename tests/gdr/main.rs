@@ -58,6 +58,7 @@ mod metamorphic;
 mod nccl_decisions;
 mod nccl_xml;
 mod no_false_alarm;
+mod nvml;
 mod pci_differential;
 mod private_files;
 mod probe;

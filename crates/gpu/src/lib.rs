@@ -1,12 +1,12 @@
 //! Safe access to NVIDIA GPUs.
 //!
 //! Vendor libraries are opened at run time and every function is optional: missing features are
-//! values ([`nvml::Reading::NotCovered`], [`Kind::Unsupported`]) and never prevent startup.
+//! values ([`Kind::Unsupported`]) and never prevent startup.
 //!
 //! [`Gpu`] is a real ([`Gpu::open`]) or simulated ([`Gpu::sim`]) GPU with its [`DeviceMemory`],
 //! [`HostMemory`], [`Stream`]s, [`Event`]s, [`PeerAccess`] and externally owned [`BorrowedMemory`];
 //! each keeps alive what it needs and cleans up on drop. [`devices`], [`Device::attribute`] and
-//! [`survey()`] need no context. [`mod@pointer`] queries memory that others allocated, and
+//! [`Cuda`] need no context. [`mod@pointer`] queries memory that others allocated, and
 //! [`mod@foreign`] uses the program's own streams and context.
 
 #![warn(missing_docs)]
@@ -54,4 +54,4 @@ pub use stream::{
     Batches, Check, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, Operations, PostEnd,
     Posted, Posting, Shape, Stream, WRONG_DATA, data_word, message_word,
 };
-pub use survey::{DeviceSurvey, PairSurvey, Survey, survey};
+pub use survey::{Cuda, CudaDevice};

@@ -1,107 +1,122 @@
-//! Queries CUDA about every GPU and every ordered pair, without creating a context.
+//! Questions to CUDA about every GPU and every ordered pair, without creating a context.
 //!
-//! Individual failures are recorded as results, even of `cuInit`, so that a diagnosis can show
-//! them.
+//! Each question has its own result, and the version is known even if `cuInit` fails, so that a
+//! diagnosis can show what fails.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use gdr_sys::cuda as sys;
 
 use crate::cuda::driver::Driver;
 use crate::device::{known, pci_of};
 use crate::{Attribute, Error, Failure, P2pAttribute, PciAddress};
 
-/// CUDA's results.
+/// The process's libcuda.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Survey {
+pub struct Cuda {
+    driver: Driver,
+    library: PathBuf,
+}
+
+/// One GPU that CUDA counts.
+#[derive(Debug, Clone, Copy)]
+pub struct CudaDevice {
+    driver: Driver,
+    ordinal: u32,
+    device: Result<sys::Device, Failure>,
+}
+
+impl Cuda {
+    /// Opens libcuda; initialises nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`].
+    pub fn open() -> Result<Self, Error> {
+        let (driver, library) = Driver::found()?;
+        Ok(Self { driver, library })
+    }
+
     /// Library file.
-    pub library: PathBuf,
-    /// CUDA version as 1000 × major + 10 × minor; available even if `cuInit` fails.
-    pub version: Result<i32, Failure>,
-    /// GPUs in CUDA's order, or the failure of `cuInit` or `cuDeviceGetCount`.
-    pub gpus: Result<Vec<DeviceSurvey>, Failure>,
-    /// Every ordered pair of GPUs.
-    pub pairs: Vec<PairSurvey>,
-}
+    #[must_use]
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
 
-/// Results for one GPU.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct DeviceSurvey {
-    /// CUDA ordinal in this process.
-    pub ordinal: u32,
-    /// PCI address; `None` for a GPU that is not a PCI device, or if CUDA does not report it.
-    pub pci: Option<PciAddress>,
-    /// Such as `NVIDIA H200`.
-    pub name: Result<String, Failure>,
-    /// Requested attributes, in order; `None` if the driver does not know the attribute.
-    pub attributes: Vec<(Attribute, Result<Option<i32>, Failure>)>,
-}
+    /// CUDA version as 1000 × major + 10 × minor.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's [`Failure`].
+    pub fn version(&self) -> Result<i32, Failure> {
+        self.driver.version()
+    }
 
-/// Results for the path between two GPUs.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct PairSurvey {
-    /// CUDA ordinal of the accessing GPU.
-    pub from: u32,
-    /// CUDA ordinal of the accessed GPU.
-    pub to: u32,
-    /// `cuDeviceCanAccessPeer`.
-    pub can_access: Result<bool, Failure>,
-    /// Requested attributes, in order; `None` if the driver does not know the attribute.
-    pub attributes: Vec<(P2pAttribute, Result<Option<i32>, Failure>)>,
-}
-
-/// Queries these attributes of every GPU and ordered pair. `cuInit` takes about 95 ms with one
-/// H200; the rest takes microseconds.
-///
-/// # Errors
-///
-/// [`Error::Library`] only.
-pub fn survey(attributes: &[Attribute], peer_attributes: &[P2pAttribute]) -> Result<Survey, Error> {
-    let (driver, library) = Driver::found()?;
-    let version = driver.version();
-    let gpus = driver.initialise().and_then(|()| driver.device_count()).map(|count| {
-        (0..count).map(|ordinal| gpu(driver, ordinal, attributes)).collect::<Vec<_>>()
-    });
-    let pairs = gpus.as_ref().map_or(Vec::new(), |gpus| {
-        let ordinals = || gpus.iter().map(|gpu| gpu.ordinal);
-        ordinals()
-            .flat_map(|from| ordinals().filter(move |to| *to != from).map(move |to| (from, to)))
-            .map(|(from, to)| pair(driver, from, to, peer_attributes))
-            .collect()
-    });
-    Ok(Survey { library, version, gpus, pairs })
-}
-
-fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> DeviceSurvey {
-    let device = driver.device(ordinal);
-    DeviceSurvey {
-        ordinal,
-        pci: device.ok().and_then(|device| pci_of(driver, device)),
-        name: device.and_then(|device| driver.name(device)),
-        attributes: attributes
-            .iter()
-            .map(|&attribute| {
-                let value = device.and_then(|device| known(driver.attribute(device, attribute.0)));
-                (attribute, value)
-            })
-            .collect(),
+    /// GPUs in CUDA's order. `cuInit` takes about 95 ms with one H200; further questions take
+    /// microseconds.
+    ///
+    /// # Errors
+    ///
+    /// The failure of `cuInit` or `cuDeviceGetCount`.
+    pub fn gpus(&self) -> Result<Vec<CudaDevice>, Failure> {
+        let driver = self.driver;
+        driver.initialise()?;
+        let device = |ordinal| CudaDevice { driver, ordinal, device: driver.device(ordinal) };
+        Ok((0..driver.device_count()?).map(device).collect())
     }
 }
 
-fn pair(driver: Driver, from: u32, to: u32, attributes: &[P2pAttribute]) -> PairSurvey {
-    let ends = driver.device(from).and_then(|from| driver.device(to).map(|to| (from, to)));
-    PairSurvey {
-        from,
-        to,
-        can_access: ends.and_then(|(from, to)| driver.can_access_peer(from, to)),
-        attributes: attributes
-            .iter()
-            .map(|&attribute| {
-                let value =
-                    ends.and_then(|(from, to)| known(driver.p2p_attribute(attribute.0, from, to)));
-                (attribute, value)
-            })
-            .collect(),
+impl CudaDevice {
+    /// CUDA ordinal in this process.
+    #[must_use]
+    pub fn ordinal(self) -> u32 {
+        self.ordinal
+    }
+
+    /// PCI address; `None` for a GPU that is not a PCI device, or if CUDA does not report it.
+    #[must_use]
+    pub fn pci(self) -> Option<PciAddress> {
+        pci_of(self.driver, self.device.ok()?)
+    }
+
+    /// Such as `NVIDIA H200`.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's [`Failure`].
+    pub fn name(self) -> Result<String, Failure> {
+        self.driver.name(self.device?)
+    }
+
+    /// An attribute; `None` if the driver does not know it.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's [`Failure`].
+    pub fn attribute(self, attribute: Attribute) -> Result<Option<i32>, Failure> {
+        known(self.driver.attribute(self.device?, attribute.0))
+    }
+
+    /// `cuDeviceCanAccessPeer`: whether this GPU can access the memory of `other`.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's [`Failure`].
+    pub fn can_access(self, other: Self) -> Result<bool, Failure> {
+        self.driver.can_access_peer(self.device?, other.device?)
+    }
+
+    /// An attribute of the path from this GPU to the memory of `other`; `None` if the driver does
+    /// not know it.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's [`Failure`].
+    pub fn p2p_attribute(
+        self,
+        other: Self,
+        attribute: P2pAttribute,
+    ) -> Result<Option<i32>, Failure> {
+        known(self.driver.p2p_attribute(attribute.0, self.device?, other.device?))
     }
 }

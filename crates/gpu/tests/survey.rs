@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use fakes::{Driver, cuda};
-use gpu::{Attribute, P2pAttribute, survey};
+use gpu::{Attribute, Cuda, Failure, P2pAttribute};
 use serde_json::{Value, json};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -23,38 +23,33 @@ fn survey_json() -> Value {
         Attribute::GPU_DIRECT_RDMA_WRITES_ORDERING,
         Attribute::DMA_BUF_SUPPORTED,
     ];
-    let found = match survey(&attributes, &[P2pAttribute::ACCESS_SUPPORTED]) {
-        Ok(found) => found,
+    let cuda = match Cuda::open() {
+        Ok(cuda) => cuda,
         Err(error) => return json!({"no_library": error.to_string()}),
     };
-    let gpus = match found.gpus {
+    let text = |answer: Result<Option<i32>, Failure>| match answer {
+        Ok(value) => json!(value),
         Err(failure) => json!(failure.to_string()),
-        Ok(gpus) => json!(
-            gpus.iter()
-                .map(|gpu| json!({
-                    "ordinal": gpu.ordinal,
-                    "pci": gpu.pci.map(|pci| pci.to_string()),
-                    "name": gpu.name.as_ref().ok(),
-                    "attributes": gpu.attributes.iter().map(|(number, value)| match value {
-                        Ok(value) => json!([number.0, value]),
-                        Err(failure) => json!([number.0, failure.to_string()]),
-                    }).collect::<Vec<_>>(),
-                }))
-                .collect::<Vec<_>>()
-        ),
     };
-    let pairs = found.pairs.iter().map(|pair| {
-        let peer = match &pair.attributes[0].1 {
-            Ok(value) => json!(value),
-            Err(failure) => json!(failure.to_string()),
-        };
-        json!([pair.from, pair.to, pair.can_access.as_ref().ok(), peer])
-    });
+    let found = cuda.gpus();
+    let (mut gpus, mut pairs) = (Vec::new(), Vec::new());
+    for gpu in found.iter().flatten() {
+        gpus.push(json!({
+            "ordinal": gpu.ordinal(),
+            "pci": gpu.pci().map(|pci| pci.to_string()),
+            "name": gpu.name().ok(),
+            "attributes": attributes.map(|number| json!([number.0, text(gpu.attribute(number))])),
+        }));
+        for to in found.iter().flatten().filter(|to| to.ordinal() != gpu.ordinal()) {
+            let peer = text(gpu.p2p_attribute(*to, P2pAttribute::ACCESS_SUPPORTED));
+            pairs.push(json!([gpu.ordinal(), to.ordinal(), gpu.can_access(*to).ok(), peer]));
+        }
+    }
     json!({
-        "version": found.version.ok(),
-        "gpus": gpus,
-        "pairs": pairs.collect::<Vec<_>>(),
-        "library": found.library.file_name().map(|name| name.to_string_lossy().into_owned()),
+        "version": cuda.version().ok(),
+        "gpus": found.as_ref().map_or_else(|failure| json!(failure.to_string()), |_| json!(gpus)),
+        "pairs": pairs,
+        "library": cuda.library().file_name().map(|name| name.to_string_lossy().into_owned()),
     })
 }
 

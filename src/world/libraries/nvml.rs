@@ -2,34 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Query, Reading};
+use gpu::Kind;
+use gpu::nvml::{Answer, Device, Failure, Nvml as Session, OpenError};
 
-use super::NvmlQuery;
+use super::{NvmlQuery, unknown};
 use crate::model::{
-    Bar1, Bdf, FabricRegistration, Fact, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
-    P2pCapability, P2pStatus, Why,
+    Bar1, Bdf, Fact, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why,
 };
 
+mod links;
+mod words;
+
 pub fn read(query: NvmlQuery) -> NvmlOutcome {
-    let query = Query {
-        links: query.links,
-        p2p: query.p2p,
-        p2p_only: query.p2p_only.map(|capability| match capability {
-            P2pCapability::Read => Capability::Read,
-            P2pCapability::Write => Capability::Write,
-            P2pCapability::Nvlink => Capability::Nvlink,
-            P2pCapability::Atomics => Capability::Atomics,
-            P2pCapability::Pci => Capability::Pci,
-        }),
-        details: query.details,
+    let session = match Session::open() {
+        Ok(session) => session,
+        Err(OpenError::Absent(reason)) => return NvmlOutcome::Absent { reason },
+        Err(OpenError::Initialise(failure)) => return failed(failure),
+        Err(error) => return NvmlOutcome::Failed { code: None, reason: error.to_string() },
     };
-    match gpu::nvml::read(&query, None) {
-        Outcome::Read(nvml) => NvmlOutcome::Read(Box::new(self::nvml(nvml))),
-        Outcome::Absent { reason } => NvmlOutcome::Absent { reason },
-        Outcome::Failed { code, name, reason } => {
-            NvmlOutcome::Failed { code, reason: format!("{name}: {reason}") }
-        }
+    match nvml(&session, query) {
+        Ok(nvml) => NvmlOutcome::Read(Box::new(nvml)),
+        Err(failure) => failed(failure),
     }
+}
+
+fn failed(failure: Failure) -> NvmlOutcome {
+    NvmlOutcome::Failed { code: failure.code(), reason: format!("{}: {failure}", failure.name()) }
 }
 
 /// Reduces an answer to what was queried.
@@ -51,7 +49,7 @@ pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
                 minor: gpu.minor.clone(),
                 active_links: gpu.active_links.clone(),
                 inactive_links: gpu.inactive_links.clone(),
-                ..without_details(gpu.index, gpu.bdf)
+                ..NvmlGpu::unread(gpu.index, gpu.bdf)
             };
         }
     }
@@ -70,160 +68,112 @@ pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
     NvmlOutcome::Read(nvml)
 }
 
-fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
-    Nvml {
-        library: nvml.library.map(|path| path.display().to_string()),
-        driver_version: fact(nvml.driver_version),
-        cuda_version: fact_or_unqueried(nvml.cuda_driver_version).and_then(|version| {
+/// Reads what is queried; fails only if the GPUs cannot be counted.
+fn nvml(session: &Session, query: NvmlQuery) -> Result<Nvml, Failure> {
+    let mut nvml = Nvml {
+        library: session.library().map(|path| path.display().to_string()),
+        driver_version: fact(session.driver_version()),
+        cuda_version: if query.details { cuda_version(session) } else { Fact::default() },
+        confidential_compute: fact(session.confidential_compute()),
+        protected_links: fact(session.multi_gpu_mode()).map(words::protected_links),
+        ..Nvml::default()
+    };
+    let mut devices = Vec::new();
+    for index in 0..session.device_count()? {
+        // A GPU without a handle or an address is unreachable: its other facts could not be attributed.
+        let opened = session.device(index).and_then(|device| Ok((device, device.bus_id()?)));
+        let (device, address) = match opened {
+            Ok(opened) => opened,
+            Err(failure) => {
+                nvml.unreachable.push(format!("GPU {index}: {failure}"));
+                continue;
+            }
+        };
+        devices.push((index, device));
+        nvml.gpus.extend(address.parse().ok().map(|bdf| gpu(device, index, bdf, query)));
+    }
+    if query.p2p {
+        nvml.pairs = pairs(&devices, query.p2p_only);
+    }
+    Ok(nvml)
+}
+
+/// Without libcuda NVML does not know the version.
+fn cuda_version(session: &Session) -> Fact<u32> {
+    match session.cuda_driver_version() {
+        Err(failure) if failure.kind() == Kind::Absent => Fact::Unknown(Why::NotCovered),
+        answer => fact(answer).and_then(|version| {
             u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)
         }),
-        confidential_compute: fact(nvml.confidential_compute.enabled),
-        protected_links: fact(nvml.confidential_compute.links).map(|links| word(&links)),
-        partial: false,
-        unreachable: nvml
-            .unreachable
-            .into_iter()
-            .map(|gpu| format!("GPU {}: {}", gpu.index, gpu.reason))
-            .collect(),
-        gpus: nvml.gpus.into_iter().filter_map(self::gpu).collect(),
-        pairs: nvml.pairs.into_iter().flatten().flat_map(both_ways).collect(),
     }
 }
 
-/// One GPU; `None` if NVML gave no valid address.
-fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
-    let bdf = gpu.bdf.parse().ok()?;
-    let bare = NvmlGpu {
-        name: fact(gpu.name),
-        uuid: fact(gpu.uuid),
-        minor: fact(gpu.minor),
-        inactive_links: fact_or_unqueried(gpu.links.clone()).and_then(|links| {
-            let down = links.iter().filter(|link| !link.active).count();
-            u32::try_from(down).map_or(Fact::Unknown(Why::Broken), Fact::Known)
-        }),
-        active_links: fact_or_unqueried(gpu.links)
-            .map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
-        ..without_details(gpu.index, bdf)
+fn gpu(device: Device<'_>, index: u32, bdf: Bdf, query: NvmlQuery) -> NvmlGpu {
+    let mut gpu = NvmlGpu {
+        name: fact(device.name()),
+        uuid: fact(device.uuid()),
+        minor: fact(device.minor_number()),
+        ..NvmlGpu::unread(index, bdf)
     };
-    Some(match gpu.details {
-        Some(details) => with_details(bare, details),
-        None => bare,
-    })
-}
-
-fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
+    if query.links {
+        (gpu.active_links, gpu.inactive_links) = links::read(device);
+    }
+    if !query.details {
+        return gpu;
+    }
+    let fabric = fact(device.fabric());
     NvmlGpu {
-        index,
-        bdf,
-        name: Fact::default(),
-        uuid: Fact::default(),
-        minor: Fact::default(),
-        active_links: Fact::default(),
-        inactive_links: Fact::default(),
-        link_errors: Fact::default(),
-        memory_node: Fact::default(),
-        bar1: Fact::default(),
-        memory_total: Fact::default(),
-        persistence: Fact::default(),
-        mig: Fact::default(),
-        fabric: Fact::default(),
-        fabric_registration: Fact::default(),
-        performance_state: Fact::default(),
-        virtualization: Fact::default(),
-        architecture: Fact::default(),
+        memory_node: fact(device.numa_node()),
+        link_errors: links::errors(device),
+        bar1: fact(device.bar1()).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
+        memory_total: fact(device.memory_total()),
+        persistence: fact(device.persistence_mode()).map(|mode| mode != 0),
+        mig: fact(device.mig_mode()),
+        fabric: fabric.as_ref().map(|fabric| words::fabric_state(fabric.state)),
+        fabric_registration: fabric.map(links::registration),
+        performance_state: fact(device.performance_state()),
+        virtualization: fact(device.virtualization_mode()).map(words::virtualization),
+        architecture: fact(device.architecture()).map(words::architecture),
+        ..gpu
     }
 }
 
-fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
-    NvmlGpu {
-        memory_node: fact(details.numa_node),
-        link_errors: fact(details.link_errors),
-        bar1: fact(details.bar1).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
-        memory_total: fact(details.memory_total),
-        persistence: fact(details.persistence),
-        mig: fact(details.mig),
-        fabric: fact(details.fabric.clone()).map(|fabric| word(&fabric.state)),
-        fabric_registration: fact(details.fabric).map(registration),
-        performance_state: fact(details.performance_state),
-        virtualization: fact(details.virtualization).map(|mode| word(&mode)),
-        architecture: fact(details.architecture).map(|architecture| word(&architecture)),
-        ..bare
+/// Each pair is queried once, because a status takes 1.65 ms; it holds in both directions.
+fn pairs(gpus: &[(u32, Device<'_>)], only: Option<P2pCapability>) -> Vec<NvmlPair> {
+    let mut pairs = Vec::new();
+    for (position, &(a, first)) in gpus.iter().enumerate() {
+        for &(b, second) in gpus.iter().skip(position + 1) {
+            let status = |capability| {
+                if only.is_some_and(|only| only != capability) {
+                    return Fact::default();
+                }
+                // The capabilities are in NVML's order.
+                fact(first.p2p_status(second, capability as u32)).map(status)
+            };
+            let p2p: BTreeMap<P2pCapability, Fact<P2pStatus>> =
+                P2pCapability::ALL.map(|capability| (capability, status(capability))).into();
+            let pair = |(from, to)| NvmlPair { from, to, p2p: p2p.clone() };
+            pairs.extend([(a, b), (b, a)].map(pair));
+        }
+    }
+    pairs
+}
+
+/// `nvmlGpuP2PStatus_t`.
+fn status(number: u32) -> P2pStatus {
+    match number {
+        0 => P2pStatus::Ok,
+        1 => P2pStatus::Chipset,
+        2 => P2pStatus::Gpu,
+        3 => P2pStatus::Topology,
+        4 => P2pStatus::Disabled,
+        5 => P2pStatus::NotSupported,
+        _ => P2pStatus::Unknown,
     }
 }
 
-fn registration(fabric: gpu::nvml::Fabric) -> FabricRegistration {
-    FabricRegistration {
-        status: fabric.status,
-        clique: fabric.clique_id,
-        cluster: fabric.cluster_uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-')),
-        health: fabric.health.map(|health| word(&health)),
-    }
-}
-
-fn link(link: Link) -> NvLink {
-    NvLink {
-        index: link.index,
-        remote: fact(link.remote).map(|remote| word(&remote)),
-        remote_bdf: fact(link.remote_bdf)
-            .and_then(|bdf| bdf.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
-    }
-}
-
-/// NVML is queried once per pair; the result holds in both directions.
-fn both_ways(pair: Pair) -> [NvmlPair; 2] {
-    let Pair { a, b, read, write, nvlink, atomics, pcie } = pair;
-    let p2p: BTreeMap<P2pCapability, Fact<P2pStatus>> = [
-        (P2pCapability::Read, read),
-        (P2pCapability::Write, write),
-        (P2pCapability::Nvlink, nvlink),
-        (P2pCapability::Atomics, atomics),
-        (P2pCapability::Pci, pcie),
-    ]
-    .into_iter()
-    .map(|(capability, status)| (capability, fact(status).map(self::status)))
-    .collect();
-    [(a, b), (b, a)].map(|(from, to)| NvmlPair { from, to, p2p: p2p.clone() })
-}
-
-fn status(status: gpu::nvml::P2p) -> P2pStatus {
-    use gpu::nvml::P2p;
-    match status {
-        P2p::Ok => P2pStatus::Ok,
-        P2p::ChipsetNotSupported => P2pStatus::Chipset,
-        P2p::GpuNotSupported => P2pStatus::Gpu,
-        P2p::IohTopologyNotSupported => P2pStatus::Topology,
-        P2p::DisabledByRegkey => P2pStatus::Disabled,
-        P2p::NotSupported => P2pStatus::NotSupported,
-        P2p::Unknown(_) => P2pStatus::Unknown,
-    }
-}
-
-fn fact<T>(reading: Reading<T>) -> Fact<T> {
-    match reading {
-        Reading::Known(value) => Fact::Known(value),
-        Reading::NotCovered => Fact::Unknown(Why::NotCovered),
-        Reading::Denied => Fact::Unknown(Why::Denied),
-        Reading::Broken(_) => Fact::Unknown(Why::Broken),
-    }
-}
-
-/// Unknown if not queried.
-fn fact_or_unqueried<T>(reading: Option<Reading<T>>) -> Fact<T> {
-    reading.map_or(Fact::Unknown(Why::NotCovered), fact)
-}
-
-/// An enum's name as in JSON (`not_supported`); `unknown 7` for numbers that NVML's header does not name.
-fn word(value: &impl serde::Serialize) -> String {
-    match crate::model::to_tree(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(serde_json::Value::Object(map)) => map
-            .into_iter()
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect::<Vec<_>>()
-            .join(" "),
-        Ok(other) => other.to_string(),
-        Err(_) => "unknown".to_owned(),
-    }
+fn fact<T>(answer: Answer<T>) -> Fact<T> {
+    answer.map_or_else(|failure| Fact::Unknown(unknown(failure.kind())), Fact::Known)
 }
 
 #[cfg(test)]

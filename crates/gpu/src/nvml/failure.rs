@@ -4,13 +4,15 @@ use std::fmt;
 
 use nvml_wrapper::error::NvmlError;
 
-/// Result of a call.
-pub(super) type Answer<T> = Result<T, Fault>;
+use crate::Kind;
+
+/// NVML's answer to one question.
+pub type Answer<T> = Result<T, Failure>;
 
 pub(super) const INVALID_ARGUMENT: u32 = 2;
 pub(super) const NOT_SUPPORTED: u32 = 3;
-pub(super) const NO_PERMISSION: u32 = 4;
-pub(super) const LIBRARY_NOT_FOUND: u32 = 12;
+const NO_PERMISSION: u32 = 4;
+const LIBRARY_NOT_FOUND: u32 = 12;
 const FUNCTION_NOT_FOUND: u32 = 13;
 pub(super) const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 const DEPRECATED: u32 = 26;
@@ -60,13 +62,13 @@ const CODES: [(u32, &str, &str); 31] = [
 
 /// Failed call: function and error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fault {
+pub struct Failure {
     function: &'static str,
     /// `None`: the library lacks the function.
     code: Option<u32>,
 }
 
-impl Fault {
+impl Failure {
     /// The library lacks the function.
     pub(super) fn missing(function: &'static str) -> Self {
         Self { function, code: None }
@@ -86,12 +88,14 @@ impl Fault {
     }
 
     /// NVML's return code; `None` if the library lacks the function.
-    pub(super) fn code(self) -> Option<u32> {
+    #[must_use]
+    pub fn code(self) -> Option<u32> {
         self.code
     }
 
-    /// NVML's name of the code.
-    pub(super) fn name(self) -> String {
+    /// NVML's name of the code, such as `NVML_ERROR_DRIVER_NOT_LOADED`.
+    #[must_use]
+    pub fn name(self) -> String {
         match self.code {
             None => "symbol_missing".to_owned(),
             Some(code) => known(code)
@@ -99,18 +103,34 @@ impl Fault {
         }
     }
 
-    /// True if this driver, library or GPU does not support it.
-    pub(super) fn is_uncovered(self) -> bool {
-        matches!(
-            self.code,
-            None | Some(
-                NOT_SUPPORTED | FUNCTION_NOT_FOUND | ARGUMENT_VERSION_MISMATCH | DEPRECATED
-            )
-        )
+    /// Class of this failure.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.code {
+            None
+            | Some(NOT_SUPPORTED | FUNCTION_NOT_FOUND | ARGUMENT_VERSION_MISMATCH | DEPRECATED) => {
+                Kind::Unsupported
+            }
+            Some(NO_PERMISSION) => Kind::Denied,
+            Some(LIBRARY_NOT_FOUND) => Kind::Absent,
+            Some(INVALID_ARGUMENT) => Kind::Invalid,
+            Some(_) => Kind::Broken,
+        }
+    }
+
+    /// The failure of a call whose argument an older driver may not know: then "invalid argument"
+    /// means "not supported".
+    pub(super) fn of_newer_argument(self) -> Self {
+        match self.code {
+            Some(INVALID_ARGUMENT) => Self { code: Some(NOT_SUPPORTED), ..self },
+            _ => self,
+        }
     }
 }
 
-impl fmt::Display for Fault {
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             None => write!(f, "{}: the library has no such function", self.function),
@@ -125,4 +145,29 @@ impl fmt::Display for Fault {
 
 fn known(code: u32) -> Option<(&'static str, &'static str)> {
     CODES.iter().find(|(known, ..)| *known == code).map(|&(_, name, meaning)| (name, meaning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Codes of `nvmlReturn_t` in nvml.h.
+    #[test]
+    fn kinds_of_codes() {
+        let returned = |code| Failure::returned("nvmlDeviceGetX", code);
+        for unsupported in [3, 13, 25, 26] {
+            assert_eq!(returned(unsupported).kind(), Kind::Unsupported, "{unsupported}");
+        }
+        assert_eq!(Failure::missing("nvmlDeviceGetX").kind(), Kind::Unsupported);
+        assert_eq!(returned(4).kind(), Kind::Denied);
+        assert_eq!(returned(2).kind(), Kind::Invalid);
+        assert_eq!(returned(2).of_newer_argument().kind(), Kind::Unsupported);
+        assert_eq!(returned(15).of_newer_argument().kind(), Kind::Broken);
+        for (code, text) in [
+            (15, "nvmlDeviceGetX: the GPU has fallen off the bus (15)"),
+            (4242, "nvmlDeviceGetX: an error this binding does not know (4242)"),
+        ] {
+            assert_eq!(returned(code).to_string(), text);
+        }
+    }
 }
