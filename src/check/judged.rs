@@ -75,6 +75,10 @@ impl Judged {
                     message: judgement.message,
                     evidence: judgement.evidence,
                     needs: judgement.needs,
+                    action: matches!(outcome, Outcome::Fail | Outcome::Warn).then(|| {
+                        let has_fix = judgement.fix.as_ref().is_some_and(|fix| fix.id().is_some());
+                        judgement.action.unwrap_or(check.action).required(has_fix)
+                    }),
                     fix: judgement.fix,
                     missing: judgement.missing,
                 }

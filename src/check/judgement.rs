@@ -1,5 +1,6 @@
 //! A check's result for one subject, before a profile weighs it.
 
+use super::CheckAction;
 use crate::model::{Area, ELSEWHERE, Evidence, Manual, Missing, Remedy, Severity, Why};
 use crate::output::printable;
 
@@ -14,6 +15,8 @@ pub struct Judgement {
     /// What would resolve an unknown.
     pub needs: Option<String>,
     pub fix: Option<Remedy>,
+    /// What somebody must do, if it is not the action of the check.
+    pub action: Option<CheckAction>,
     /// The area missing from the snapshot, if that is why the result is unknown.
     pub missing: Option<Area>,
 }
@@ -54,6 +57,7 @@ impl Judgement {
             evidence: Vec::new(),
             needs: None,
             fix: None,
+            action: None,
             missing: None,
         }
     }
@@ -144,6 +148,13 @@ impl Judgement {
     pub fn fix(mut self, id: &str) -> Self {
         let manual = std::mem::take(self.manual());
         self.fix = Some(Remedy::Repair { id: id.to_owned(), manual });
+        self
+    }
+
+    /// States an action of this case, if the cases of a check need different ones.
+    #[must_use]
+    pub fn action(mut self, action: CheckAction) -> Self {
+        self.action = Some(action);
         self
     }
 

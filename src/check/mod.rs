@@ -3,6 +3,7 @@
 //!
 //! A check judges; the engine weighs the judgement by profile and makes a finding.
 
+mod action;
 mod causes;
 mod container;
 pub mod expect;
@@ -44,6 +45,7 @@ pub mod ground {
     pub use crate::check::memory_path::dma_buf_everywhere;
 }
 
+pub use action::CheckAction;
 pub use causes::{causes, roots, steps};
 pub use gin::{STACKS, Stack};
 pub use judged::{Judged, Weighed, too_many_devices, unidentified};

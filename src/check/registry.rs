@@ -1,9 +1,10 @@
 //! The list of all checks. Help, documents, explanations and JSON ids are generated from it.
 
 use super::{
-    Ctx, Judgement, expect, gin, gpu, limits, modules, param, pcie, platform, rdma, software,
+    CheckAction, Ctx, Judgement, expect, gin, gpu, limits, modules, param, pcie, platform, rdma,
+    software,
 };
-use crate::model::Severity;
+use crate::model::{ActionClass, Severity};
 
 pub struct Check {
     /// Stable id, `family.name`.
@@ -15,6 +16,8 @@ pub struct Check {
     /// The symptom if the rule does not hold.
     pub why: &'static str,
     pub remedy: &'static str,
+    /// What somebody must do if the rule does not hold, and its source; required. A finding may state another.
+    pub action: CheckAction,
     /// URLs, and documents by title.
     pub references: &'static [&'static str],
     /// The checks whose failure makes this one fail too, so that repairing them comes first.
@@ -61,6 +64,7 @@ impl Check {
         severity: Severity::Error,
         why: "",
         remedy: "",
+        action: ActionClass::Examine.running(""),
         references: &[],
         explained_by: &[],
         reads: &[],

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Why;
+use super::{RequiredAction, Why};
 
 /// Result of a check for one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,9 @@ pub struct Finding {
     pub needs: Option<String>,
     /// How to repair it.
     pub fix: Option<Remedy>,
+    /// Of a failure or a warning: what somebody must do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<RequiredAction>,
     /// For an unknown outcome: the area that the source lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Area>,

@@ -1,5 +1,6 @@
 //! Plain data: facts, findings, plans, results. No I/O, and no dependency on other modules.
 
+mod action;
 mod bdf;
 mod boot;
 mod checked;
@@ -44,6 +45,7 @@ mod system;
 mod topology;
 mod verbs;
 
+pub use action::{ActionClass, RequiredAction};
 pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};

@@ -32,7 +32,12 @@ pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> b
         let remedy = finding.fix.as_ref().map(Remedy::manual);
         let remedy = remedy.into_iter().flat_map(|manual| [&manual.command, &manual.advice]);
         let remedy = remedy.flatten().map(|text| format!("\nfix: {text}"));
-        let below = evidence.chain(remedy).collect::<String>();
+        let action = finding.action.iter().map(|action| {
+            let drain = if action.drain { ", with the node drained" } else { "" };
+            let fix = finding.fix.as_ref().and_then(Remedy::id);
+            format!("\naction: {}{drain} ({})", action.words(fix), action.source)
+        });
+        let below = evidence.chain(remedy).chain(action).collect::<String>();
         let text = format!("{}{below}", finding.message);
         Case {
             class: format!("gdr.doctor.{}", finding.id),

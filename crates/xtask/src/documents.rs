@@ -38,6 +38,15 @@ fn entry(page: &mut String, check: &Check) {
     ] {
         let _ = writeln!(page, "- **{label}**: {}", plain(text));
     }
+    let action = check.action.required(false);
+    let drain = if action.drain { "drain the node first" } else { "jobs may run" };
+    let _ = writeln!(
+        page,
+        "- **Action**: {} (`{}`); {drain}; {}",
+        action.words(None),
+        action.class.name(),
+        link(check.action.source)
+    );
     let references: Vec<String> =
         check.references.iter().map(|&reference| link(reference)).collect();
     if !references.is_empty() {

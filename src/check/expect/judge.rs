@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{Observation, observe};
-use crate::check::{Ctx, Judgement, words};
-use crate::model::{Fact, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::check::{CheckAction, Ctx, Judgement, words};
+use crate::model::{
+    ActionClass, Fact, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
+};
 use crate::profile::{Comparison, Expect, Expectations, Expected, Key, Values, key_named, parts};
 
 /// Judges these keys of every profile: one judgement per difference, and one for all that is as expected.
@@ -23,11 +25,12 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
             }
             for observation in &found {
                 match compare(key, expected, observation, profile) {
-                    Some(judgement) => judgements.push(judgement),
+                    Some(judgement) => judgements.push(acted(judgement, key)),
                     None => good.push((source(profile, key), expected.to_string())),
                 }
             }
-            judgements.extend(absent(key, expected, &found, profile));
+            let absent = absent(key, expected, &found, profile);
+            judgements.extend(absent.into_iter().map(|judgement| acted(judgement, key)));
         }
         good.dedup();
         if !good.is_empty() {
@@ -38,6 +41,19 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
         }
     }
     judgements
+}
+
+/// The action of a key, where the keys of a check need different ones.
+fn acted(judgement: Judgement, key: &Key) -> Judgement {
+    const SOURCE: &str = super::SOURCE;
+    let action: CheckAction = match key.name {
+        "gpus.bar1" | "gpus.numa" | "nics.numa" => ActionClass::Firmware.drained(SOURCE),
+        "gpus.mig" => ActionClass::Configure.drained(SOURCE),
+        "ports.layer" => ActionClass::Firmware.drained(SOURCE),
+        "pairs.nvlinks" => ActionClass::ResetGpu.drained(SOURCE).then(ActionClass::CallVendor),
+        _ => return judgement,
+    };
+    judgement.action(action)
 }
 
 /// True if the profile also lists the devices of this number, and the machine has others.

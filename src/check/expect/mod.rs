@@ -6,13 +6,16 @@ mod judge;
 mod observe;
 
 use super::{Check, Ctx, Judgement, Source, or_skip};
-use crate::model::Severity;
+use crate::model::{ActionClass, Severity};
 
 pub use derive::{Derived, UnknownKey, derive, derive_bandwidths};
 pub use judge::bandwidths;
 
 /// The ids of these checks begin with it.
 pub const FAMILY: &str = "expect.";
+
+/// Where the actions are written.
+const SOURCE: &str = "docs: commands/expect.md";
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -23,6 +26,9 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A GPU that fell off the bus, or that the driver does not manage, is absent: programs then use fewer GPUs, and without an expectation nobody misses it.",
         remedy: "Find out why it is absent: dmesg | grep -i -e NVRM -e Xid -e AER; then power-cycle the node, or reseat the GPU.",
+        action: ActionClass::Reboot
+            .drained("https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html")
+            .then(ActionClass::ReseatGpu),
         references: &[],
         explained_by: &["gpu.present"],
         by_profile: true,
@@ -36,6 +42,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A GPU of another model, or with a small BAR1, was exchanged, or its firmware or the BIOS settings are not those of the other nodes.",
         remedy: "Compare with a good node: gdr snapshot --diff GOOD THIS.",
+        action: ActionClass::ReseatGpu.drained(SOURCE),
         references: &[],
         explained_by: &["gpu.driver", "gpu.present"],
         reads: &[Source::Nvml],
@@ -55,6 +62,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A link with fewer lanes or a slower speed moves data more slowly. pcie.link compares a link with what both ends support; this check with what a good node has.",
         remedy: "Reseat the GPU or its riser; compare BIOS settings with a good node.",
+        action: ActionClass::ReseatGpu.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
         explained_by: &["gpu.driver", "gpu.present"],
         by_profile: true,
@@ -68,6 +76,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Nodes of one job should run one driver: programs meet its limits and errors on some nodes only.",
         remedy: "Install the driver of the other nodes, and reload it or reboot.",
+        action: ActionClass::Install.drained(SOURCE),
         references: &[],
         explained_by: &["gpu.driver"],
         by_profile: true,
@@ -81,6 +90,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A NIC that is absent takes its rail with it: collective operations run at the speed of the slowest rail, or fail.",
         remedy: "Find out why it is absent: dmesg | grep -i mlx5; lspci; then reload its driver, or reseat it.",
+        action: ActionClass::Reboot.drained(SOURCE).then(ActionClass::ReseatNic),
         references: &[],
         explained_by: &["rdma.device", "rdma.modules"],
         by_profile: true,
@@ -94,6 +104,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A NIC of another model or board has other limits and other firmware.",
         remedy: "Compare with a good node: gdr snapshot --diff GOOD THIS.",
+        action: ActionClass::ReseatNic.drained(SOURCE),
         references: &[],
         explained_by: &["rdma.modules"],
         by_profile: true,
@@ -107,6 +118,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Nodes of one job should run one firmware: a fault or a limit of a version shows on some nodes only.",
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint), and reset the NIC.",
+        action: ActionClass::Firmware.drained(SOURCE),
         references: &[],
         by_profile: true,
         judge: |ctx| judged(ctx, &["nics.firmware"]),
@@ -119,6 +131,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A link that trained with fewer lanes or at a lower speed limits the NIC.",
         remedy: "Reseat the NIC or its cable; compare BIOS settings with a good node.",
+        action: ActionClass::ReseatNic.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
         by_profile: true,
         judge: |ctx| judged(ctx, &["nics.link"]),
@@ -131,6 +144,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A port that is down, or that negotiated a lower rate, slows the whole job down.",
         remedy: "Check cable and transceiver at both ends, the switch port, and the port's settings (ibstat, mlxlink).",
+        action: ActionClass::ReseatCable.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
         by_profile: true,
         judge: |ctx| judged(ctx, &["ports.active", "ports.layer", "ports.rate"]),
@@ -143,6 +157,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A device in another slot, or an NVLink that is down, changes the paths: GPUs then share a link, or cross the sockets.",
         remedy: "Compare gdr topo with a good node; move the device back, or have the NVLink bridge or baseboard checked.",
+        action: ActionClass::Examine.running(SOURCE),
         references: &[],
         reads: &[Source::NvLinks],
         by_profile: true,
@@ -156,6 +171,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Programs take the memory path that they find: without it they copy through host memory, at a fraction of the bandwidth.",
         remedy: "gdr doctor without --only: gpu.dmabuf and peermem.loaded name the cause.",
+        action: ActionClass::Configure.running(SOURCE),
         references: &[],
         by_profile: true,
         judge: |ctx| judged(ctx, &["memory-path.dma-buf", "memory-path.peermem"]),
@@ -168,6 +184,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A figure that is lower than on a good node shows what no setting shows: a bad cable, a hot device, a shared link.",
         remedy: "Measure again with nothing else running; compare gdr topo and gdr snapshot with a good node.",
+        action: ActionClass::Examine.running(SOURCE),
         references: &[],
         by_profile: true,
         judge: |_| {

@@ -2,7 +2,7 @@
 
 use crate::check::gpu::reading::{cuda_gpu, each};
 use crate::check::{Check, Ctx, Judgement, Source, words};
-use crate::model::{Area, ComputeCapability, Fact, Severity};
+use crate::model::{ActionClass, Area, ComputeCapability, Fact, Severity};
 
 const SOURCE: &str = "libcuda.so.1: COMPUTE_CAPABILITY (75, 76)";
 const VOLTA: ComputeCapability = ComputeCapability { major: 7, minor: 0 };
@@ -16,6 +16,9 @@ pub const CHECK: Check = Check {
     why: "Kernels that poll and ring need independent threads of a warp, and memory operations for the whole system: NVSHMEM, NCCL's GIN \
         and DOCA GPUNetIO are built for Volta and later, DeepEP for the instructions of Hopper.",
     remedy: "Use a GPU of a later generation; or the paths of these libraries that the CPU drives.",
+    action: ActionClass::Nothing.running(
+        "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/abstract.html",
+    ),
     references: &[
         "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/abstract.html",
         "https://github.com/NVIDIA/nccl/pull/1845",

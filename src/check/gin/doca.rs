@@ -2,7 +2,7 @@
 
 use super::LIBRARIES;
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Library, Severity};
+use crate::model::{ActionClass, Area, Library, Severity};
 
 const NAME: &str = "libdoca_gpunetio.so.2";
 
@@ -14,6 +14,8 @@ pub const CHECK: Check = Check {
     why: "Programs of the DOCA SDK load libdoca_gpunetio.so.2, which the package doca-sdk-gpunetio has below /opt/mellanox/doca/lib. \
         NCCL's GIN has its own copy, and UCX needs none. No minimum is documented, so no version is too old for this check.",
     remedy: "Install doca-sdk-gpunetio, or add the directory of its library to LD_LIBRARY_PATH or to a file in /etc/ld.so.conf.d.",
+    action: ActionClass::Install
+        .running("https://docs.nvidia.com/doca/archive/3-0-0/DOCA+GPUNetIO"),
     references: &[
         "https://docs.nvidia.com/doca/archive/3-0-0/DOCA+GPUNetIO",
         "https://github.com/NVIDIA/cuda-quantum/blob/20bd173df3abbdd6a8ce32b07be6ba1312664ca5/realtime/docs/user_guide.md",

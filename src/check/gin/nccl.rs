@@ -2,7 +2,7 @@
 
 use super::{LIBRARIES, version};
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Library, Severity};
+use crate::model::{ActionClass, Area, Library, Severity};
 
 /// The first with GIN in its device API (NCCL user guide, Device-Initiated Communication).
 const GIN: [u32; 3] = [2, 28, 7];
@@ -16,6 +16,8 @@ pub const CHECK: Check = Check {
     severity: Severity::Info,
     why: "NCCL's device API has network operations since 2.28.7. The second version of DeepEP is built on it, and needs 2.30.4.",
     remedy: "Update NCCL: pip install 'nvidia-nccl-cu13>=2.30.4' --no-deps, or the package of the distribution.",
+    action: ActionClass::Install
+        .running("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html"),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html",
         "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md",

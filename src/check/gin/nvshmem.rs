@@ -3,7 +3,7 @@
 use super::{LIBRARIES, version};
 use crate::check::param::doorbells_mapped;
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Library, Severity};
+use crate::model::{ActionClass, Area, Fact, Library, Severity};
 
 const NAME: &str = "libnvshmem_host.so.3";
 /// The first with doorbells by the CPU that need neither gdrcopy nor a driver parameter (release notes of 3.4.5).
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         start ('init failed for transport: IBGDA'), and NVSHMEM continues with its other transports. From 3.4.5 on it falls back to doorbells that a CPU thread rings, with words in host memory \
         (cpu_host_memory), which is slower and needs neither.",
     remedy: "gdr fix peer-mapping, for doorbells by the GPU; or NVSHMEM 3.4.5 or later.",
+    action: ActionClass::Install.running("https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html"),
     references: &[
         "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html",
         "https://github.com/NVIDIA/nvshmem/blob/v3.4.5-0/src/host/transport/transport.cpp",

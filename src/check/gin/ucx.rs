@@ -2,7 +2,7 @@
 
 use super::LIBRARIES;
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Library, Severity};
+use crate::model::{ActionClass, Area, Library, Severity};
 
 /// The plugin of the transport rc_gda (ucx.spec, package ucx-ib-mlx5-gda).
 const PLUGIN: &str = "libuct_ib_mlx5_gda.so";
@@ -15,6 +15,7 @@ pub const CHECK: Check = Check {
     why: "UCX's device API sends from kernels by the transport rc_gda, which is a plugin of its own (libuct_ib_mlx5_gda.so, package \
         ucx-ib-mlx5-gda). NIXL's kernels need it.",
     remedy: "Install the package ucx-ib-mlx5-gda (rpm of UCX 1.20 and later, deb of 1.20 alone), or build UCX where CUDA's compiler is installed.",
+    action: ActionClass::Install.running("https://github.com/openucx/ucx/blob/v1.22.0/ucx.spec.in"),
     references: &[
         "https://github.com/openucx/ucx/tree/v1.22.0/src/uct/ib/mlx5/gdaki",
         "https://github.com/openucx/ucx/blob/v1.22.0/ucx.spec.in",

@@ -2,7 +2,7 @@
 
 use super::reading::cuda_gpu;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
-use crate::model::{Area, Bar1, Fact, NvmlGpu, PciDevice, Severity, Why};
+use crate::model::{ActionClass, Area, Bar1, Fact, NvmlGpu, PciDevice, Severity, Why};
 
 /// The size of BAR1 on boards that do not resize it.
 const SMALL: u64 = 256 << 20;
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     why: "A NIC and the CPU reach GPU memory through BAR1. If it is small (256 MiB), larger registrations fail \
         with out of memory or resource errors; if it is full, every further registration fails.",
     remedy: "Enable Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
+    action: ActionClass::Firmware.drained("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",

@@ -2,7 +2,7 @@
 
 use super::reading::{CUDA, cuda, cuda_gpu, each, shown};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
-use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Severity, Why};
+use crate::model::{ActionClass, Area, ComputeCapability, CudaGpu, Fact, PciDevice, Severity, Why};
 
 /// Kepler, the first generation with GPUDirect RDMA.
 const KEPLER: ComputeCapability = ComputeCapability { major: 3, minor: 0 };
@@ -15,6 +15,7 @@ pub const CHECK: Check = Check {
     why: "Without it registering GPU memory with a NIC fails with EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
         has neither; a GPU that shares the CPU's memory needs neither.",
     remedy: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
+    action: ActionClass::Nothing.running("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",

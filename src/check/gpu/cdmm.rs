@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reading::each;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
-use crate::model::{Area, Fact, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, PciDevice, Severity};
 
 const OPTION: &str = "CoherentGPUMemoryMode";
 const OLDER: &str = "EnableUserNUMAManagement";
@@ -18,6 +18,9 @@ pub const CHECK: Check = Check {
     why: "If the driver manages it (CDMM) it is not a NUMA node: malloc and numactl cannot use it, and the CPU \
         accesses it only through mappings.",
     remedy: "No fix is needed. CoherentGPUMemoryMode selects the mode.",
+    action: ActionClass::Nothing.running(
+        "https://docs.nvidia.com/datacenter/tesla/tesla-release-notes-580-65-06/index.html",
+    ),
     references: &[
         "https://docs.nvidia.com/datacenter/tesla/tesla-release-notes-580-65-06/index.html",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h",

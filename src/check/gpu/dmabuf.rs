@@ -4,7 +4,9 @@ use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
-use crate::model::{Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Severity, Why};
+use crate::model::{
+    ActionClass, Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Severity, Why,
+};
 
 pub const CHECK: Check = Check {
     id: "gpu.dmabuf",
@@ -14,6 +16,7 @@ pub const CHECK: Check = Check {
     why: "dma-buf is the memory path that needs only the modules of the driver and the RDMA stack. Without it \
         nvidia-peermem is the only memory path for RDMA.",
     remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
+    action: ActionClass::Install.drained("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/kernel_open.html",
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",

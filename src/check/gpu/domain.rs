@@ -10,7 +10,7 @@ use super::reading::{CUDA, cuda_gpu, nvml_gpu};
 use crate::check::{
     Check, Ctx, Hint, Judgement, Rule, Source, container, passthrough, unknown_if, words,
 };
-use crate::model::{Area, Bdf, Fabric, Fact, Severity};
+use crate::model::{ActionClass, Area, Bdf, Fabric, Fact, Severity};
 
 const FABRIC: &str = "nvmlDeviceGetGpuFabricInfoV";
 const CONTROL: &str = "nvidia-imex-ctl -q";
@@ -34,6 +34,8 @@ pub const CHECK: Check = Check {
         falls back to the network without a word. What one machine cannot show is the other machines: their nodes files \
         and driver versions must be the same, and the fabric manager runs on the switch trays.",
     remedy: "Repair what the finding names; compare the machines with gdr fleet; nvidia-imex-ctl -N shows the whole domain.",
+    action: ActionClass::RestartService
+        .drained("https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/deployment.html"),
     references: &[
         "https://github.com/NVIDIA/nccl/blob/192610c9321b23deb0fad81cf51b99bc06849e85/src/mnnvl.cc",
         "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/deployment.html",

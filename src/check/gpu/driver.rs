@@ -1,8 +1,8 @@
 //! gpu.driver: the kernel module is loaded and the libraries work with it.
 
 use super::{libcuda, node};
-use crate::check::{Check, Ctx, Hint, Judgement, Source, version};
-use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Severity, Why};
+use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Source, version};
+use crate::model::{ActionClass, Area, CudaOutcome, Fact, NvmlOutcome, Severity, Why};
 
 /// NVML return codes about the driver as a whole (nvml.h).
 const NO_PERMISSION: u32 = 4;
@@ -21,6 +21,9 @@ pub const CHECK: Check = Check {
         accepts it.",
     remedy: "Install the driver, load its module, or reboot after an update so that module and libraries have the same \
         version.",
+    action: ActionClass::Install
+        .drained("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/")
+        .then(ActionClass::Reboot),
     references: &[
         "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
         "https://docs.nvidia.com/deploy/cuda-compatibility/",
@@ -118,7 +121,8 @@ fn lost(driver: &str, gpus: &[String]) -> Judgement {
     let message = format!(
         "Driver {driver} is loaded and NVML answers, but it cannot access every GPU: {gpus}."
     );
-    Judgement::broken("driver", message).advice(
+    let reset = ActionClass::ResetGpu.drained(CHECK.action.source).then(ActionClass::Reboot);
+    Judgement::broken("driver", message).action(reset).advice(
         "Read the NVRM and Xid lines of the kernel log. A reset (nvidia-smi -r) or a power cycle \
                  brings a lost GPU back; this user may also lack the right to open /dev/nvidia*.",
     )
@@ -148,6 +152,20 @@ fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
             "Where there is no such module, install the driver for this kernel; where it does not \
                  load, read the kernel log.",
         )
+}
+
+fn action(outcome: &NvmlOutcome) -> CheckAction {
+    let source = CHECK.action.source;
+    match outcome {
+        NvmlOutcome::Failed { code: Some(MISMATCH), .. } => ActionClass::Reboot.drained(source),
+        NvmlOutcome::Failed { code: Some(NOT_LOADED | NO_PERMISSION), .. } => {
+            ActionClass::Configure.running(source)
+        }
+        NvmlOutcome::Failed { .. } => {
+            ActionClass::Reboot.drained(source).then(ActionClass::CallVendor)
+        }
+        NvmlOutcome::Read(_) | NvmlOutcome::Absent { .. } => CHECK.action,
+    }
 }
 
 fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
@@ -198,5 +216,6 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
     Judgement::broken("driver", message)
         .evidence(FILES, version)
         .evidence("NVML", evidence)
+        .action(action(outcome))
         .advice(advice)
 }

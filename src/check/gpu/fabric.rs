@@ -6,7 +6,8 @@
 use super::reading::{cuda, each, is_complete, nvml_gpu};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, container, version, words};
 use crate::model::{
-    Area, CudaOutcome, Fabric, FabricRegistration, Fact, Missing, NvmlGpu, PciDevice, Severity, Why,
+    ActionClass, Area, CudaOutcome, Fabric, FabricRegistration, Fact, Missing, NvmlGpu, PciDevice,
+    Severity, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
@@ -31,6 +32,9 @@ pub const CHECK: Check = Check {
         manager has set the switches up; with confidential computing, until the GPUs are declared ready. NVLink connects the \
         GPUs of one clique only.",
     remedy: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
+    action: ActionClass::RestartService
+        .drained("https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/")
+        .then(ActionClass::ResetGpu),
     references: &[
         "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
         "docs: NVML, nvmlGpuFabricInfo_t: cliqueId",

@@ -3,7 +3,7 @@
 use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Check, Ctx, Hint, Judgement, passthrough, words};
-use crate::model::{Area, Fact, Ids, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, Ids, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
 
@@ -16,6 +16,9 @@ pub const CHECK: Check = Check {
         cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all, and the \
         last proprietary ones for these are of branch 580.",
     remedy: "Install the flavour that supports the GPU generation.",
+    action: ActionClass::Install.drained(
+        "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html",
+    ),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/README.md",
         "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html",

@@ -3,7 +3,7 @@
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::Order as _;
-use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Severity, Why};
+use crate::model::{ActionClass, Area, Bdf, Fabric, Fact, NodeState, PciDevice, Severity, Why};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 const DEVICE: &str = "nvidia-caps-imex-channels";
@@ -18,6 +18,8 @@ pub const CHECK: Check = Check {
         needed.",
     remedy: "Create the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
         the domain.",
+    action: ActionClass::RestartService
+        .running("https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html"),
     references: &[
         "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html",
         "https://github.com/NVIDIA/nccl/issues/1632",

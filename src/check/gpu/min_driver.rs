@@ -3,7 +3,7 @@
 use crate::check::version::{self, Flavour};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::Fact;
-use crate::model::{Area, Severity};
+use crate::model::{ActionClass, Area, Severity};
 
 const SOURCE: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
 
@@ -32,6 +32,8 @@ pub const CHECK: Check = Check {
     why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs \
         361 and CUDA 8.0, gdrcopy 331.14. With older drivers a module is missing or a call is not supported.",
     remedy: "Install a newer driver.",
+    action: ActionClass::Install
+        .drained("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"),
     references: &[
         "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md",
         "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",

@@ -1,7 +1,7 @@
 //! The device nodes of GPUs: without its node, NVML and CUDA do not show a GPU.
 
 use crate::check::{Ctx, Judgement};
-use crate::model::{Bdf, Fact};
+use crate::model::{ActionClass, Bdf, Fact};
 
 /// Major number of NVIDIA's character devices (`NV_MAJOR_DEVICE_NUMBER`, kernel-open/common/inc/nv-chardev-numbers.h).
 const MAJOR: u32 = 195;
@@ -19,7 +19,8 @@ impl Problem {
     }
 
     pub fn advise(&self, judgement: Judgement) -> Judgement {
-        judgement.evidence(&self.path, self.what).advice(
+        let action = ActionClass::Configure.running(super::driver::CHECK.action.source);
+        judgement.evidence(&self.path, self.what).action(action).advice(
             "Create a missing node with nvidia-modprobe -c MINOR. A container or a job has only the GPUs that it was given; the \
              owner and mode of a node, and the control group, say who may open it.",
         )

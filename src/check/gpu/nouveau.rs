@@ -4,7 +4,7 @@
 
 use super::present::bound;
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
-use crate::model::{Area, Fact, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, PciDevice, Severity};
 
 pub const CHECK: Check = Check {
     id: "gpu.nouveau",
@@ -13,6 +13,9 @@ pub const CHECK: Check = Check {
     severity: Severity::Error,
     why: "The NVIDIA driver cannot bind a GPU that nouveau drives: nvidia-smi and CUDA do not see it.",
     remedy: "Block nouveau with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
+    action: ActionClass::Configure
+        .drained("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/")
+        .then(ActionClass::Reboot),
     references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
     hint: Some(Hint {
         cause: "Another driver, most often nouveau, holds the GPU.",

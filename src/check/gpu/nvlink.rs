@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::reading::{each, nvml_gpu};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unidentified, words};
-use crate::model::{Area, Fact, Ids, NvLink, NvmlGpu, Severity};
+use crate::model::{ActionClass, Area, Fact, Ids, NvLink, NvmlGpu, Severity};
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
 const ERRORS: &str = "nvmlDeviceGetFieldValues";
@@ -25,6 +25,9 @@ pub const CHECK: Check = Check {
         are evidence only.",
     remedy: "Read the kernel log and the fabric manager's, reset the GPUs or reboot; if the links stay down, have the board \
         serviced.",
+    action: ActionClass::ResetGpu
+        .drained("https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html")
+        .then(ActionClass::CallVendor),
     references: &[
         "https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
         "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",

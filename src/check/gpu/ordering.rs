@@ -2,7 +2,7 @@
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
-use crate::model::{Area, CudaGpu, Fact, Severity, Why};
+use crate::model::{ActionClass, Area, CudaGpu, Fact, Severity, Why};
 
 /// Ordered for the GPU that owns the memory; 200 is for all GPUs (`CUGPUDirectRDMAWritesOrdering`).
 const OWNER: u32 = 100;
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     why: "A kernel that polls a flag may see it before the data that a NIC wrote earlier. If the GPU does not \
         keep the order, programs must flush, which needs a supported flush operation.",
     remedy: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
+    action: ActionClass::Nothing.running("https://docs.nvidia.com/cuda/gpudirect-rdma/index.html"),
     references: &[
         "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
         "https://docs.nvidia.com/cuda/gpudirect-rdma/index.html",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::reading::{cuda, nvml};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu, NvmlPair,
-    P2pCapability, P2pStatus, Severity, Why,
+    ActionClass, Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu,
+    NvmlPair, P2pCapability, P2pStatus, Severity, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -40,6 +40,8 @@ pub const CHECK: Check = Check {
         reports why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
     remedy: "Put the GPUs below one switch or socket, or connect them by NVLink; in a guest, configure on the host which GPUs are \
         peers.",
+    action: ActionClass::Examine
+        .running("https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"),
     references: &[
         "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
         "https://docs.nvidia.com/cuda/cuda-features-archive/",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::check::{
     Check, Ctx, Hint, Judgement, Source, container, unidentified, unknown_if, words,
 };
-use crate::model::{Area, Bdf, Fact, PciDevice, Severity, Why, is_passthrough_driver};
+use crate::model::{ActionClass, Area, Bdf, Fact, PciDevice, Severity, Why, is_passthrough_driver};
 use crate::output::shell_word;
 
 use super::node;
@@ -22,6 +22,9 @@ pub const CHECK: Check = Check {
         virtual machine; one bound to nouveau or nova cannot run CUDA. A GPU that one \
         list lacks has fallen off the bus or did not start.",
     remedy: "Reseat the GPU, pass it to this machine or container, or bind it to the NVIDIA driver.",
+    action: ActionClass::Reboot
+        .drained("https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html")
+        .then(ActionClass::ReseatGpu),
     references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
     explained_by: &["gpu.nouveau", "gpu.driver", "platform.container"],
     reads: &[Source::Nvml],
@@ -181,6 +184,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
     };
     let judgement = if broken {
         Judgement::broken(subject, message)
+            .action(ActionClass::Configure.drained(CHECK.action.source))
     } else {
         Judgement::info(subject, message)
     };

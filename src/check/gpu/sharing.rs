@@ -2,7 +2,7 @@
 
 use super::reading::{each, is_complete, nvml, nvml_gpu};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
-use crate::model::{Area, Fabric, Fact, Severity, Why};
+use crate::model::{ActionClass, Area, Fabric, Fact, Severity, Why};
 
 pub const MIG: Check = Check {
     id: "gpu.mig",
@@ -12,6 +12,9 @@ pub const MIG: Check = Check {
     why: "Instances and GPUs in MIG mode have no peer-to-peer access, and gdr's rm backend \
         does not map their memory. RDMA to an instance works.",
     remedy: "Disable MIG (nvidia-smi -mig 0), or do without peer-to-peer.",
+    action: ActionClass::Configure.drained(
+        "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html",
+    ),
     references: &[
         "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html",
     ],
@@ -68,6 +71,7 @@ pub const VGPU: Check = Check {
     why: "GPUDirect RDMA and peer-to-peer work only on some types of virtual GPUs; on the others registration \
         fails.",
     remedy: "Pass the whole GPU through, or choose a type that NVIDIA lists for GPUDirect.",
+    action: ActionClass::Configure.drained("https://docs.nvidia.com/ai-enterprise/release-7/latest/infra-software/vgpu/features/gpudirect.html"),
     references: &[
         "https://docs.nvidia.com/ai-enterprise/release-7/latest/infra-software/vgpu/features/gpudirect.html",
         "https://docs.nvidia.com/ai-enterprise/release-8/8.1/infra-software/vgpu/features/p2p.html",
@@ -122,6 +126,7 @@ pub const CONFIDENTIAL: Check = Check {
     why: "With confidential computing, data that leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
         neither a NIC nor the CPU can access it.",
     remedy: "Disable confidential computing if GPUDirect matters more.",
+    action: ActionClass::Configure.drained("https://docs.nvidia.com/confidential-computing/"),
     references: &[
         "https://docs.nvidia.com/confidential-computing/",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/src/kernel/rmapi/mapping_cpu.c",
@@ -189,6 +194,8 @@ pub const PERSISTENCE: Check = Check {
     why: "Without it the driver releases a GPU when its last user exits: the next program waits a second or two, and \
         clocks and link start from a low-power state.",
     remedy: "systemctl enable --now nvidia-persistenced.",
+    action: ActionClass::RestartService
+        .running("https://docs.nvidia.com/deploy/driver-persistence/"),
     references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Nvml],

@@ -1,7 +1,7 @@
 //! limits.map-count: the maximum number of mappings of a process.
 
 use crate::check::{Check, Ctx, Judgement, unknown_if};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 const SOURCE: &str = "/proc/sys/vm/max_map_count";
 /// The kernel's default.
@@ -15,6 +15,8 @@ pub const CHECK: Check = Check {
     why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap \
         fails with ENOMEM (Cannot allocate memory), however much memory is free.",
     remedy: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
+    action: ActionClass::Configure
+        .running("https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"),
     references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
     judge: map_count,
     ..Check::DEFAULT

@@ -1,7 +1,7 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
 use crate::check::{Check, Ctx, Hint, Judgement, nics, words};
-use crate::model::{Area, Fact, Process, Severity};
+use crate::model::{ActionClass, Area, Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
 
@@ -15,6 +15,8 @@ pub const CHECK: Check = Check {
         Beyond the limit registration fails with ENOMEM (Cannot allocate memory), or with EPERM if the limit is 0.",
     remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
         memlock=-1 of the container.",
+    action: ActionClass::Configure
+        .running("https://man7.org/linux/man-pages/man2/getrlimit.2.html"),
     references: &[
         "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
         "https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c",

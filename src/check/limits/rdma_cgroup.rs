@@ -1,7 +1,7 @@
 //! limits.rdma-cgroup: what the RDMA controller allows this process's control group.
 
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if};
-use crate::model::{Area, Fact, RdmaGrant, Severity};
+use crate::model::{ActionClass, Area, Fact, RdmaGrant, Severity};
 use crate::output::shell_word;
 
 const SOURCE: &str = "rdma.max of this process's control groups";
@@ -15,6 +15,8 @@ pub const CHECK: Check = Check {
         it may create. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
         is.",
     remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use the resources.",
+    action: ActionClass::Configure
+        .running("https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"),
     references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
     volatile: true,
     hint: Some(Hint {

@@ -1,7 +1,7 @@
 //! limits.shm: how much /dev/shm holds.
 
 use crate::check::{Check, Ctx, Judgement, container, passthrough, unknown_if, words};
-use crate::model::{Area, Mount, Severity, Why};
+use crate::model::{ActionClass, Area, Mount, Severity, Why};
 
 const SOURCE: &str = "/proc/self/mountinfo";
 const SHM: &str = "/dev/shm";
@@ -17,6 +17,8 @@ pub const CHECK: Check = Check {
         ends with No space left on device, and a data loader with Bus error. Docker and Kubernetes give a container 64 MiB.",
     remedy: "docker run --shm-size=1g or more, or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm; on a host \
         mount -o remount,size=50% /dev/shm.",
+    action: ActionClass::Configure
+        .running("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         "https://docs.docker.com/reference/cli/docker/container/run/",

@@ -2,7 +2,7 @@
 
 use crate::check::memory_path;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if, words};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 const PLACES: &str =
     "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         reboot or a restart of the RDMA stack, registration of GPU memory fails with Bad \
         address.",
     remedy: "Name nvidia-peermem in a file of /etc/modules-load.d.",
+    action: ActionClass::Configure.running("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
     explained_by: &["peermem.loaded"],
     reads: &[Source::Modules],

@@ -5,7 +5,7 @@
 
 use crate::check::memory_path::{self, PathState};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, nics, unknown_if, version};
-use crate::model::{Area, Fact, ModuleFile, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, ModuleFile, Severity, Why};
 
 const DEP: &str = "modules.dep of this kernel";
 const SYMBOLS: &str = "modules.symbols of this kernel";
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
         the file is missing, modprobe cannot help.",
     remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again \
         after a kernel update; or use dma-buf with the open kernel modules.",
+    action: ActionClass::Install.drained("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia-peermem/nvidia-peermem.c",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",

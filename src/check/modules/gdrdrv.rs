@@ -3,7 +3,7 @@
 use crate::check::gpu::reading;
 use crate::check::version::{self, Flavour};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
-use crate::model::{Area, Fact, NodeState, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, NodeState, Severity, Why};
 use crate::profile::version_numbers;
 
 const NODE: &str = "/dev/gdrdrv";
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         stale or closed, gdr_open fails; NCCL and UCX then work without it. gdr's own \
         library needs no node.",
     remedy: "Load gdrdrv and create its node, or use gdr's libgdrapi.so.2.",
+    action: ActionClass::Configure.running("https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"),
     references: &[
         "https://github.com/NVIDIA/gdrcopy/blob/v2.6/CHANGELOG.md",
         "https://github.com/NVIDIA/gdrcopy/blob/v2.6/src/gdrdrv/gdrdrv.c",

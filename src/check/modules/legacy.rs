@@ -4,7 +4,7 @@
 //! for 4.9 LTS. With another stack a killed program may deadlock the node.
 
 use crate::check::{Check, Ctx, Judgement, Source, unknown_if, version};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 const MODULE: &str = "/sys/module/nv_peer_mem";
 const OFED: &str = "/sys/module/mlx5_core/version";
@@ -22,6 +22,8 @@ pub const CHECK: Check = Check {
         RDMA stack that it was not made for may deadlock the node when a program ends.",
     remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older \
         driver use nv_peer_mem 1.3 on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
+    action: ActionClass::Install
+        .drained("https://github.com/Mellanox/nv_peer_memory/blob/1.3-0/README.md"),
     references: &[
         "https://docs.nvidia.com/networking/display/MLNXOFEDv543030/Bug+Fixes+in+This+Version",
         "https://docs.nvidia.com/networking/display/mlnxofedv551032/bug+fixes+in+this+version",

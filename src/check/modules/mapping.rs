@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, words};
 use crate::model::{
-    Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial, Severity,
+    ActionClass, Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial,
+    Severity,
 };
 
 /// Shown if no backend works.
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
         permissions decide which backend works; only a trial shows it.",
     remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial shows \
         why each backend failed.",
+    action: ActionClass::Install.running("https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"),
     references: &["docs: gdrcopy.md", "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Mapping],

@@ -6,7 +6,7 @@ use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
 use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough};
-use crate::model::{Area, Fact, Ids, Missing, RdmaDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, Ids, Missing, RdmaDevice, Severity};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
 
 pub const CHECK: Check = Check {
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         address), and programs stage data through host memory or stop.",
     remedy: "modprobe nvidia-peermem, or use a kernel, driver and provider that register \
         dma-bufs.",
+    action: ActionClass::Configure.running("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         "https://docs.kernel.org/driver-api/dma-buf.html",

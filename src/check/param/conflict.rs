@@ -5,7 +5,7 @@ mod options;
 use super::next::{self, place};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, nics, passthrough, words};
 use crate::kmod::{Config, Load, NotLoaded, nvidia};
-use crate::model::{Command, Directive, Fact, Severity};
+use crate::model::{ActionClass, Command, Directive, Fact, Severity};
 
 pub use options::{Misspelt, misspelt, unreached};
 
@@ -28,6 +28,8 @@ pub const CHECK: Check = Check {
     remedy: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
         for the name that is loaded (for both where Debian loads nvidia-current), and remove conflicting \
         lines; then rebuild the initramfs.",
+    action: ActionClass::Configure
+        .drained("https://man7.org/linux/man-pages/man5/modprobe.d.5.html"),
     references: &[
         "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
         "docs: Linux, admin-guide/kernel-parameters: module_blacklist",

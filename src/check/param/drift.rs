@@ -6,7 +6,7 @@ use super::PARAMS;
 use super::next::{self, Value, place, same};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::kmod::{Load, nvidia};
-use crate::model::{Area, Fact, Initramfs, Severity};
+use crate::model::{ActionClass, Area, Fact, Initramfs, Severity};
 
 const DRIVER: &str = "driver";
 const IMAGE: &str = "initramfs";
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         it was built.",
     remedy: "Write the options into one file of /etc/modprobe.d, rebuild the initramfs (update-initramfs -u, \
         dracut -f, mkinitcpio -P), and reboot or reload the driver.",
+    action: ActionClass::Reboot.drained("https://man7.org/linux/man-pages/man5/modprobe.d.5.html"),
     references: &[
         "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
         "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",

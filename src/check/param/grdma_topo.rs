@@ -4,7 +4,7 @@ mod coherent;
 
 use super::PARAMS;
 use crate::check::{Check, Ctx, Judgement, nics, passthrough, unknown_if, version, words};
-use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -27,6 +27,7 @@ pub const CHECK: Check = Check {
         UCX for a Data Direct function. A denied one fails with errno 524, and NCCL falls back to sockets.",
     remedy: "Coherent GPUs: NVreg_GrdmaPciTopoCheckOverride=1 with a driver before 595, else one IOMMU group. Other GPUs: put GPU and \
         NIC below one PCIe switch; the parameter makes the driver map the memory, whether or not the root complex carries the traffic.",
+    action: ActionClass::Configure.drained("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c"),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/570.86.15/kernel-open/nvidia/nv-pci.c",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-pci.c",

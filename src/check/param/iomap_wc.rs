@@ -2,7 +2,7 @@
 
 use super::{AMPERE, PARAMS, registry_keys as keys};
 use crate::check::{Check, Ctx, Judgement, version};
-use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
 
 const KEY: &str = "RmForceDisableIomapWC";
 /// The first driver branch that maps uncached in Arm guests (hypervisor.c: 580.142 does not, 590.44.01 does).
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         times as long, and on Arm unaligned ones raise SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
         first Ampere Altra and, since driver 590, Arm guests have uncached mappings.",
     remedy: "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
+    action: ActionClass::Configure.drained("https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/nvme-p2pdma-troubleshooting.html"),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/platform/chipset/chipset_info.c",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/virtualization/hypervisor/hypervisor.c",

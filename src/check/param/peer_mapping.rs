@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{PARAMS, next, registry_keys as keys};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, container, passthrough, words};
 use crate::kmod::nvidia;
-use crate::model::{Area, Bdf, Fact, Process, Severity};
+use crate::model::{ActionClass, Area, Bdf, Fact, Process, Severity};
 
 const KEY: &str = "PeerMappingOverride";
 
@@ -115,6 +115,8 @@ pub const CHECK: Check = Check {
         CAP_SYS_ADMIN map the doorbell, unless PeerMappingOverride=1; otherwise cuMemHostRegister with IOMEMORY returns 800.",
     remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and reload the module. It allows peer mappings to \
         every user (CVE-2015-5053).",
+    action: ActionClass::Configure
+        .drained("https://github.com/gpudirect/libgdsync/blob/v2.1/README.md"),
     references: &[
         "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",

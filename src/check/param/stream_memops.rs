@@ -2,7 +2,7 @@
 
 use super::{PARAMS, registry_keys as keys};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, version};
-use crate::model::{Area, CudaGpu, CudaOutcome, Fact, Severity, Why};
+use crate::model::{ActionClass, Area, CudaGpu, CudaOutcome, Fact, Severity, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
@@ -15,6 +15,8 @@ pub const CHECK: Check = Check {
         operations are on by default; before, cuStreamWaitValue32 returns 801 unless a driver parameter enables \
         them.",
     remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
+    action: ActionClass::Configure
+        .drained("https://github.com/gpudirect/libgdsync/blob/v2.1/README.md"),
     references: &[
         "https://docs.nvidia.com/cuda/archive/11.8.0/cuda-driver-api/group__CUDA__MEMOP.html",
         "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",

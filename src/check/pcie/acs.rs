@@ -6,7 +6,7 @@ use super::ports::{Ports, Redirecting, ports};
 use super::{Ctx, boot};
 use crate::check::{Check, Hint, Judgement, Source, passthrough, unidentified, unknown_if, words};
 use crate::model::config::AcsBits;
-use crate::model::{Area, Bdf, Fact, Severity, Why};
+use crate::model::{ActionClass, Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
 
 pub const CHECK: Check = Check {
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         not translate. Between host bridges clearing the bits has no effect.",
     remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the \
         finding.",
+    action: ActionClass::Configure.running("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs"),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
         "PCI Express Base Specification, 6.12",

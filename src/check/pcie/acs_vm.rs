@@ -1,7 +1,7 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
 use crate::check::{Check, Ctx, Hint, Judgement, or_skip, passthrough, unknown_if};
-use crate::model::{Area, Severity};
+use crate::model::{ActionClass, Area, Severity};
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
@@ -15,6 +15,8 @@ pub const CHECK: Check = Check {
         guest's devices reach other memory. Virtual machines use address translation \
         services instead.",
     remedy: "Ask the host's administrator for Direct Translated P2P and ATS.",
+    action: ActionClass::Configure
+        .drained("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"),
     references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
     hint: Some(Hint {
         cause: "In a virtual machine, traffic between devices needs access control and address translation on the host.",

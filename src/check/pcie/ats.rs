@@ -4,7 +4,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Check, Hint, Judgement, passthrough, unknown_devices, words};
-use crate::model::{Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Severity, Why};
+use crate::model::{ActionClass, Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Severity, Why};
 
 pub const CHECK: Check = Check {
     id: "pcie.ats",
@@ -18,6 +18,8 @@ pub const CHECK: Check = Check {
         On bare metal the capability routes the \
         NIC's traffic away from its own switch.",
     remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
+    action: ActionClass::Firmware
+        .drained("https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"),
     references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"],
     hint: Some(Hint {
         cause: "Address translation services of the NIC are off, which a virtual machine needs.",

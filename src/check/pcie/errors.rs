@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, or_skip, own, unplaced};
-use crate::check::{Check, Hint, Judgement, Source, unknown_if, words};
-use crate::model::{Area, Bdf, ErrorCounts, Fact, Severity, Why, counter};
+use crate::check::{Check, CheckAction, Hint, Judgement, Source, unknown_if, words};
+use crate::model::{ActionClass, Area, Bdf, ErrorCounts, Fact, Severity, Why, counter};
 
 pub const CHECK: Check = Check {
     id: "pcie.errors",
@@ -18,6 +18,9 @@ pub const CHECK: Check = Check {
         errors are common and cost little time, unless they go on.",
     remedy: "Read the kernel log from the time of the error; reseat the NIC, replace the riser or \
         cable, update firmware.",
+    action: ActionClass::ReseatNic
+        .drained("https://docs.kernel.org/PCI/pcieaer-howto.html")
+        .then(ActionClass::CallVendor),
     references: &[
         "https://docs.kernel.org/PCI/pcieaer-howto.html",
         "https://docs.kernel.org/admin-guide/abi-testing.html",
@@ -109,6 +112,15 @@ fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
     }
 }
 
+/// What to reseat: the GPU or the NIC.
+fn reseat(ctx: &Ctx<'_>, bdf: Bdf) -> CheckAction {
+    if ctx.facts.gpus().any(|gpu| gpu.bdf == bdf) {
+        ActionClass::ReseatGpu.drained(CHECK.action.source).then(ActionClass::CallVendor)
+    } else {
+        CHECK.action
+    }
+}
+
 /// The judgement of errors that rose between two readings.
 fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
     let growth = ctx.facts.network.known()?.growth.as_ref()?;
@@ -122,7 +134,7 @@ fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
         meanings.join(" ")
     );
     let judgement = rises.iter().fold(
-        Judgement::broken(bdf.to_string(), message),
+        Judgement::broken(bdf.to_string(), message).action(reseat(ctx, bdf)),
         |judgement, (name, rise)| {
             let (kind, error) = name.split_once('.').unwrap_or(("", name));
             let file = source(bdf, &format!("aer_dev_{kind}"));
@@ -140,7 +152,7 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
         "{name} counted fatal errors since boot: {}. A fatal error loses data and takes the link down; the counter does not show when.",
         listed(&counts.fatal)
     );
-    let judgement = Judgement::broken(bdf.to_string(), message)
+    let judgement = Judgement::broken(bdf.to_string(), message).action(reseat(ctx, bdf))
         .evidence(source(bdf, "aer_dev_fatal"), listed(&counts.fatal))
         .advice(
             "Read the AER lines of the kernel log, reseat the NIC, and compare the counter after the \

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_arm, or_skip, own};
 use crate::check::{Check, Hint, Judgement, Source, nics, unknown_if, version, words};
-use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
+use crate::model::{ActionClass, Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub const CHECK: Check = Check {
     why: "An IOMMU that translates sends peer traffic through the root complex, and a missing \
         mapping makes transfers fail or deliver zeros.",
     remedy: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
+    action: ActionClass::Configure
+        .drained("https://docs.kernel.org/arch/x86/iommu.html")
+        .then(ActionClass::Reboot),
     references: &[
         "https://docs.kernel.org/arch/x86/iommu.html",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints, or_skip, unplaced};
-use crate::check::{Check, Hint, Judgement, Source, unknown_if, words};
-use crate::model::{Area, Bdf, Fact, Ids, Kind, Link, LinkState, PciDevice, Severity, Why};
+use crate::check::{Check, CheckAction, Hint, Judgement, Source, unknown_if, words};
+use crate::model::{
+    ActionClass, Area, Bdf, Fact, Ids, Kind, Link, LinkState, PciDevice, Severity, Why,
+};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
 struct Hop<'a> {
@@ -36,6 +38,9 @@ pub const CHECK: Check = Check {
         lanes than the card, limits every transfer over it.",
     remedy: "Reseat the card or riser, or use a wider slot; check the slot's wiring and the \
         firmware settings.",
+    action: ActionClass::ReseatGpu
+        .drained("PCI Express Base Specification, 7.5.3")
+        .then(ActionClass::CallVendor),
     references: &[
         "PCI Express Base Specification, 7.5.3",
         "https://docs.kernel.org/admin-guide/abi-testing.html",
@@ -207,7 +212,17 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     } else {
         Judgement::info(subject, message)
     };
+    let judgement = judgement.action(reseat(hop));
     Some(if advice.is_empty() { judgement } else { judgement.advice(advice) })
+}
+
+/// What is below the link decides what to reseat.
+fn reseat(hop: &Hop<'_>) -> CheckAction {
+    if hop.nic {
+        ActionClass::ReseatNic.drained(CHECK.action.source).then(ActionClass::CallVendor)
+    } else {
+        CHECK.action
+    }
 }
 
 /// Part of the lanes at which a slot is a fault of the machine, rather than a way to build it.

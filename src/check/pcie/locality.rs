@@ -1,7 +1,7 @@
 //! pcie.locality: each GPU has a NIC near it.
 
 use crate::check::{Check, Ctx, Hint, Judgement, nics, or_skip, unknown_devices, words};
-use crate::model::{Area, Kind, Match, Severity, Verdict, Why};
+use crate::model::{ActionClass, Area, Kind, Match, Severity, Verdict, Why};
 
 pub const CHECK: Check = Check {
     id: "pcie.locality",
@@ -13,6 +13,7 @@ pub const CHECK: Check = Check {
         the host bridge the rate is often lower, between sockets a fraction.",
     remedy: "Use the nearest NIC (gdr topo --pairs), or move the NIC to a slot below the GPU's \
         switch.",
+    action: ActionClass::Nothing.running("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
     finds_partner: true,
     hint: Some(Hint {

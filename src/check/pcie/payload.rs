@@ -9,7 +9,7 @@ use super::ports::pairs;
 use super::{Ctx, or_skip, own, unplaced};
 use crate::check::{Check, Judgement, Source, unknown_if, words};
 use crate::model::config::Express;
-use crate::model::{Area, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
+use crate::model::{ActionClass, Area, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
 const SAFE: &str = "Add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all devices below one root \
                     port the same payload.";
@@ -24,6 +24,9 @@ pub const CHECK: Check = Check {
         header overhead.",
     remedy: "Let the kernel set one payload size below each root port: pci=pcie_bus_safe, or \
         pci=pcie_bus_peer2peer for 128 bytes everywhere.",
+    action: ActionClass::Configure
+        .drained("https://docs.kernel.org/admin-guide/kernel-parameters.html")
+        .then(ActionClass::Reboot),
     references: &[
         "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
         "https://docs.kernel.org/admin-guide/kernel-parameters.html",

@@ -2,7 +2,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Check, Judgement, nics, or_skip, unknown_devices, words};
-use crate::model::{Area, Bdf, Fact, Kind, Meeting, Path, Severity, Verdict, Why};
+use crate::model::{ActionClass, Area, Bdf, Fact, Kind, Meeting, Path, Severity, Verdict, Why};
 
 pub const CHECK: Check = Check {
     id: "pcie.shared",
@@ -12,6 +12,7 @@ pub const CHECK: Check = Check {
     why: "Devices that transfer at the same time over one link share its bandwidth.",
     remedy: "Nothing is broken. Measure the pairs at the same time, or move a NIC to another \
         switch.",
+    action: ActionClass::Nothing.running("https://docs.kernel.org/admin-guide/abi-testing.html"),
     references: &[
         "PCI Express Base Specification, 7.5.3",
         "https://docs.kernel.org/admin-guide/abi-testing.html",

@@ -5,7 +5,7 @@
 
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
 use crate::model::Fact;
-use crate::model::{Area, Severity};
+use crate::model::{ActionClass, Area, Severity};
 
 const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
 
@@ -18,6 +18,9 @@ pub const CHECK: Check = Check {
     why: "The kernel moves pages out of this memory before it pins them. If it cannot, memory \
         registration fails with ENOMEM although locked memory is unlimited.",
     remedy: "If registrations fail this way, boot with cma=0 and without kho=on.",
+    action: ActionClass::Configure
+        .drained("https://docs.kernel.org/core-api/pin_user_pages.html")
+        .then(ActionClass::Reboot),
     references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
     volatile: true,
     hint: Some(Hint {

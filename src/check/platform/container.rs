@@ -1,7 +1,7 @@
 //! platform.container: devices and files that a container lacks.
 
 use crate::check::{Check, Ctx, Hint, Judgement, nics, words};
-use crate::model::{Area, Fact, Mount, NodeFile, Process, Severity};
+use crate::model::{ActionClass, Area, Fact, Mount, NodeFile, Process, Severity};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
@@ -14,6 +14,8 @@ pub const CHECK: Check = Check {
     why: "A container sees only the device nodes that it was given. Without its node a GPU or \
         NIC does not exist for the container's programs.",
     remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
+    action: ActionClass::Configure
+        .running("https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"),
     references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
     hint: Some(Hint {
         cause: "The container lacks devices, rights or limits that the host has.",

@@ -1,7 +1,7 @@
 //! platform.guest: bare metal, or a guest whose host owns PCI and IOMMU settings.
 
 use crate::check::{Check, Ctx, Hint, Judgement};
-use crate::model::{Area, Fact, Platform, PlatformKind, Severity};
+use crate::model::{ActionClass, Area, Fact, Platform, PlatformKind, Severity};
 
 pub const CHECK: Check = Check {
     id: "platform.guest",
@@ -11,6 +11,9 @@ pub const CHECK: Check = Check {
     why: "The host owns the switch ports, the IOMMU and the link settings of a guest. What a \
         guest sees of them may differ from the hardware.",
     remedy: "Nothing to fix. Run gdr on the host for what the guest cannot see.",
+    action: ActionClass::Nothing.running(
+        "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
+    ),
     references: &[
         "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
     ],

@@ -1,7 +1,7 @@
 //! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
 use crate::check::{Check, Ctx, Hint, Judgement, version};
-use crate::model::{Area, Fact, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, Severity, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
 
@@ -29,6 +29,9 @@ pub const CHECK: Check = Check {
         older releases. Kernel 6.19 replaced .map_resource by .map_phys, which the driver asks before it maps a peer's memory: \
         580.94.16 to 580.94.18, 580.126.09, 590.48.01, 595.44.02 and later releases of these branches know it.",
     remedy: "Use nvidia-peermem with an older kernel, or a newer kernel; with 6.19 and later a driver that knows .map_phys.",
+    action: ActionClass::Install
+        .drained("https://docs.kernel.org/driver-api/dma-buf.html")
+        .then(ActionClass::Reboot),
     references: &[
         "https://docs.kernel.org/driver-api/dma-buf.html",
         "https://docs.kernel.org/admin-guide/kernel-parameters.html",

@@ -5,7 +5,7 @@
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Check, Ctx, Hint, Judgement, pcie, version};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 const SOURCE: &str = "/sys/kernel/security/lockdown";
 const SECURE: &str = "/sys/firmware/efi/efivars/SecureBoot-*";
@@ -19,6 +19,8 @@ pub const CHECK: Check = Check {
         space: an unsigned driver or gdrdrv does not load, and setpci is rejected.",
     remedy: "Sign the modules and enroll the key, clear ACS bits by kernel parameters instead of \
         setpci, or turn off Secure Boot.",
+    action: ActionClass::Configure
+        .drained("https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"),
     references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
     hint: Some(Hint {
         cause: "The kernel is locked down (Secure Boot) and refuses unsigned modules.",

@@ -2,7 +2,7 @@
 
 use super::{MLX5, driver, each_nic, rdma_nics};
 use crate::check::{Check, Ctx, Hint, Judgement};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 pub const CHECK: Check = Check {
     id: "rdma.async-nic",
@@ -14,6 +14,8 @@ pub const CHECK: Check = Check {
         GPUDirect RDMA, not Async.",
     remedy: "Use an mlx5 NIC. The old stack needed MLNX_OFED 4.2 or later, or 3.4 with a patched \
         libmlx5; today rdma-core's libmlx5 is enough.",
+    action: ActionClass::Nothing
+        .running("https://github.com/gpudirect/libgdsync/blob/v2.1/README.md"),
     references: &["https://github.com/gpudirect/libgdsync/blob/v2.1/README.md", "docs: mlx5dv(7)"],
     hint: Some(Hint {
         cause: "The NIC cannot be driven by the GPU.",

@@ -5,8 +5,8 @@ use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::{
-    Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Severity, Verbs, VerbsOutcome,
-    VerbsTrial, dmabuf_providers,
+    ActionClass, Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Severity, Verbs,
+    VerbsOutcome, VerbsTrial, dmabuf_providers,
 };
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
@@ -22,6 +22,8 @@ pub const CHECK: Check = Check {
     remedy: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic \
         61; mlx4, rxe, erdma and hns have no such function) and kernel 5.12 or later. OFED \
         numbers its libibverbs differently: the symbol decides.",
+    action: ActionClass::Install
+        .running("https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3"),
     references: &[
         "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
         "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transport/net_ib/gdr.cc",

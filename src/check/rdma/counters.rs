@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Check, Ctx, Judgement, Source, words};
-use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Severity, Why, counter};
+use crate::model::{
+    ActionClass, Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Severity, Why, counter,
+};
 
 /// Counters that rise whenever a link comes up, so that their value since the last reset shows nothing.
 const OF_EVERY_LINK: [&str; 3] = ["link_downed", "link_error_recovery", "link_down_events_phy"];
@@ -22,6 +24,7 @@ pub const CHECK: Check = Check {
         loaded, so only a rise says that something is wrong now.",
     remedy: "See the meaning and the usual cause of each counter in the finding. gdr probe rdma shows \
         which counters rise during its own traffic, at both ends.",
+    action: ActionClass::ReseatCable.drained("https://enterprise-support.nvidia.com/s/article/understanding-mlx5-linux-counters-and-status-parameters").then(ActionClass::CallVendor),
     references: &[
         "https://docs.kernel.org/admin-guide/abi-stable.html",
         "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html",

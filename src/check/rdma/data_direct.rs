@@ -1,7 +1,7 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Check, Ctx, Hint, Judgement, or_skip, unidentified, words};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Bdf, Fact, Ids, PciDevice, Severity};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
 pub const CHECK: Check = Check {
@@ -14,6 +14,7 @@ pub const CHECK: Check = Check {
         before 595, if NVreg_GrdmaPciTopoCheckOverride=1.",
     remedy: "Set the ACS bits that rdma_topo prints for Data Direct on the kernel command line \
         (pci=config_acs=...).",
+    action: ActionClass::Configure.drained("https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/").then(ActionClass::Reboot),
     references: &[
         "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
         "https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo",

@@ -3,7 +3,7 @@
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if};
-use crate::model::{Area, Fact, NodeFile, RdmaDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, NodeFile, RdmaDevice, Severity};
 use crate::output::shell_word;
 
 pub const CHECK: Check = Check {
@@ -15,6 +15,9 @@ pub const CHECK: Check = Check {
         node, or whose node the user may not open.",
     remedy: "Load the NIC's RDMA driver and ib_uverbs; pass the nodes to the container; allow \
         users to open them.",
+    action: ActionClass::Configure
+        .drained("https://docs.kernel.org/infiniband/user_verbs.html")
+        .then(ActionClass::ReseatNic),
     references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
     explained_by: &["rdma.modules", "rdma.mixed-stack", "platform.container"],
     hint: Some(Hint {

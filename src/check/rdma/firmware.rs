@@ -2,7 +2,7 @@
 
 use super::{CLASS, each_nic};
 use crate::check::{Check, Ctx, Hint, Judgement};
-use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, RdmaDevice, Severity, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
 pub const CHECK: Check = Check {
@@ -12,6 +12,7 @@ pub const CHECK: Check = Check {
     severity: Severity::Info,
     why: "Firmware older than a device's first public release was never meant for production.",
     remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
+    action: ActionClass::Firmware.drained("https://docs.nvidia.com/networking/display/connectx8firmwarev40440208/changes+and+new+features"),
     references: &[
         "docs: profiles/devices.toml names the source of each number",
         "https://docs.nvidia.com/networking/display/connectx8firmwarev40440208/changes+and+new+features",

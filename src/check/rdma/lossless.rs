@@ -3,7 +3,8 @@
 use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Check, Ctx, Judgement, Source, words};
 use crate::model::{
-    Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaGid, RdmaPort, Severity, Why,
+    ActionClass, Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaGid, RdmaPort, Severity,
+    Why,
 };
 
 /// Variables with the traffic class of a program's packets.
@@ -23,6 +24,7 @@ pub const CHECK: Check = Check {
         UCX_IB_TRAFFIC_CLASS, --traffic-class of gdr probe rdma): 4 times the DSCP. Let the NIC trust \
         the DSCP (dcb app replace dev INTERFACE dscp-prio 26:3, or mlnx_qos --trust dscp), and set up \
         the switches in the same way.",
+    action: ActionClass::Configure.running("https://man7.org/linux/man-pages/man8/dcb-pfc.8.html"),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         "https://man7.org/linux/man-pages/man8/dcb-pfc.8.html",

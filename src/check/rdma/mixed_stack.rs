@@ -2,7 +2,7 @@
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Check, Ctx, Hint, Judgement, words};
-use crate::model::{Area, Fact, Module, Severity};
+use crate::model::{ActionClass, Area, Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
 
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         nvidia-peermem works only with the stack that it was built against.",
     remedy: "Install the OFED modules for the running kernel (its packages rebuild them with \
         DKMS), or remove OFED completely.",
+    action: ActionClass::Install.drained("docs: NVIDIA DOCA-OFED, Installation"),
     references: &[
         "docs: NVIDIA DOCA-OFED, Installation",
         "https://github.com/cifsd-team/ksmbd/issues/574",

@@ -2,7 +2,7 @@
 
 use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
-use crate::model::{Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, Severity};
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
@@ -15,6 +15,7 @@ pub const CHECK: Check = Check {
         Without it libibverbs lists no device, even if /sys has one.",
     remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the \
         connection manager. rdma-core's udev rules do so at boot.",
+    action: ActionClass::Configure.running("https://docs.kernel.org/infiniband/user_verbs.html"),
     references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
     explained_by: &["rdma.mixed-stack"],
     hint: Some(Hint {

@@ -3,7 +3,7 @@
 use super::rdma_nics;
 use crate::check::{Check, Ctx, Hint, Judgement};
 use crate::model::Fact;
-use crate::model::{Area, Severity};
+use crate::model::{ActionClass, Area, Severity};
 
 const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
 
@@ -19,6 +19,8 @@ pub const CHECK: Check = Check {
     remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device \
         plugin does; or rdma system set netns shared while only the first network namespace \
         exists.",
+    action: ActionClass::Configure
+        .running("https://man7.org/linux/man-pages/man8/rdma-system.8.html"),
     references: &[
         "https://man7.org/linux/man-pages/man8/rdma-system.8.html",
         "https://man7.org/linux/man-pages/man8/rdma-dev.8.html",

@@ -3,7 +3,9 @@
 use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::{Check, Ctx, Judgement, Source, passthrough, words};
 use crate::model::config::{BarKind, Header};
-use crate::model::{Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Severity, Why};
+use crate::model::{
+    ActionClass, Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Severity, Why,
+};
 
 /// Firmware setting.
 pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
@@ -18,6 +20,8 @@ pub const CHECK: Check = Check {
     remedy: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR must \
         then fit below 4 GiB, where bridges have little space: PF_LOG_BAR_SIZE may have to \
         shrink first, or the NIC may not come up.",
+    action: ActionClass::Firmware
+        .drained("https://github.com/gpudirect/libgdsync/blob/v2.1/README.md"),
     references: &[
         "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
         "https://github.com/Mellanox/mstflint",

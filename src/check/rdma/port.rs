@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{CLASS, each_port, subject};
-use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
+use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Source, words};
 use crate::model::{
-    Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome, VerbsPort,
-    VerbsTrial, Verdict,
+    ActionClass, Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome,
+    VerbsPort, VerbsTrial, Verdict,
 };
 use crate::output::shell_word;
 
@@ -35,6 +35,9 @@ pub const CHECK: Check = Check {
         interface an IP address, and set the index variables to a RoCE v2 entry; an \
         interface MTU of 4192 or more, also on switches and peers, allows packets of 4096 \
         bytes.",
+    action: ActionClass::ReseatCable
+        .drained("https://docs.kernel.org/admin-guide/abi-stable.html")
+        .then(ActionClass::Configure),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         "https://docs.kernel.org/admin-guide/abi-stable.html",
@@ -109,6 +112,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
             subject,
             "The link is up, and no subnet manager has configured the port: it stays in INIT.",
         )
+        .action(ActionClass::RestartService.drained(CHECK.action.source))
         .advice("Start a subnet manager (opensm) on this fabric, or find out why the one of this fabric does not configure the port."),
         (state, _) => Judgement::info(subject, format!("The port is {state}.")),
     };
@@ -168,6 +172,9 @@ fn small(subject: String, bytes: u32, message: String) -> Judgement {
     }
 }
 
+/// The action where the link is up and an address or a setting is wrong.
+const CONFIGURE: CheckAction = ActionClass::Configure.running(CHECK.action.source);
+
 fn ethernet(
     ctx: &Ctx<'_>,
     is_wanted: bool,
@@ -193,6 +200,7 @@ fn ethernet(
             Some((variable, message)) => Judgement::broken(subject, message)
                 .evidence(variable, "set")
                 .command(format!("export {variable}={}", first.index))
+                .action(CONFIGURE)
                 .advice("Or unset the variable."),
             None if is_wanted => path_mtu(subject, first, verbs),
             None => Judgement::pass(subject, reached(first)),
@@ -323,6 +331,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
                 subject,
                 format!("Its {ROCE_V2} addresses belong to {interface}, which is not in this network namespace."),
             )
+            .action(CONFIGURE)
             .advice(
                 "Pass the interface to the container, too (a macvlan, or an SR-IOV function with its own), or use host networking.",
             )
@@ -333,6 +342,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
                 "The port is active and has no {ROCE_V2} address beyond its own segment: only peers there can reach it."
             ),
         )
+        .action(CONFIGURE)
         .advice(
             "Give the interface of this port an IP address (ip address add ADDRESS/PREFIX dev \
                  INTERFACE).",

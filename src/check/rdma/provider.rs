@@ -2,7 +2,7 @@
 
 use super::{CLASS, each_nic, rdma_nics};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
-use crate::model::{Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
+use crate::model::{ActionClass, Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
 const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
@@ -16,6 +16,8 @@ pub const CHECK: Check = Check {
         ...). Programs do not find a device without its provider, even if /sys has it.",
     remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL \
         libibverbs, or the user space of the vendor's stack; in a container image, too.",
+    action: ActionClass::Install
+        .running("https://github.com/linux-rdma/rdma-core/blob/v64.0/Documentation/libibverbs.md"),
     references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/Documentation/libibverbs.md"],
     explained_by: &["rdma.device", "rdma.modules"],
     reads: &[Source::Verbs],

@@ -5,8 +5,8 @@ use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicDriver, NicTrial,
-    RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, Severity, VerbsError,
+    ActionClass, Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicDriver,
+    NicTrial, RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, Severity, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
@@ -45,6 +45,7 @@ pub const CHECK: Check = Check {
         (gpu.bar1). ENOTSUPP (524): the GPU's driver does not map its memory for this NIC \
         (param.grdma-topo); with the PCIe mapping, because they are not in one IOMMU group \
         (rdma.data-direct).",
+    action: ActionClass::Examine.running("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
         "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",

@@ -4,7 +4,9 @@ use super::register::with_trials;
 use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::param::{PeerMapping, peer_mapping_remedy};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
-use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice, Severity};
+use crate::model::{
+    ActionClass, Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice, Severity,
+};
 
 const CALL: &str = "cuMemHostRegister with IOMEMORY";
 
@@ -29,6 +31,7 @@ pub const CHECK: Check = Check {
     remedy: "For 800 set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, \
         and reload it; for 304 use a driver made for this kernel. Until then a CPU thread \
         can ring the doorbell (gdr probe async --hca proxy).",
+    action: ActionClass::Configure.drained("https://github.com/gpudirect/libgdsync/issues/97"),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
         "https://github.com/gpudirect/libgdsync/issues/97",

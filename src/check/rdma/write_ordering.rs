@@ -2,7 +2,7 @@
 
 use super::each_nic;
 use crate::check::{Check, Ctx, Hint, Judgement};
-use crate::model::{Area, Fact, RdmaDevice, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, RdmaDevice, Severity, Why};
 
 /// Firmware setting.
 pub const SETTING: &str = "PCI_WR_ORDERING";
@@ -16,6 +16,8 @@ pub const CHECK: Check = Check {
         machines this costs most of the bandwidth into GPU memory.",
     remedy: "Turn on relaxed ordering in the firmware's setup; programs then request it per \
         region (NCCL does), or PCI_WR_ORDERING=force_relax sets it for all.",
+    action: ActionClass::Firmware
+        .drained("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"),
     references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
     hint: Some(Hint {
         cause: "The NIC may not reorder its writes, which costs bandwidth.",

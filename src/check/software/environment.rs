@@ -8,7 +8,7 @@ use crate::check::param::doorbells_mapped;
 use crate::check::{
     Check, Ctx, Hint, Judgement, Source, gpu, nics, passthrough, unknown_if, words,
 };
-use crate::model::{Area, Fact, Kind, Missing, NcclPath, PciClass, Severity, Why};
+use crate::model::{ActionClass, Area, Fact, Kind, Missing, NcclPath, PciClass, Severity, Why};
 use crate::topo::{nccl_level, nccl_number};
 
 const PARAMS: &str = "/proc/driver/nvidia/params";
@@ -184,6 +184,8 @@ pub const CHECK: Check = Check {
     why: "Variables that were once set to work around a fault stay in job scripts and images, \
         and keep programs from using the machine's features.",
     remedy: "Unset the variable, or set it only where it is needed.",
+    action: ActionClass::Configure
+        .running("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"),
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         "https://docs.nvidia.com/nvshmem/api/gen/env.html",

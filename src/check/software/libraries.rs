@@ -1,7 +1,9 @@
 //! sw.libraries: the vendor libraries that gdr loads answer, and what they answer can be true.
 
 use crate::check::{Check, Ctx, Judgement, Source};
-use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Severity, VerbsOutcome, Why};
+use crate::model::{
+    ActionClass, Area, CudaOutcome, Fact, NvmlOutcome, Severity, VerbsOutcome, Why,
+};
 
 const NVML: &str = "libnvidia-ml.so.1";
 const CUDA: &str = "libcuda.so.1";
@@ -17,6 +19,7 @@ pub const CHECK: Check = Check {
         would learn from it is unknown, and the checks that need it say so.",
     remedy: "Install the libraries of the loaded driver and of rdma-core; ldconfig -p and \
         LD_LIBRARY_PATH show which files are loaded.",
+    action: ActionClass::Install.running("https://docs.nvidia.com/deploy/cuda-compatibility/"),
     references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
     reads: &[Source::Nvml, Source::Cuda, Source::Verbs],
     judge: libraries,

@@ -1,7 +1,7 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
 use crate::check::{Check, Ctx, Hint, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Kind, Library, Severity};
+use crate::model::{ActionClass, Area, Fact, Kind, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 /// UCX's module for gdrcopy.
@@ -26,6 +26,8 @@ pub const CHECK: Check = Check {
     remedy: "Use an MPI and a UCX configured --with-cuda (and UCX --with-gdrcopy): from the HPC \
         SDK, HPC-X, or your own build. To check: ompi_info --parsable -l 9 --all | grep \
         mpi_built_with_cuda_support:value; ucx_info -d | grep cuda.",
+    action: ActionClass::Install
+        .running("https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html"),
     references: &[
         "https://www.open-mpi.org/faq/?category=runcuda",
         "https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html",

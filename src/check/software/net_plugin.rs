@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, or_skip, unknown_if, unread_library};
-use crate::model::{Area, Fact, Library, Severity};
+use crate::model::{ActionClass, Area, Fact, Library, Severity};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 
@@ -37,6 +37,8 @@ pub const CHECK: Check = Check {
         newer libfabric, and falls back to its own InfiniBand transport or to sockets.",
     remedy: "Update NCCL, or use the plugin made for it, with the libfabric that the plugin was \
         built with.",
+    action: ActionClass::Install
+        .running("https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/plugin/net.cc"),
     references: &[
         "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/plugin/net.cc",
         "https://github.com/aws/aws-ofi-nccl",

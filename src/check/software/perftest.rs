@@ -2,7 +2,7 @@
 
 use crate::check::memory_path;
 use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if};
-use crate::model::{Area, Fact, Kind, Severity};
+use crate::model::{ActionClass, Area, Fact, Kind, Severity};
 
 pub const CHECK: Check = Check {
     id: "tools.perftest",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         the safe choice.",
     remedy: "Build perftest where the CUDA toolkit is installed: since 25.07 ./configure finds \
         cuda.h itself; before, pass CUDA_H_PATH=/usr/local/cuda/include/cuda.h.",
+    action: ActionClass::Install.running("https://github.com/linux-rdma/perftest"),
     references: &[
         "https://github.com/linux-rdma/perftest",
         "https://github.com/linux-rdma/perftest/issues/326",

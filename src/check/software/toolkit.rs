@@ -1,7 +1,7 @@
 //! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
 use crate::check::{Check, Ctx, Hint, Judgement, Source, unknown_if, version, words};
-use crate::model::{Area, CudaOutcome, Fact, Found, Library, Severity, Why};
+use crate::model::{ActionClass, Area, CudaOutcome, Fact, Found, Library, Severity, Why};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 const CUDA: &str = "libcuda.so.1";
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         library of the same name.",
     remedy: "Remove the directory of the other library from LD_LIBRARY_PATH, or remove the \
         package that installs it.",
+    action: ActionClass::Install.running("https://docs.nvidia.com/deploy/cuda-compatibility/"),
     references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
     explained_by: &["gpu.driver"],
     reads: &[Source::Software, Source::Cuda],

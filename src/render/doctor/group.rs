@@ -135,6 +135,7 @@ mod tests {
             evidence: Vec::new(),
             needs: None,
             fix: None,
+            action: None,
             missing: None,
         }
     }

@@ -63,6 +63,7 @@ fn last_line_fails_with_an_expectation() {
             evidence: Vec::new(),
             needs: None,
             fix: None,
+            action: None,
             missing: None,
         });
         let table = table(&report, PLAIN);

@@ -7,7 +7,7 @@ use conditions::all_hold;
 use installed::{Installed, installed};
 
 use crate::check::{Check, Ctx, Judgement, Source, or_skip, passthrough};
-use crate::model::{Fact, Missing, Severity};
+use crate::model::{ActionClass, Fact, Missing, Severity};
 use crate::profile::{BadVersions, Component, bad_versions, version_numbers};
 
 pub const CHECK: Check = Check {
@@ -21,6 +21,8 @@ pub const CHECK: Check = Check {
     why: "A release may corrupt data, hang, or turn GPUDirect off on some machines, and a later one does not. The table has each range \
         of versions with its condition, its effect and where it is written.",
     remedy: "Install the version that the finding names, or a later one.",
+    action: ActionClass::Install
+        .running("docs: profiles/versions.toml names the source of each fault"),
     references: &[
         "https://github.com/NVIDIA/nccl/releases",
         "https://docs.nvidia.com/deeplearning/nccl/release-notes/index.html",

@@ -1,0 +1,103 @@
+//! What somebody must do about a finding: the class that operators, tickets and schedulers act on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a person or a program must do.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionClass {
+    /// Nothing can or need be done.
+    Nothing,
+    /// `gdr fix` repairs it.
+    Fix,
+    /// Change a setting of the system, a container, a scheduler or a program.
+    Configure,
+    /// Install, update or remove software.
+    Install,
+    /// Start or restart a service.
+    RestartService,
+    /// Change the firmware of a device, or settings of firmware or BIOS.
+    Firmware,
+    ResetGpu,
+    /// Reboot; where a device is gone, switch the power off and on.
+    Reboot,
+    /// Reseat or replace a network cable or its transceiver.
+    ReseatCable,
+    /// Reseat or replace a GPU, or what it is plugged into.
+    ReseatGpu,
+    /// Reseat or replace a NIC, or what it is plugged into.
+    ReseatNic,
+    CallVendor,
+    /// Find out more: what gdr knows does not show what to do.
+    Examine,
+}
+
+impl ActionClass {
+    /// As in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Fix => "fix",
+            Self::Configure => "configure",
+            Self::Install => "install",
+            Self::RestartService => "restart_service",
+            Self::Firmware => "firmware",
+            Self::ResetGpu => "reset_gpu",
+            Self::Reboot => "reboot",
+            Self::ReseatCable => "reseat_cable",
+            Self::ReseatGpu => "reseat_gpu",
+            Self::ReseatNic => "reseat_nic",
+            Self::CallVendor => "call_vendor",
+            Self::Examine => "examine",
+        }
+    }
+
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing to do",
+            Self::Fix => "gdr fix",
+            Self::Configure => "change the configuration",
+            Self::Install => "install or update software",
+            Self::RestartService => "restart the service",
+            Self::Firmware => "change firmware or BIOS settings",
+            Self::ResetGpu => "reset the GPU",
+            Self::Reboot => "reboot",
+            Self::ReseatCable => "reseat or replace the cable",
+            Self::ReseatGpu => "reseat or replace the GPU",
+            Self::ReseatNic => "reseat or replace the NIC",
+            Self::CallVendor => "call the vendor",
+            Self::Examine => "examine the node",
+        }
+    }
+}
+
+/// The action that a failure or a warning needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequiredAction {
+    pub class: ActionClass,
+    /// What to do if that does not help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<ActionClass>,
+    /// True if no job may run on the node meanwhile.
+    pub drain: bool,
+    /// Where that is written: a URL, or a document by title.
+    pub source: String,
+}
+
+impl RequiredAction {
+    /// The action in words; `fix` is the id of the fix, if gdr has one.
+    pub fn words(&self, fix: Option<&str>) -> String {
+        let first = match fix {
+            Some(id) if self.class == ActionClass::Fix => format!("gdr fix {id}"),
+            _ => self.class.words().to_owned(),
+        };
+        match self.then {
+            Some(then) => format!("{first}; if that does not help: {}", then.words()),
+            None => first,
+        }
+    }
+}
