@@ -21,6 +21,7 @@ mod pcie;
 mod platform;
 mod rdma;
 mod readiness;
+mod readings;
 mod registry;
 mod selection;
 mod software;
@@ -51,6 +52,7 @@ pub use gin::{STACKS, Stack};
 pub use judged::{Judged, Weighed, too_many_devices, unidentified};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
+pub use readings::readings;
 pub use registry::{
     Check, FAMILIES, Family, Hint, Source, all, families, find, is_family, is_volatile,
 };

@@ -151,6 +151,15 @@ pub struct FleetReportOptions {
     #[arg(long, value_name = "LIST")]
     pub nodes: Option<String>,
 
+    /// Show what changed since an earlier report: JSON of gdr fleet, one record of --keep, a directory of either, or a directory
+    /// of the nodes' earlier reports
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "mask")]
+    pub baseline: Option<PathBuf>,
+
+    /// Keep a record of these reports in this directory, reduced and compressed, for --baseline and gdr fleet history
+    #[arg(long, value_name = "DIR", conflicts_with = "mask")]
+    pub keep: Option<PathBuf>,
+
     /// Name the nodes by their files, not by the hosts that the reports name
     #[arg(long)]
     pub by_file: bool,

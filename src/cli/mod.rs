@@ -220,6 +220,11 @@ pub struct Doctor {
     #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1..)]
     pub skip: Vec<String>,
 
+    /// Show what changed since an earlier report of this machine: JSON of gdr doctor, or what gdr fleet kept; error counters are then
+    /// judged by their rate since then
+    #[arg(long, value_name = "FILE|DIR")]
+    pub baseline: Option<PathBuf>,
+
     /// Lowest level of a finding that makes the exit status 1
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,

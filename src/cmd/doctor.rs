@@ -5,18 +5,21 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 
+use super::baseline::{self, Baseline};
 use super::machine::Machine;
 use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Area, Facts, Finding, Outcome, Readiness, Remedy, Summary};
+use crate::model::{Area, Fact, Facts, Finding, Outcome, Readiness, Readings, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
-use crate::profile;
+use crate::profile::{self, Expectations};
 use crate::render::doctor::{self, Report, Shown};
 use crate::render::{Style, html, junit, svg};
 use crate::topo;
-use crate::world::{NetworkQuery, NvmlQuery, VerbsQuery};
+use crate::world::{self, NetworkQuery, NvmlQuery, VerbsQuery};
+
+const SCHEMA: &str = "gdr.doctor/1";
 
 pub fn run(
     machine: &Machine,
@@ -43,6 +46,11 @@ pub fn run(
     sources.cuda &= !options.quick;
     let mut facts = machine.facts(sources);
     facts.platform.asserted = options.platform.map(Platform::kind);
+    let mut earlier = earlier(options, &facts)?;
+    let taken = facts.host.recorded.clone().unwrap_or_else(output::now);
+    if let Some(earlier) = &earlier {
+        add_growth(&mut facts, earlier, &taken);
+    }
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
     let ctx = Ctx::new(&facts, &topology, &expectations);
@@ -63,12 +71,14 @@ pub fn run(
     let fix = fix_command(facts.host.origin(), machine, &options.profile);
     let causes = check::causes(&findings);
     let roots = check::roots(&findings, &causes);
-    let report = Report {
+    let mut report = Report {
         host: &facts.host,
         hardware: topo::hardware(&facts, &topology, &|ids| names.of(ids)),
         profiles: &expectations.names,
         summary: Summary::of(&findings),
         next_steps: check::steps(&findings, &roots, &readiness, &fix),
+        readings: readings(&ctx),
+        comparison: None,
         roots,
         causes,
         readiness,
@@ -76,6 +86,10 @@ pub fn run(
         notes: &facts.notes,
         left_out,
     };
+    if let Some(earlier) = &mut earlier {
+        let document = Document::of(SCHEMA, Some(&taken), &report);
+        report.comparison = Some(earlier.compare_machine(&serde_json::to_vec(&document)?));
+    }
     let families = check::families();
     let shown = Shown {
         quiet: options.quiet,
@@ -96,6 +110,37 @@ pub fn run(
         super::remark(err, text);
     }
     Ok(check::exit_code(&findings, &report.readiness, &expectations, failing(options.fail_on)))
+}
+
+/// The earlier report of this machine.
+fn earlier(options: &Doctor, facts: &Facts) -> anyhow::Result<Option<Baseline>> {
+    let Some(source) = &options.baseline else { return Ok(None) };
+    let Some(found) = baseline::read(source)? else {
+        bail!(
+            "--baseline {}: no file of this directory ends in .json or .json.zst",
+            source.display()
+        );
+    };
+    found.of_machine(facts.host.name.as_deref()).map(Some)
+}
+
+/// Counters that rose since the earlier report, unless they were just read twice.
+fn add_growth(facts: &mut Facts, earlier: &Baseline, taken: &str) {
+    let nothing = Expectations::of(&[]);
+    let topology = topo::topology(facts);
+    let growth = earlier.growth(&readings(&Ctx::new(facts, &topology, &nothing)), taken);
+    if let Fact::Known(network) = &mut facts.network
+        && network.growth.is_none()
+    {
+        network.growth = growth;
+    }
+}
+
+/// Numbers and versions; of a live machine also when it started.
+fn readings(ctx: &Ctx<'_>) -> Readings {
+    let is_here = ctx.facts.host.source == "live";
+    let booted = is_here.then(world::booted).flatten().map(output::time_of);
+    Readings { booted, ..check::readings(ctx) }
 }
 
 /// Trials need the hardware, or its recorded results.
@@ -120,7 +165,7 @@ fn write(
     match format {
         DoctorFormat::Table => doctor::table(report, shown, style, out),
         DoctorFormat::Json => {
-            let document = Document::of("gdr.doctor/1", report.host.recorded.as_deref(), report);
+            let document = Document::of(SCHEMA, report.host.recorded.as_deref(), report);
             output::write_pretty(out, &document)
         }
         DoctorFormat::Markdown => doctor::markdown(report, shown, out),

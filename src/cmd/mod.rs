@@ -1,5 +1,6 @@
 //! One module per command: reads a world, runs the checks, prints. Only this layer uses anyhow.
 
+mod baseline;
 mod doctor;
 mod document;
 mod expect;

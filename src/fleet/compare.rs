@@ -66,6 +66,8 @@ impl Fleet {
             network,
             links,
             heat,
+            comparison: None,
+            record: None,
             notes: Vec::new(),
         };
         if let Some(faults) = &mut findings {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::model::limited::list;
-use crate::model::{Outcome, ProbeKind, ProbeVerdict, ReadyState, Severity};
+use crate::model::{Outcome, ProbeKind, ProbeVerdict, Readings, ReadyState, Severity};
 
 /// Most evidence of a finding: one for each device of the largest machine that doctor judges, many times.
 const MAX_EVIDENCE: usize = 16_384;
@@ -25,6 +25,8 @@ pub struct Head<'a> {
     #[serde(borrow, default)]
     pub gdr: Cow<'a, str>,
     #[serde(borrow, default)]
+    pub taken: Cow<'a, str>,
+    #[serde(borrow, default)]
     pub host: Host<'a>,
     pub probe: Option<ProbeKind>,
     #[serde(default)]
@@ -36,6 +38,9 @@ pub struct Head<'a> {
 /// A part of a report.
 pub enum Part<'p> {
     Readiness(Readiness<'p>),
+    Readings(Box<Readings>),
+    /// A problem that an earlier report had too: its check, its devices, and since when it is known.
+    Still(Still),
     Root(Root<'p>),
     Step(Step<'p>),
     Finding(Finding<'p>),
@@ -72,6 +77,8 @@ impl<'de> Visitor<'de> for Report<'_> {
                 "next_steps" => map.next_value_seed(each(|part| take(Part::Step(part))))?,
                 "findings" => map.next_value_seed(each(|part| take(Part::Finding(part))))?,
                 "results" => map.next_value_seed(each(|part| take(Part::Figure(part))))?,
+                "comparison" => map.next_value_seed(Differences(&mut *take))?,
+                "readings" => take(Part::Readings(map.next_value()?)),
                 "devices" => map.next_value_seed(each(|part| take(Part::Device(part))))?,
                 "matrix" => map.next_value_seed(Matrix(&mut *take))?,
                 "baseline" => map.next_value_seed(Baseline(&mut *take))?,
@@ -203,6 +210,35 @@ impl<'de> Visitor<'de> for Baseline<'_> {
     }
 }
 
+/// The problems that are still there of a comparison with an earlier report.
+struct Differences<'t>(&'t mut dyn FnMut(Part<'_>));
+
+impl<'de> DeserializeSeed<'de> for Differences<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, comparison: D) -> Result<(), D::Error> {
+        comparison.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Differences<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a comparison with an earlier report")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "differences" => map.next_value_seed(each(|part| (self.0)(Part::Still(part))))?,
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
+}
+
 fn named<E: serde::de::Error>(name: &str) -> Result<(), E> {
     if name.len() > MAX_NAME {
         Err(E::custom(format!("more than {MAX_NAME} bytes in a name")))
@@ -287,6 +323,14 @@ pub struct Evidence<'a> {
     pub source: Cow<'a, str>,
     #[serde(borrow)]
     pub value: Cow<'a, str>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Still {
+    pub what: String,
+    #[serde(default, deserialize_with = "list::<MAX_EVIDENCE, _, _>")]
+    pub devices: Vec<String>,
+    pub since: Option<String>,
 }
 
 /// A row of a topology.

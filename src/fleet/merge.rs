@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
 use super::network::Links;
 use super::reasons::Reasons;
+use super::record::Recorder;
 use crate::input::json_error;
 use crate::model::{
     Absence, AbsentNode, BYTES, FleetState, MICROSECONDS, Outcome, PROBE_SCHEMA, ProbeVerdict,
@@ -41,6 +42,7 @@ pub struct Fleet {
     pub(super) simulated: bool,
     pub(super) notes: BTreeSet<String>,
     pub(super) links: Option<Links>,
+    pub(super) recorder: Recorder,
 }
 
 /// A node with at least one report.
@@ -146,6 +148,7 @@ impl Fleet {
             simulated: false,
             notes: BTreeSet::new(),
             links: None,
+            recorder: Recorder::default(),
         }
     }
 
@@ -255,8 +258,12 @@ impl Fleet {
         if head.probe.is_none() {
             self.add_host(&head.host, &mut intake);
         }
+        self.recorder.open(at, &self.nodes[at].name, head);
         // It was read to its end before.
-        let _ = document::parts(json, &mut |part| self.part(part, &mut intake));
+        let _ = document::parts(json, &mut |part| {
+            self.recorder.part(at, &part);
+            self.part(part, &mut intake);
+        });
         if intake.is_cut {
             self.note(format!(
                 "{}: only the first {MAX_FACTS} facts and figures were compared",
@@ -294,7 +301,8 @@ impl Fleet {
             Part::Path(from, to, class) if to > from => {
                 self.fact(intake, ("path", &format!("{from} to {to}")), class);
             }
-            Part::Path(..) => {}
+            // A comparison of two times uses them, not one of nodes.
+            Part::Path(..) | Part::Readings(_) | Part::Still(_) => {}
             Part::Change(change) => self.add_change(&change, intake),
         }
     }

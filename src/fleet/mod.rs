@@ -1,6 +1,7 @@
 //! Many nodes in one report: takes in the reports of nodes, finds those that are alike, the facts that a few do not share, the
 //! figures and links that are worse than the others. Pure: files, processes and networks belong to `cmd` and `probe`.
 
+mod changes;
 mod compare;
 mod document;
 mod figures;
@@ -10,11 +11,13 @@ mod merge;
 mod names;
 mod network;
 mod reasons;
+mod record;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
 pub mod topology;
 
+pub use changes::{compare, rises, seconds};
 pub use merge::Fleet;
 pub use names::{fold, natural};
 pub use network::Links;

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Comparison, Record};
+
 /// Name of the schema.
 pub const FLEET_SCHEMA: &str = "gdr.fleet/1";
 
@@ -34,6 +36,12 @@ pub struct FleetReport {
     pub links: Vec<FleetLink>,
     /// The links as a matrix; null without links.
     pub heat: Option<HeatMap>,
+    /// What changed since an earlier report; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+    /// What a later report can be compared with; absent if names are masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
     /// Further notes: what was left out.
     pub notes: Vec<String>,
 }

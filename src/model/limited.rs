@@ -1,9 +1,10 @@
-//! Lists with a maximum length: a longer list in a document is rejected while it is read, before it takes memory.
+//! Lists and objects with a maximum length: a longer one in a document is rejected while it is read, before it takes memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Maximum number of GPUs in the answer of a library.
@@ -45,9 +46,50 @@ where
     deserializer.deserialize_seq(Limited::<MAX, T>(PhantomData))
 }
 
+/// Deserializes an object of at most `MAX` values.
+pub fn map<'de, const MAX: usize, T, D>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct Limited<const MAX: usize, T>(PhantomData<T>);
+
+    impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for Limited<MAX, T> {
+        type Value = BTreeMap<String, T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "an object of at most {MAX} values")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut values = BTreeMap::new();
+            while let Some((key, value)) = map.next_entry()? {
+                if values.len() == MAX {
+                    return Err(A::Error::custom(format!("more than {MAX} values in an object")));
+                }
+                values.insert(key, value);
+            }
+            Ok(values)
+        }
+    }
+
+    deserializer.deserialize_map(Limited::<MAX, T>(PhantomData))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Pairs(#[serde(deserialize_with = "map::<2, _, _>")] BTreeMap<String, u8>);
+
+    #[test]
+    fn rejects_large_objects() {
+        let read = serde_json::from_str::<Pairs>;
+        assert!(read(r#"{"a": 1, "b": 2}"#).is_ok_and(|pairs| pairs.0.len() == 2));
+        let error = read(r#"{"a": 1, "b": 2, "c": 3}"#).map_err(|error| error.to_string());
+        assert!(error.is_err_and(|error| error.starts_with("more than 2 values in an object")));
+    }
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct Few(#[serde(deserialize_with = "list::<3, _, _>")] Vec<u8>);

@@ -37,6 +37,8 @@ mod pci;
 mod plan;
 mod probe;
 mod rdma;
+mod readings;
+mod record;
 mod registration;
 mod shares;
 mod snapshot;
@@ -50,7 +52,9 @@ pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
-pub use counters::{COUNTERS, Counter, CounterKind, counter, risen};
+pub use counters::{
+    COUNTERS, Counter, CounterKind, counter, is_flap, is_high, risen, risen_since, span,
+};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, FigureChange, Side};
 pub use explain::{
@@ -117,6 +121,11 @@ pub use probe::{
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,
     VirtualFunction,
+};
+pub use readings::{Counts, DeviceReading, PortReading, Readings};
+pub use record::{
+    Comparison, Difference, DifferenceKind, FigureName, NodeProblem, NodeRecord, Problem,
+    RECORD_SCHEMA, Record,
 };
 pub use registration::{
     DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,

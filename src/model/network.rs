@@ -65,3 +65,10 @@ pub struct CounterGrowth {
     /// was read; its counters without one did not rise.
     pub rises: BTreeMap<String, BTreeMap<String, u64>>,
 }
+
+impl CounterGrowth {
+    /// True if the first reading is that of an earlier report.
+    pub fn is_since_report(&self) -> bool {
+        self.seconds > 60.0
+    }
+}

@@ -37,6 +37,11 @@ pub fn now() -> String {
     time(set.as_deref()).unwrap_or_else(|| rfc3339(SystemTime::now()))
 }
 
+/// A time in seconds since the epoch as RFC 3339.
+pub fn time_of(seconds: u64) -> String {
+    rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
 /// Formats seconds since the epoch; none if they are not a number or beyond the year 9999.
 fn time(seconds: Option<&str>) -> Option<String> {
     /// Last second of the year 9999.

@@ -15,7 +15,7 @@ mod shell;
 mod terminal;
 
 pub use character::{is_hidden, printable};
-pub use document::{Document, now};
+pub use document::{Document, now, time_of};
 pub use filter::Filter;
 pub use json::{escaped, pretty, write_compact, write_pretty};
 pub use mark::paint;

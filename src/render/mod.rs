@@ -1,5 +1,6 @@
 //! Model to bytes, one module per format. Nothing is read or judged here.
 
+pub mod comparison;
 pub mod diff;
 pub mod doctor;
 pub mod explain;

@@ -26,6 +26,11 @@ pub fn live() -> Host {
     }
 }
 
+/// When this machine started, in seconds since the epoch.
+pub fn booted() -> Option<u64> {
+    sysinfo::System::boot_time().ok().filter(|seconds| *seconds > 0)
+}
+
 /// A machine in a directory, described by its files.
 pub fn recorded(files: &dyn Files, root: &str) -> Host {
     let text = |path: &str| files.text(Path::new(path)).ok();

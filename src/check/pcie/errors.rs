@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, or_skip, own, unplaced};
 use crate::check::{Check, CheckAction, Hint, Judgement, Source, unknown_if, words};
-use crate::model::{ActionClass, Area, Bdf, ErrorCounts, Fact, Severity, Why, counter};
+use crate::model::{
+    ActionClass, Area, Bdf, ErrorCounts, Fact, Severity, Why, counter, is_high, span,
+};
 
 pub const CHECK: Check = Check {
     id: "pcie.errors",
@@ -62,7 +64,7 @@ fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
         match counts(ctx, bdf) {
             Fact::Known(Some(counts)) if counts.fatal.values().any(|count| *count > 0) => {
-                judgements.push(fatal(ctx, bdf, counts));
+                judgements.push(past(ctx, bdf, counts).unwrap_or_else(|| fatal(ctx, bdf, counts)));
             }
             Fact::Known(Some(counts)) => good.push((bdf, counts)),
             Fact::Known(None) => uncounted.push(bdf),
@@ -124,13 +126,18 @@ fn reseat(ctx: &Ctx<'_>, bdf: Bdf) -> CheckAction {
 /// The judgement of errors that rose between two readings.
 fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
     let growth = ctx.facts.network.known()?.growth.as_ref()?;
-    let rises = growth.rises.get(&bdf.to_string()).filter(|rises| !rises.is_empty())?;
-    let (name, seconds) = (words::device(ctx, bdf), growth.seconds);
+    let high = |(name, rise): &(&String, &u64)| is_high(name, **rise, growth.seconds);
+    let rises = growth.rises.get(&bdf.to_string())?.iter().filter(high);
+    let rises: BTreeMap<String, u64> = rises.map(|(name, rise)| (name.clone(), *rise)).collect();
+    if rises.is_empty() {
+        return None;
+    }
+    let (name, within) = (words::device(ctx, bdf), span(growth.seconds));
     let meanings = rises.keys().filter_map(|name| counter(name));
     let meanings: Vec<&str> = meanings.map(|counter| counter.meaning).collect();
     let message = format!(
-        "{name} counts errors of PCI Express now: within {seconds} s {} rose. {}",
-        listed(rises),
+        "{name} counts errors of PCI Express now: within {within} {} rose. {}",
+        listed(&rises),
         meanings.join(" ")
     );
     let judgement = rises.iter().fold(
@@ -138,7 +145,7 @@ fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
         |judgement, (name, rise)| {
             let (kind, error) = name.split_once('.').unwrap_or(("", name));
             let file = source(bdf, &format!("aer_dev_{kind}"));
-            judgement.evidence(file, format!("{error} +{rise} in {seconds} s"))
+            judgement.evidence(file, format!("{error} +{rise} in {within}"))
         },
     );
     let causes: BTreeSet<&str> =
@@ -159,6 +166,24 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
                  next transfer.",
         );
     others(judgement, bdf, counts)
+}
+
+/// The judgement of fatal errors that are older than the earlier report.
+fn past(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Option<Judgement> {
+    let growth = ctx.facts.network.known()?.growth.as_ref()?;
+    let rises = growth.rises.get(&bdf.to_string()).filter(|_| growth.is_since_report())?;
+    if rises.keys().any(|name| name.starts_with("fatal.")) {
+        return None;
+    }
+    let message = format!(
+        "{} counted fatal errors since boot ({}), none of them within {}.",
+        words::device(ctx, bdf),
+        listed(&counts.fatal),
+        span(growth.seconds)
+    );
+    let judgement = Judgement::info(bdf.to_string(), message)
+        .evidence(source(bdf, "aer_dev_fatal"), listed(&counts.fatal));
+    Some(others(judgement, bdf, counts))
 }
 
 fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {

@@ -13,7 +13,7 @@ use crate::cli::{Fleet, FleetFormat, FleetProbeKind, FleetWhat, Global, style};
 use crate::fleet::exit_code;
 use crate::model::{FLEET_SCHEMA, FleetReport};
 use crate::output::{self, Document};
-use crate::render::{fleet as render, html, junit};
+use crate::render::{comparison as render_comparison, fleet as render, html, junit};
 
 pub fn run(
     global: &Global,
@@ -22,10 +22,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     match &options.what {
-        FleetWhat::Report(options) => {
-            let report = report::report(options)?.report(options.mask);
-            print(global, &report, options.format, out)
-        }
+        FleetWhat::Report(options) => report::run(global, options, out, err),
         FleetWhat::Doctor(options) => nodes::run(global, &["doctor"], options, out, err),
         FleetWhat::Topo(options) => nodes::run(global, &["topo"], options, out, err),
         FleetWhat::Probe(options) if options.probe == FleetProbeKind::Rdma => {
@@ -51,7 +48,15 @@ fn print(
     out: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     match format {
-        FleetFormat::Table => super::print(out, &render::table(report, style(global.color)))?,
+        FleetFormat::Table => {
+            let style = style(global.color);
+            let mut text = render::table(report, style);
+            if let Some(comparison) = &report.comparison {
+                text.push('\n');
+                text.push_str(&render_comparison::table(comparison, true, style));
+            }
+            super::print(out, &text)?
+        }
         FleetFormat::Json => super::print_with(out, |out| {
             output::write_pretty(out, &Document::new(FLEET_SCHEMA, report))
         })?,

@@ -1,26 +1,78 @@
 //! `gdr fleet report`: merges files.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
 use crate::check;
-use crate::cli::FleetReportOptions;
-use crate::cmd::document;
-use crate::fleet::{Fleet, natural};
-use crate::model::Absence;
-use crate::model::Order as _;
+use crate::cli::{FleetReportOptions, Global};
+use crate::cmd::baseline::{self, stem};
+use crate::cmd::{document, remark};
+use crate::fleet::Fleet;
+use crate::model::{Absence, RECORD_SCHEMA, Record};
+use crate::output::{self, Document};
 use crate::probe::rdma::rendezvous::expand;
 
+/// Merges files, compares them with earlier ones, and keeps a record of them.
+pub fn run(
+    global: &Global,
+    options: &FleetReportOptions,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let earlier = match &options.baseline {
+        Some(source) => baseline::read(source)?,
+        None => None,
+    };
+    if let (None, Some(source)) = (&earlier, &options.baseline) {
+        if options.keep.is_none() {
+            bail!(
+                "--baseline {}: no file of this directory ends in .json or .json.zst",
+                source.display()
+            );
+        }
+        remark(err, &format!("{}: no earlier record to compare with", source.display()));
+    }
+    let mut fleet = report(options)?;
+    let mut record = fleet.record();
+    let comparison = earlier.map(|earlier| earlier.compare(&mut record));
+    if let Some(directory) = &options.keep {
+        keep(directory, &record, out)?;
+    }
+    let mut report = fleet.report(options.mask);
+    report.comparison = comparison;
+    report.record = (!options.mask).then_some(record);
+    super::print(global, &report, options.format, out)
+}
+
+/// Writes the record into a directory; its name is the time of the newest report.
+fn keep(directory: &Path, record: &Record, out: &mut dyn Write) -> anyhow::Result<()> {
+    let taken =
+        record.nodes.iter().map(|node| node.taken.as_str()).filter(|taken| !taken.is_empty());
+    let Some(taken) = taken.max() else {
+        bail!("--keep: no report says when it was taken");
+    };
+    // The text of a report: only characters of a time go into a name.
+    let name: String = taken.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let file = directory.join(format!("{name}.json.zst"));
+    let mut text = Vec::new();
+    let document = Document { taken: taken.to_owned(), ..Document::new(RECORD_SCHEMA, record) };
+    output::write_compact(&mut text, &document)?;
+    document::write(&file, &text, false, out)
+        .with_context(|| format!("--keep: cannot write {}", file.display()))?;
+    Ok(())
+}
+
 /// Merges files.
-pub fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
+fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
     let mut fleet = Fleet::new(check::is_volatile);
     if let Some(list) = &options.nodes {
         fleet.expect(expand(list).map_err(|why| anyhow!("--nodes: {why}"))?);
     }
     for file in files(&options.sources)? {
         let name = stem(&file);
-        match document::open(&file, |content| document::whole(content)) {
+        match baseline::bytes(&file) {
             Ok(json) => fleet.add(options.by_file.then_some(name.as_str()), &name, &json),
             Err(error) => fleet.absent(
                 &name,
@@ -40,30 +92,11 @@ fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             files.push(source.clone());
             continue;
         }
-        let context = || source.display().to_string();
-        let mut inside = Vec::new();
-        for entry in std::fs::read_dir(source).with_context(context)? {
-            let path = entry.with_context(context)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_file()
-                && [".json", ".json.zst", ".json.gz", ".json.xz"]
-                    .iter()
-                    .any(|end| name.ends_with(end))
-            {
-                inside.push(path);
-            }
-        }
+        let inside = baseline::inside(source)?;
         if inside.is_empty() {
             bail!("{}: no file of this directory ends in .json", source.display());
         }
-        inside.order_by(|a, b| natural(&stem(a)).cmp(&natural(&stem(b))));
         files.extend(inside);
     }
     Ok(files)
-}
-
-/// The name of a file up to `.json`.
-fn stem(file: &Path) -> String {
-    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    name.split(".json").next().unwrap_or(&name).to_owned()
 }

@@ -2,6 +2,7 @@
 //! usually makes it rise. One table, for the probe, the checks and the documents.
 
 mod table;
+mod window;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use table::COUNTERS;
+pub use window::{is_flap, is_high, risen_since, span};
 
 /// A counter.
 #[derive(Debug, Clone, Copy)]

@@ -25,7 +25,8 @@ use super::Style;
 use super::text::{counted, wrap};
 use crate::model::Order as _;
 use crate::model::{
-    Area, ELSEWHERE, Finding, Host, NextStep, Note, Outcome, Readiness, Root, Severity, Summary,
+    Area, Comparison, ELSEWHERE, Finding, Host, NextStep, Note, Outcome, Readiness, Readings, Root,
+    Severity, Summary,
 };
 
 /// The document `gdr.doctor/1`.
@@ -41,6 +42,11 @@ pub struct Report<'a> {
     pub readiness: Vec<Readiness>,
     /// Number of findings by outcome.
     pub summary: Summary,
+    /// Numbers and versions, for metrics and to compare with another report.
+    pub readings: Readings,
+    /// What changed since an earlier report; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// Failures and warnings that no other finding explains.
     pub roots: Vec<Root>,
     /// What to do, in the order in which it helps.

@@ -8,8 +8,8 @@ use super::{
     Report, Shown, consequences, explained, failures, left_out, missing, root, steps, word,
 };
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
-use crate::render::Style;
 use crate::render::text::{Tone, counted, printable, wrap};
+use crate::render::{Style, comparison};
 
 const INDENT: usize = 8;
 
@@ -56,6 +56,9 @@ pub fn table(
     }
     if shown.verbose {
         by_family(report, shown, style, out)?;
+    }
+    if let Some(comparison) = &report.comparison {
+        write!(out, "\n{}", comparison::table(comparison, false, style))?;
     }
     let lines = missing(report, shown).into_iter().map(|line| format!("UNKNOWN {line}"));
     let counts = (!shown.quiet).then(|| rest(report, shown));

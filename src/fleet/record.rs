@@ -1,0 +1,231 @@
+//! Reduces reports to a record: problems by device, versions, devices, counters and figures. Equal parts are kept once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+
+use super::document::{Figure, Finding, Head, Part};
+use super::merge::Fleet;
+use super::names::cut;
+use crate::model::{
+    BYTES, DeviceReading, FigureName, MICROSECONDS, NodeProblem, NodeRecord, Outcome, PortReading,
+    ProbeVerdict, Problem, Readings, Record, Severity, counter,
+};
+
+/// Most problems of a node.
+const MAX_PROBLEMS: usize = 10_000;
+
+/// A record while reports come in.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    nodes: Vec<NodeRecord>,
+    /// Checks of the nodes, and whether each judged anything.
+    checks: Vec<BTreeMap<String, bool>>,
+    readings: Vec<Option<(Set, Set)>>,
+    problems: Numbered<Problem>,
+    figures: Numbered<FigureName>,
+    /// Checks of the current report that fail by themselves, and those that others explain, with the root.
+    roots: BTreeSet<String>,
+    explained: BTreeMap<String, String>,
+    /// Since when problems are known, by check and device.
+    still: BTreeMap<(String, String), String>,
+}
+
+type Set = BTreeMap<String, String>;
+
+/// Values by number; each is kept once.
+#[derive(Debug)]
+struct Numbered<T> {
+    all: Vec<T>,
+    numbers: HashMap<T, usize>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Numbered<T> {
+    fn number(&mut self, value: T) -> usize {
+        *self.numbers.entry(value).or_insert_with_key(|value| {
+            self.all.push(value.clone());
+            self.all.len() - 1
+        })
+    }
+}
+
+impl Recorder {
+    /// A report of a node begins.
+    pub fn open(&mut self, at: usize, name: &str, head: &Head<'_>) {
+        if self.nodes.len() <= at {
+            self.nodes.resize_with(at + 1, NodeRecord::default);
+            self.checks.resize_with(at + 1, BTreeMap::new);
+            self.readings.resize_with(at + 1, || None);
+        }
+        let node = &mut self.nodes[at];
+        name.clone_into(&mut node.name);
+        head.gdr.as_ref().clone_into(&mut node.gdr);
+        if *head.taken > *node.taken {
+            node.taken = cut(&head.taken);
+        }
+        self.roots.clear();
+        self.explained.clear();
+        self.still.clear();
+    }
+
+    pub fn part(&mut self, at: usize, part: &Part<'_>) {
+        match part {
+            Part::Root(root) => {
+                self.roots.insert(root.check.to_string());
+                for check in &root.explains {
+                    self.explained.insert(check.to_string(), root.check.to_string());
+                }
+            }
+            // A report says it before its findings.
+            Part::Still(still) => {
+                for device in &still.devices {
+                    if let Some(since) =
+                        still.since.as_ref().filter(|_| self.still.len() < MAX_PROBLEMS)
+                    {
+                        self.still.insert((still.what.clone(), device.clone()), cut(since));
+                    }
+                }
+            }
+            Part::Finding(finding) => self.finding(at, finding),
+            Part::Readings(readings) => self.readings(at, readings),
+            Part::Figure(figure) => self.figure(at, figure),
+            _ => {}
+        }
+    }
+
+    fn finding(&mut self, at: usize, finding: &Finding<'_>) {
+        let outcome = finding.outcome;
+        let is_judged = !matches!(outcome, Outcome::Skip | Outcome::Unknown);
+        let judged = self.checks[at].entry(finding.id.to_string()).or_default();
+        *judged |= is_judged;
+        let is_problem = match outcome {
+            Outcome::Fail | Outcome::Warn => true,
+            Outcome::Unknown => finding.severity == Severity::Error,
+            Outcome::Pass | Outcome::Info | Outcome::Skip => false,
+        };
+        if !is_problem {
+            return;
+        }
+        let check: &str = &finding.id;
+        let cause = self.explained.get(check).filter(|_| !self.roots.contains(check)).cloned();
+        for device in finding.subject.split(", ") {
+            if self.nodes[at].problems.len() == MAX_PROBLEMS {
+                return;
+            }
+            let problem = self.problems.number(Problem {
+                check: check.to_owned(),
+                device: cut(device),
+                outcome,
+                message: cut(&finding.message),
+            });
+            let problems = &mut self.nodes[at].problems;
+            let since = self.still.get(&(check.to_owned(), device.to_owned())).cloned();
+            problems.push(NodeProblem { problem, cause: cause.clone(), since });
+        }
+    }
+
+    fn readings(&mut self, at: usize, readings: &Readings) {
+        let node = &mut self.nodes[at];
+        node.booted.clone_from(&readings.booted);
+        for (of, counters) in &readings.counters {
+            let known = counters.iter().filter(|(name, count)| {
+                **count > 0 && counter(name).is_some_and(|counter| counter.kind.is_fault())
+            });
+            let known = known.map(|(name, count)| (name.clone(), *count)).collect();
+            node.counters.insert(of.clone(), known);
+        }
+        self.readings[at] = Some((readings.versions.clone(), devices(readings)));
+    }
+
+    fn figure(&mut self, at: usize, figure: &Figure<'_>) {
+        let is_valid = matches!(figure.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow);
+        let Some(value) = figure.median.filter(|value| is_valid && value.is_finite()) else {
+            return;
+        };
+        if figure.unit == BYTES || self.nodes[at].figures.len() == MAX_PROBLEMS {
+            return;
+        }
+        let number = self.figures.number(FigureName {
+            name: cut(&figure.name),
+            subject: cut(&figure.subject),
+            bytes: figure.bytes,
+            unit: cut(&figure.unit),
+        });
+        // From several NUMA nodes the best counts, as among the nodes of a fleet.
+        match self.nodes[at].figures.last_mut() {
+            Some((last, known)) if *last == number => {
+                *known =
+                    if figure.unit == MICROSECONDS { known.min(value) } else { known.max(value) };
+            }
+            _ => self.nodes[at].figures.push((number, value)),
+        }
+    }
+
+    fn finish(mut self) -> Record {
+        let (mut checks, mut versions, mut devices) =
+            (Numbered::default(), Numbered::default(), Numbered::default());
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            let of_node = std::mem::take(&mut self.checks[at]);
+            if !of_node.is_empty() {
+                node.checks = Some(checks.number(of_node));
+            }
+            if let Some((of_node, own)) = self.readings[at].take() {
+                node.versions = Some(versions.number(of_node));
+                node.devices = Some(devices.number(own));
+            }
+        }
+        Record {
+            checks: checks.all,
+            problems: self.problems.all,
+            versions: versions.all,
+            devices: devices.all,
+            figures: self.figures.all,
+            nodes: self.nodes,
+            absent: Vec::new(),
+        }
+    }
+}
+
+impl Fleet {
+    /// What is kept of all reports.
+    pub fn record(&mut self) -> Record {
+        self.close();
+        let mut record = std::mem::take(&mut self.recorder).finish();
+        for (node, of_fleet) in record.nodes.iter_mut().zip(&self.nodes) {
+            node.state = of_fleet.state;
+        }
+        record.absent = self.absent.keys().cloned().collect();
+        record
+    }
+}
+
+/// GPUs, NICs and ports, each with what should stay as it is.
+fn devices(readings: &Readings) -> Set {
+    let mut devices = Set::new();
+    let width = |device: &DeviceReading| device.width.map(|width| format!("x{width}"));
+    for gpu in readings.gpus.iter().flatten() {
+        let name = gpu.bdf.as_ref().unwrap_or(&gpu.name);
+        let parts = [gpu.model.clone(), width(gpu)];
+        devices.insert(format!("GPU {name}"), joined(parts));
+    }
+    for nic in readings.nics.iter().flatten() {
+        let place = nic.bdf.as_ref().map(|bdf| format!("at {bdf}"));
+        let parts = [nic.model.clone(), place, width(nic)];
+        devices.insert(format!("NIC {}", nic.name), joined(parts));
+    }
+    for PortReading { name, state, rate } in &readings.ports {
+        let rate = rate.map(|rate| format!("{rate} Gb/s"));
+        devices.insert(format!("port {name}"), joined([state.clone(), rate]));
+    }
+    devices
+}
+
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
