@@ -399,8 +399,6 @@ fn config(files: &dyn Files, path: &str, depth: Depth, notes: &mut Vec<Note>) ->
                 express: Fact::Unknown(why),
                 acs: Fact::Unknown(why),
                 ats: Fact::Unknown(why),
-                aer: Fact::Unknown(why),
-                resizable_bar: Fact::Unknown(why),
                 sriov: Fact::Unknown(why),
                 serial_number: Fact::Unknown(why),
                 ..Config::default()
