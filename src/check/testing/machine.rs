@@ -33,7 +33,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
     let window = |bar, size| Resource { bar, start: 1 << 44, size, flags: 0x14_220c };
     PciDevice {
         bdf: bdf(address),
-        place: Fact::Known(Place {
+        place: Fact::Known(PciPath {
             root,
             rooted: true,
             bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),

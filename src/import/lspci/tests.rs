@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::config::AcsBits;
-use crate::model::{Config, Place};
+use crate::model::{Config, PciPath};
 
 const PARTS: &str = include_str!("../../../profiles/devices.toml");
 
@@ -27,7 +27,7 @@ fn device(facts: &Facts, bdf: &str) -> PciDevice {
 /// `root/bridge/bridge`, with a question mark if the root is uncertain.
 fn place(facts: &Facts, bdf: &str) -> String {
     match device(facts, bdf).place {
-        Fact::Known(Place { root, rooted, bridges }) => {
+        Fact::Known(PciPath { root, rooted, bridges }) => {
             let bridges: Vec<String> = bridges.iter().map(|bridge| format!("/{bridge}")).collect();
             format!("{root}{}{}", if rooted { "" } else { "?" }, bridges.concat())
         }

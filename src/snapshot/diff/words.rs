@@ -49,7 +49,7 @@ fn ids(value: &Value) -> Option<String> {
 
 /// The root bus and the bridges, as in a sysfs path.
 fn place(value: &Value) -> Option<String> {
-    let place: crate::model::Place = serde_json::from_value(value.clone()).ok()?;
+    let place: crate::model::PciPath = serde_json::from_value(value.clone()).ok()?;
     let root = if place.rooted { place.root.to_string() } else { "...".to_owned() };
     let bridges = place.bridges.iter().map(ToString::to_string);
     Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
