@@ -13,7 +13,7 @@ use gdsync::hca::{Access, Hca, MemoryRegion, Request, RetryPolicy};
 use gdsync::wire::{
     BLOCK, Completion, Control, MAX_BLOCKS, Transport, Wqe, decode_receive, queue_record,
 };
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MemoryLocation, MappedMemory};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +23,7 @@ const BLOCKS: usize = 32;
 /// One NIC for all inputs, with memory that some of them name.
 struct Nic {
     hca: SimHca,
-    memory: Place,
+    memory: MappedMemory,
     region: MemoryRegion,
 }
 

@@ -15,14 +15,14 @@ use gdsync::hca::sim::socket::{self, HEAD, Messages, Options, Ports};
 use gdsync::hca::sim::{Answer, Body, Message, RemoteOperation, SimHca};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::Wqe;
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MemoryLocation, MappedMemory};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
 /// One HCA for all inputs, with memory that some of them name and a queue pair that is connected to itself.
 struct LocalEnd {
     allocator: Allocator,
-    memory: Place,
+    memory: MappedMemory,
     region: MemoryRegion,
     hca: SimHca,
 }

@@ -142,7 +142,7 @@ pub fn write(
     } else {
         text.to_vec()
     };
-    let place = Place::of(output);
+    let place = OutputFile::of(output);
     if !place.is_replaced() {
         // A pipe or a device cannot be replaced.
         fs::write(&place.target, &bytes)?;
@@ -161,7 +161,7 @@ pub fn write(
 
 /// Fails if [`write`] would fail because of the file's name, its directory or the right to write there.
 pub fn check_writable(output: &Path) -> io::Result<()> {
-    let place = Place::of(output);
+    let place = OutputFile::of(output);
     if output == Path::new("-") {
         return Ok(());
     }
@@ -174,13 +174,13 @@ pub fn check_writable(output: &Path) -> io::Result<()> {
 }
 
 /// Where a document goes.
-struct Place {
+struct OutputFile {
     /// The target of a symbolic link.
     target: PathBuf,
     existing: Option<fs::Metadata>,
 }
 
-impl Place {
+impl OutputFile {
     fn of(output: &Path) -> Self {
         let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
         Self { existing: fs::metadata(&target).ok(), target }

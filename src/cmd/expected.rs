@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPath, RdmaPort};
 use crate::probe::cpus::usable;
-use crate::probe::machine::{self, GpuPath, NicPath, Place, ProbedNic};
+use crate::probe::machine::{self, GpuPath, LocatedGpu, NicPath, ProbedNic};
 use crate::topo::{self, Topology};
 
 /// The expected machine. A probe compares every pair with a GPU, so too many devices are an error.
@@ -26,7 +26,7 @@ pub fn expected_machine(machine: &Machine, facts: &Facts) -> anyhow::Result<mach
             Some(Fact::Known(Some(link))) => link.max.bytes_per_second().filter(|rate| *rate > 0),
             _ => None,
         };
-        Some(Place {
+        Some(LocatedGpu {
             name: row.name.clone(),
             label: match (
                 row.label.as_str(),

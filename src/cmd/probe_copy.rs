@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use crate::cli::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
 use crate::probe::copy::{
-    self, Allocator, Choices, DataRounds, MappingChoice, Place, Producer, RoundTrips, TESTS,
+    self, Allocator, Choices, DataRounds, MappingChoice, MemoryLocation, Producer, RoundTrips, TESTS,
 };
 use crate::probe::scope::{Nodes, Scope};
 use crate::render::Style;
@@ -72,10 +72,10 @@ pub fn copy_options(
     })
 }
 
-fn place(wanted: CopyPlace) -> Place {
+fn place(wanted: CopyPlace) -> MemoryLocation {
     match wanted {
-        CopyPlace::Gpu => Place::Gpu,
-        CopyPlace::Host => Place::Host,
+        CopyPlace::Gpu => MemoryLocation::Gpu,
+        CopyPlace::Host => MemoryLocation::Host,
     }
 }
 

@@ -49,7 +49,7 @@ const RANKS: [(&str, &str); 4] = [
 ];
 
 pub fn run(global: &Global, options: &Run, err: &mut dyn Write) -> anyhow::Result<u8> {
-    let place = Place::new(options.log.as_deref())?;
+    let place = LogDirectory::new(options.log.as_deref())?;
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut command = Command::new(PROGRAM);
     command.arg(BECOME).arg(std::process::id().to_string()).args(&options.command);
@@ -95,14 +95,14 @@ pub fn become_job(
 }
 
 /// Where the logs are.
-struct Place {
+struct LogDirectory {
     directory: PathBuf,
     /// Removes it.
     _temporary: Option<TempDir>,
     is_kept: bool,
 }
 
-impl Place {
+impl LogDirectory {
     fn new(kept: Option<&Path>) -> anyhow::Result<Self> {
         let Some(kept) = kept else {
             let temporary = tempfile::Builder::new().prefix("gdr-run-").tempdir();

@@ -12,7 +12,7 @@ use super::read::{self, malformed, unread};
 use crate::model::Order as _;
 use crate::model::{
     Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice,
-    Place, RdmaDevice, Resource, Why,
+    PciPath, RdmaDevice, Resource, Why,
 };
 use crate::pci::{ConfigSpace, Depth, ReadError, decode, parse_place};
 use crate::world::{Files, OpenFile};
@@ -69,7 +69,7 @@ fn place_by_children(devices: &mut [PciDevice]) {
         let bridges = place.bridges.iter().enumerate();
         for (at, bridge) in bridges.filter(|(_, bridge)| unplaced.contains(bridge)) {
             let above = place.bridges.iter().take(at).copied().collect();
-            found.entry(*bridge).or_insert_with(|| Place { bridges: above, ..place.clone() });
+            found.entry(*bridge).or_insert_with(|| PciPath { bridges: above, ..place.clone() });
         }
     }
     for device in devices {
@@ -163,7 +163,7 @@ fn hex(text: &str) -> Option<u64> {
 
 /// The place from the link's target, `…/pciDDDD:BB/BRIDGE/…/BDF`. Anything before the last root bus (a
 /// platform device, a VMBUS channel) is not PCI.
-fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact<Place> {
+fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact<PciPath> {
     let target = match files.read_link(Path::new(base)) {
         Ok(target) => target,
         Err(error) => return unread(notes, &error),
@@ -399,8 +399,6 @@ fn config(files: &dyn Files, path: &str, depth: Depth, notes: &mut Vec<Note>) ->
                 express: Fact::Unknown(why),
                 acs: Fact::Unknown(why),
                 ats: Fact::Unknown(why),
-                aer: Fact::Unknown(why),
-                resizable_bar: Fact::Unknown(why),
                 sriov: Fact::Unknown(why),
                 serial_number: Fact::Unknown(why),
                 ..Config::default()

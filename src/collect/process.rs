@@ -42,16 +42,12 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
             .and_then(|uid| u32::try_from(uid).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
         initial_user_namespace: read::text(files, "/proc/self/uid_map", notes)
             .map(|text| is_identity(&text)),
-        cpus_allowed: field("Cpus_allowed_list")
-            .and_then(|text| text.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
     }
 }
 
-/// The lines about identity and CPU affinity; the others differ on every run.
+/// The lines about identity; the others differ on every run.
 fn identity_lines(status: &str) -> String {
-    let is_relevant = |line: &&str| {
-        ["Uid:", "CapEff:", "Cpus_allowed_list:"].iter().any(|key| line.starts_with(key))
-    };
+    let is_relevant = |line: &&str| ["Uid:", "CapEff:"].iter().any(|key| line.starts_with(key));
     status.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
 }
 

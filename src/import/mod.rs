@@ -3,7 +3,7 @@
 //!
 //! What the format cannot contain is unknown, never guessed: if a dump omits the bridge above a
 //! function, the function's place is known only as far as the dump goes
-//! ([`Place::rooted`](crate::model::Place)).
+//! ([`PciPath::rooted`](crate::model::PciPath)).
 
 mod hwloc;
 mod limits;

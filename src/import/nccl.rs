@@ -15,7 +15,7 @@ use super::ImportError;
 use super::limits::{FUNCTIONS, at_most};
 use crate::model::Order as _;
 use crate::model::{
-    Attributes, Bdf, Config, Fact, Facts, IdList, Ids, NcclElement, PciDevice, Place, Platform,
+    Attributes, Bdf, Config, Fact, Facts, IdList, Ids, NcclElement, PciDevice, PciPath, Platform,
     RdmaDevice, RdmaPort, RootBus, Why,
 };
 
@@ -119,7 +119,7 @@ impl Found {
                     "the NCCL topology lists the PCI function {bdf} twice"
                 )));
             }
-            if bridges.len() == Place::MAX_BRIDGES {
+            if bridges.len() == PciPath::MAX_BRIDGES {
                 return Err(ImportError::Malformed("switches nest too deep".to_owned()));
             }
             bridges.push(bdf);
@@ -197,7 +197,7 @@ fn device(pci: &NcclElement, bdf: Bdf, near: &Near, bridges: &[Bdf], of_amd: boo
     let local_cpus = near.cpus.clone().map_or(Fact::Unknown(Why::NotCovered), Fact::Known);
     PciDevice {
         bdf,
-        place: Fact::Known(Place {
+        place: Fact::Known(PciPath {
             root: RootBus { domain: outermost.domain, bus: outermost.bus },
             rooted: false,
             bridges: bridges.to_vec(),

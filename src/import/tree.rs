@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Place, RootBus, Why};
+use crate::model::{Bdf, Fact, PciPath, RootBus, Why};
 
 pub(super) struct Node {
     pub bdf: Bdf,
@@ -83,14 +83,14 @@ impl Tree {
     }
 
     /// The place of a function.
-    pub(super) fn place(&self, bdf: Bdf) -> Fact<Place> {
+    pub(super) fn place(&self, bdf: Bdf) -> Fact<PciPath> {
         let mut bridges = Vec::new();
         let mut bus = bus_of(bdf);
         loop {
             match self.above.get(&bus) {
                 Some(Above::Several(..)) => return Fact::Unknown(Why::Broken),
                 // Cycles end here too.
-                Some(Above::Bridge(_)) if bridges.len() == Place::MAX_BRIDGES => {
+                Some(Above::Bridge(_)) if bridges.len() == PciPath::MAX_BRIDGES => {
                     return Fact::Unknown(Why::Broken);
                 }
                 Some(Above::Bridge(bridge)) => {
@@ -105,7 +105,7 @@ impl Tree {
             }
         }
         bridges.reverse();
-        Fact::Known(Place {
+        Fact::Known(PciPath {
             root: bus,
             rooted: self.roots.contains(&bus) || (bus.bus == 0 && !self.no_roots.contains(&bus)),
             bridges,
@@ -136,7 +136,7 @@ impl Tree {
 
     fn leads_nowhere(&self, bridge: Bdf) -> bool {
         let mut bus = bus_of(bridge);
-        for _ in 0..Place::MAX_BRIDGES {
+        for _ in 0..PciPath::MAX_BRIDGES {
             match self.above.get(&bus) {
                 Some(Above::Bridge(above)) => bus = bus_of(*above),
                 _ => return false,

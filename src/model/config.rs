@@ -11,9 +11,7 @@ mod link;
 
 pub use acs::{Acs, AcsBits};
 pub use express::{Express, PortType};
-pub use extended::{
-    Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors,
-};
+pub use extended::{Ats, SerialNumber, SrIov};
 pub use header::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
 pub use link::{Aspm, Link, LinkPair, LinkSpeed};
 
@@ -36,20 +34,10 @@ pub struct Config {
     pub acs: Fact<Option<Acs>>,
     /// Address Translation Services.
     pub ats: Fact<Option<Ats>>,
-    /// Advanced Error Reporting.
-    pub aer: Fact<Option<Aer>>,
-    /// Resizable BAR, one entry for each resizable BAR. An empty list differs from a missing capability.
-    pub resizable_bar: Fact<Option<Vec<ResizableBar>>>,
     /// Single Root I/O Virtualization of a physical function.
     pub sriov: Fact<Option<SrIov>>,
     /// Device Serial Number.
     pub serial_number: Fact<Option<SerialNumber>>,
-    /// Offsets of the null entries (id 0) in the extended list.
-    ///
-    /// A hypervisor that hides a capability from its guest leaves such an entry. In a guest with null entries, a
-    /// missing capability says nothing about the hardware.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub null_entries: Vec<u16>,
     /// Malformed parts and their places, one sentence each. Empty for a healthy function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failure: Vec<String>,

@@ -105,7 +105,7 @@ pub use nvml::{
 pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
 pub use order::Order;
 pub use pci::{
-    Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus,
+    Attributes, ErrorCounts, Ids, LinkState, PciDevice, PciPath, Resource, RootBus,
     is_passthrough_driver,
 };
 pub use plan::{
@@ -142,7 +142,7 @@ pub use system::{
     NumaNode, PeerMemory, Platform, PlatformKind, Process,
 };
 pub use topology::{
-    Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, RdmaPath, Row, Verdict,
+    Bottleneck, Hop, Kind, Match, Meeting, Path, PciClass, RdmaPath, Row, RowPair, Verdict,
 };
 pub use verbs::{
     DmabufAnswer, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial,

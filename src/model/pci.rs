@@ -14,7 +14,7 @@ pub struct PciDevice {
     /// PCI address.
     pub bdf: Bdf,
     /// Location, from the target of its link in `/sys/bus/pci/devices`.
-    pub place: Fact<Place>,
+    pub place: Fact<PciPath>,
     /// Vendor, device and class: from configuration space, or from the attribute files if that cannot be read.
     pub ids: Fact<Ids>,
     /// `numa_node`; none if the kernel reports −1.
@@ -27,7 +27,7 @@ pub struct PciDevice {
 
 /// Location of a device: the bridges between it and its root bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct PciPath {
     /// Root bus: the last `pciDDDD:BB` of the path.
     pub root: RootBus,
     /// True if `root` is known to be a root bus. A dump that lists functions without the bridges above them ends at
@@ -38,7 +38,7 @@ pub struct Place {
     pub bridges: Vec<Bdf>,
 }
 
-impl Place {
+impl PciPath {
     /// Maximum number of bridges between a root bus and a device; real machines have fewer than twelve. It bounds the
     /// cost of comparing each pair of devices.
     pub const MAX_BRIDGES: usize = 32;

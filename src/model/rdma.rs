@@ -132,8 +132,6 @@ pub enum GidReach {
 /// A setting of a NIC's firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FirmwareSetting {
-    /// Factory default, if the tool shows it.
-    pub default: Option<String>,
     /// Current value, if the tool shows it.
     pub current: Option<String>,
     /// Value after the next reset.

@@ -229,8 +229,6 @@ pub struct Process {
     pub uid: Fact<u32>,
     /// The process is in the initial user namespace: the id map is the identity over all ids.
     pub initial_user_namespace: Fact<bool>,
-    /// CPUs that this process may run on.
-    pub cpus_allowed: Fact<IdList>,
 }
 
 impl Process {

@@ -98,7 +98,7 @@ impl PciClass {
 
 /// A pair of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
+pub struct RowPair {
     /// PCI path class; unknown if a location is unknown.
     pub pci: Fact<PciClass>,
     /// Number of NVLinks between them; unknown without NVML.

@@ -62,8 +62,6 @@ pub struct VerbsDevice {
     /// PCI address of its Data Direct function; unknown if libmlx5 is too old (rdma-core 54) to name it.
     #[serde(default)]
     pub data_direct: Fact<Option<Bdf>>,
-    /// Maximum number of memory regions; unknown if not reported.
-    pub regions: Fact<u64>,
     pub ports: Vec<VerbsPort>,
 }
 

@@ -35,15 +35,11 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Express,
         let device: [u8; 8] = reader.structure(offset + 4, WHAT)?;
         raw[..8].copy_from_slice(&device);
     }
-    let capabilities = le32(&raw, 0);
     let control = le16(&raw, 4);
     Ok(Express {
         offset,
         version,
         port,
-        slot: upper & 1 << 8 != 0,
-        max_payload_supported: 128 << (capabilities & 0b111),
-        extended_tag_supported: capabilities & 1 << 5 != 0,
         max_payload: 128 << (control >> 5 & 0b111),
         max_read_request: 128 << (control >> 12 & 0b111),
         relaxed_ordering: control & 1 << 4 != 0,
@@ -58,7 +54,6 @@ fn link(raw: &[u8; 16], target: Option<LinkSpeed>) -> LinkPair {
     let capabilities = le32(raw, 8);
     let control = le16(raw, 12);
     let status = le16(raw, 14);
-    let reports_active = capabilities & 1 << 20 != 0;
     LinkPair {
         max: Link {
             speed: LinkSpeed((capabilities & 0xf) as u8),
@@ -66,17 +61,9 @@ fn link(raw: &[u8; 16], target: Option<LinkSpeed>) -> LinkPair {
         },
         current: Link { speed: LinkSpeed((status & 0xf) as u8), width: (status >> 4 & 0x3f) as u8 },
         target,
-        aspm_supported: aspm((capabilities >> 10) as u16),
-        aspm_enabled: aspm(control),
+        aspm_enabled: Aspm { l0s: control & 0b01 != 0, l1: control & 0b10 != 0 },
         port_number: (capabilities >> 24) as u8,
-        data_link_layer_active: reports_active.then_some(status & 1 << 13 != 0),
-        training: status & 1 << 11 != 0,
-        disabled: control & 1 << 4 != 0,
     }
-}
-
-fn aspm(bits: u16) -> Aspm {
-    Aspm { l0s: bits & 0b01 != 0, l1: bits & 0b10 != 0 }
 }
 
 fn port_type(code: u16) -> PortType {

@@ -20,7 +20,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
         }
         1 => {
             let kind = HeaderKind::Bridge {
-                primary: raw[0x18],
                 secondary: raw[0x19],
                 subordinate: raw[0x1a],
                 subsystem: Fact::default(),
@@ -29,11 +28,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
         }
         2 => {
             reader.cardbus = true;
-            let kind = HeaderKind::CardBus {
-                primary: raw[0x18],
-                secondary: raw[0x19],
-                subordinate: raw[0x1a],
-            };
+            let kind = HeaderKind::CardBus { secondary: raw[0x19], subordinate: raw[0x1a] };
             (kind, 1, raw[0x14])
         }
         other => {
@@ -47,11 +42,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
         class: Class(le32(&raw, 0x08) >> 8),
         revision: raw[0x08],
         kind,
-        multifunction: raw[0x0e] & 0x80 != 0,
         command: Command(le16(&raw, 0x04)),
         status,
-        bars: bars(reader, &registers(bar_count), bar_count, 0x10),
-        interrupt_pin: raw[0x3d],
+        bars: bars(reader, &registers(bar_count), bar_count),
     };
     Ok((header, if status.capabilities() { pointer } else { 0 }))
 }
@@ -75,8 +68,8 @@ fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {
     Err(Why::Broken)
 }
 
-/// Base address registers; `at` is for messages. A zero register is absent or unassigned; only a write could tell.
-pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u16) -> Vec<Bar> {
+/// Base address registers. A zero register is absent or unassigned; only a write could tell.
+fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut index = 0u8;
     while usize::from(index) < count {
@@ -88,7 +81,7 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
             } else {
                 let high = raw[..count].get(usize::from(index) + 1).copied();
                 if bits64 && high.is_none() {
-                    let place = at + 4 * u16::from(index);
+                    let place = 0x10 + 4 * u16::from(index);
                     reader.note(format!(
                         "the last BAR at {place:#x} is 64-bit but has no upper half"
                     ));

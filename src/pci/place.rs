@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::model::{Bdf, Place, RootBus};
+use crate::model::{Bdf, PciPath, RootBus};
 
 /// Parses the place. Anything before the last root bus (a platform device, a VMBUS channel) is not PCI. `None` if the path
-/// is not this function's, or has more than [`Place::MAX_BRIDGES`] bridges.
-pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
+/// is not this function's, or has more than [`PciPath::MAX_BRIDGES`] bridges.
+pub fn parse_place(target: &Path, bdf: Bdf) -> Option<PciPath> {
     let mut bridges = Vec::new();
     let mut parts = target.iter().rev().map(|part| part.to_str());
     if parts.next()??.parse() != Ok(bdf) {
@@ -16,9 +16,9 @@ pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
         let part = part?;
         if let Some(root) = part.strip_prefix("pci").and_then(parse_root) {
             bridges.reverse();
-            return Some(Place { root, rooted: true, bridges });
+            return Some(PciPath { root, rooted: true, bridges });
         }
-        if bridges.len() == Place::MAX_BRIDGES {
+        if bridges.len() == PciPath::MAX_BRIDGES {
             return None;
         }
         bridges.push(part.parse().ok()?);
@@ -53,7 +53,7 @@ mod tests {
             let root = RootBus { domain: 1, bus: 0 };
             assert_eq!(
                 parse_place(Path::new(path), bdf),
-                Some(Place { root, rooted: true, bridges }),
+                Some(PciPath { root, rooted: true, bridges }),
                 "{path}"
             );
         }

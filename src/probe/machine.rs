@@ -12,7 +12,7 @@ pub struct Machine {
     /// The header of the report.
     pub host: Host,
     /// Its GPUs, as `gdr topo` numbers them.
-    pub gpus: Vec<Place>,
+    pub gpus: Vec<LocatedGpu>,
     pub nodes: Vec<NumaNode>,
     /// The paths from one GPU to another, of the PCI topology and NVML.
     pub paths: BTreeMap<(Bdf, Bdf), GpuPath>,
@@ -41,7 +41,7 @@ impl Machine {
 
 /// A GPU's name and position in the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LocatedGpu {
     /// As in `GPU0`.
     pub name: String,
     /// The model, if known.

@@ -4,7 +4,7 @@ use std::io;
 
 use super::depth::Terms;
 use super::events::Listed;
-use super::machine::{Machine, Place};
+use super::machine::{LocatedGpu, Machine};
 use super::target::Target;
 use crate::model::Order as _;
 use crate::model::{Bdf, IdList, NumaNode};
@@ -44,7 +44,7 @@ pub enum ProbeError {
 pub struct Chosen<'a> {
     pub listed: Listed,
     /// `None` if the machine's topology does not have it.
-    pub place: Option<&'a Place>,
+    pub place: Option<&'a LocatedGpu>,
 }
 
 impl Chosen<'_> {

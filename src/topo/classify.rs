@@ -4,12 +4,12 @@
 //! 2. One root bus and no bridge in common: PHB.
 //! 3. A bridge in common: PIX with at most one bridge between it and either device, else PXB.
 
-use crate::model::{Bdf, Fact, Facts, PciClass, Place, Why};
+use crate::model::{Bdf, Fact, Facts, PciClass, PciPath, Why};
 
 /// One end of a pair, as far as it decides the class.
 pub struct End<'a> {
     pub bdf: Option<Bdf>,
-    pub place: Fact<&'a Place>,
+    pub place: Fact<&'a PciPath>,
     pub numa: Fact<Option<u32>>,
 }
 
@@ -42,7 +42,7 @@ fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
 }
 
 /// The number of common bridges, counted from the root.
-pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
+pub fn bridges_in_common(a: &PciPath, b: &PciPath) -> usize {
     if a.root == b.root {
         a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count()
     } else {
@@ -50,7 +50,7 @@ pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
     }
 }
 
-fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
+fn below_one_root(a: &PciPath, b: &PciPath) -> Fact<PciClass> {
     let common = bridges_in_common(a, b);
     let between = (a.bridges.len() - common).max(b.bridges.len() - common);
     match (common, between) {
@@ -102,8 +102,8 @@ mod tests {
     use crate::model::RootBus;
 
     /// A place below root bus 0 with these bridges.
-    fn place(bridges: &[&str]) -> Place {
-        Place {
+    fn place(bridges: &[&str]) -> PciPath {
+        PciPath {
             root: RootBus { domain: 0, bus: 0 },
             rooted: true,
             bridges: bridges.iter().map(|b| b.parse().expect("an address")).collect(),
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn domains_have_no_bridge_in_common() {
         let function = |domain, bus| Bdf { domain, bus, device: 0, function: 0 };
-        let unrooted = |bdf: Bdf| Place {
+        let unrooted = |bdf: Bdf| PciPath {
             root: RootBus { domain: bdf.domain, bus: bdf.bus },
-            ..Place { rooted: false, ..place(&[]) }
+            ..PciPath { rooted: false, ..place(&[]) }
         };
         let class_of = |a: (Bdf, u32), b: (Bdf, u32)| {
             let places = [unrooted(a.0), unrooted(b.0)];
@@ -164,7 +164,7 @@ mod tests {
     fn host_bridges_of_unknown_nodes_are_node_or_sys() {
         let class_of = |nodes: [Fact<Option<u32>>; 2], rooted| {
             let place =
-                |bus| Place { root: RootBus { domain: 0, bus }, rooted, bridges: Vec::new() };
+                |bus| PciPath { root: RootBus { domain: 0, bus }, rooted, bridges: Vec::new() };
             let places = [place(0x40), place(0xc0)];
             let [a, b] = [0, 1].map(|at| End {
                 bdf: Some(Bdf { domain: 0, bus: 0x40 + at, device: 0, function: 0 }),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn unknown_upper_bridges_leave_only_pairs_below_a_common_bridge() {
-        let unrooted = |bridges: &[&str]| Place { rooted: false, ..place(bridges) };
+        let unrooted = |bridges: &[&str]| PciPath { rooted: false, ..place(bridges) };
         let up = "01:00.0";
         let class = below_one_root(&unrooted(&[up, "02:00.0"]), &unrooted(&[up, "02:01.0"]));
         assert_eq!(class, Fact::Known(PciClass::Pix));

@@ -4,7 +4,7 @@
 //! `nv_pci_is_valid_topology_for_direct_pci` in kernel-open/nvidia/nv-pci.c of NVIDIA/open-gpu-kernel-modules.
 
 use super::classify::bridges_in_common;
-use crate::model::{Area, Bdf, Fact, Facts, Ids, Missing, PciDevice, Place, Why};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, Missing, PciDevice, PciPath, Why};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -104,7 +104,7 @@ fn group(facts: &Facts, bdf: Bdf) -> Result<Option<u32>, Missing> {
 }
 
 fn shares_bridge(facts: &Facts, gpu: Bdf, function: Bdf) -> Result<bool, Missing> {
-    let place = |bdf| -> Fact<&Place> {
+    let place = |bdf| -> Fact<&PciPath> {
         let device = facts.device(bdf);
         device.map_or(Fact::Unknown(Why::NotCovered), |device| device.place.as_ref())
     };

@@ -6,7 +6,7 @@ use super::Topology;
 use super::classify::bridges_in_common;
 use super::forest::Forest;
 use crate::model::{
-    Bdf, Bottleneck, Fact, Hop, Link, Meeting, Path, PciDevice, Place, RdmaPath, Row, Why,
+    Bdf, Bottleneck, Fact, Hop, Link, Meeting, Path, PciDevice, PciPath, RdmaPath, Row, Why,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl Topology<'_> {
 }
 
 /// Where two places meet; `None` if that is above what the source contains.
-fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
+fn meeting(a: &PciPath, b: &PciPath) -> Option<Meeting> {
     match a.bridges.get(..bridges_in_common(a, b)).and_then(<[Bdf]>::last) {
         Some(bridge) => Some(Meeting::Bridge(*bridge)),
         None if !(a.rooted && b.rooted) => None,

@@ -66,7 +66,7 @@ fn device(bdf: Bdf, position: &Position, bridges: Vec<Bdf>, ids: (u16, u16, u32)
     });
     PciDevice {
         bdf,
-        place: Fact::Known(Place {
+        place: Fact::Known(PciPath {
             root: RootBus { domain: position.root.into(), bus: 0 },
             rooted: position.rooted,
             bridges,

@@ -8,7 +8,7 @@ use super::forest::Forest;
 use super::nvlinks::NvLinks;
 use super::{pairing, rows};
 use crate::model::{
-    Bdf, Fact, Facts, Kind, ListedPair, Match, Pair, PciClass, PciDevice, Row, Why,
+    Bdf, Fact, Facts, Kind, ListedPair, Match, PciClass, PciDevice, Row, RowPair, Why,
 };
 
 pub struct Topology<'a> {
@@ -97,7 +97,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The pair of two different rows, in either order.
-    pub fn pair(&self, a: usize, b: usize) -> Option<Pair> {
+    pub fn pair(&self, a: usize, b: usize) -> Option<RowPair> {
         // Symmetric, except for links that only one end reports.
         let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
         let listed = self.listed(a, b);
@@ -109,7 +109,7 @@ impl<'a> Topology<'a> {
             _ if !has_addresses && self.are_listed_gpus(a, b) => Fact::Unknown(Why::NotCovered),
             _ => self.nvlinks.between(low.bdf, high.bdf),
         };
-        Some(Pair { pci: self.fact_of_class(a, b)?, nvlinks })
+        Some(RowPair { pci: self.fact_of_class(a, b)?, nvlinks })
     }
 
     /// The class by the PCI tree; where that leaves it open, by the matrix of the source.

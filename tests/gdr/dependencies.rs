@@ -64,7 +64,7 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn sources() -> Vec<(String, PathBuf, String)> {
+pub fn sources() -> Vec<(String, PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     rust_files(&root)
         .into_iter()
@@ -78,7 +78,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
 }
 
 /// The code of a file without its comments: a module that a comment names is no dependency.
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }

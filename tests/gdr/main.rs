@@ -17,6 +17,7 @@ mod doctor_options;
 mod documents;
 mod expect;
 mod explain;
+mod facts;
 mod first_hour;
 mod fix;
 mod fix_boot;

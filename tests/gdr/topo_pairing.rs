@@ -253,7 +253,7 @@ fn spark() -> Machine {
             "0000:00": root("rocep1s0f0", "rocep1s0f1"),
             "0002:00": root("roceP2p1s0f0", "roceP2p1s0f1"),
             "000f:00": { "numa": 0, "below": { "00:00.0": { "is": "grace-root-port", "below": {
-                "01:00.0": { "is": "h100", "device": "2e12", "gpu": "NVIDIA GB10", "rebar": null }
+                "01:00.0": { "is": "h100", "device": "2e12", "gpu": "NVIDIA GB10" }
             } } } }
         });
     })

@@ -47,7 +47,6 @@ pub struct Device {
     pub ats: Option<bool>,
     pub sriov: Option<Sriov>,
     pub vf_of: Option<String>,
-    pub rebar: Option<Rebar>,
     pub serial: Option<String>,
     pub vpd: Vec<(String, String)>,
     pub driver: Option<String>,
@@ -100,14 +99,6 @@ pub struct Sriov {
     pub offset: u16,
     pub stride: u16,
     pub device: Hex,
-}
-
-/// Resizable BAR capability for one BAR; the current size is the BAR's.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rebar {
-    pub bar: usize,
-    pub sizes: Vec<String>,
 }
 
 /// Configuration space given byte for byte: from nothing (`raw`) or over what the keys give.

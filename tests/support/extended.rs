@@ -1,8 +1,7 @@
-//! Extended capabilities, chained from 0x100: ACS, serial number, ATS, SR-IOV, resizable BAR.
+//! Extended capabilities, chained from 0x100: ACS, serial number, ATS, SR-IOV.
 
-use super::bars::size;
 use super::config::Space;
-use super::device::{Device, Rebar, Sriov};
+use super::device::{Device, Sriov};
 use super::files::unhex;
 
 /// Writes those the device has. ACS comes first, where the recorded machines have it too.
@@ -12,7 +11,6 @@ pub fn write(space: &mut Space, device: &Device) {
         device.serial.as_deref().map(serial),
         device.ats.map(ats),
         device.sriov.as_ref().map(sriov),
-        device.rebar.as_ref().map(|rebar| resizable(device, rebar)),
     ];
     let present: Vec<_> = bodies.into_iter().flatten().collect();
     let mut at = 0x100;
@@ -79,29 +77,4 @@ fn sriov(sriov: &Sriov) -> (u16, Vec<u8>) {
     word(0x18, 0x0553);
     word(0x1c, 0x0001);
     (0x0010, body)
-}
-
-fn resizable(device: &Device, rebar: &Rebar) -> (u16, Vec<u8>) {
-    let now = device
-        .bars
-        .iter()
-        .find(|bar| bar.index == rebar.bar)
-        .expect("a resizable BAR is one of the BARs");
-    let capability = (rebar_mask(rebar) << 4) as u32;
-    let control = rebar.bar as u32 | 1 << 5 | megabytes_log2(now.size) << 8;
-    let body = [capability, control];
-    (0x0015, body.iter().flat_map(|dword| dword.to_le_bytes()).collect())
-}
-
-/// The sizes a BAR can have: bit n is 2^n MiB, as sysfs `resourceN_resize` prints it.
-pub fn rebar_mask(rebar: &Rebar) -> u64 {
-    rebar
-        .sizes
-        .iter()
-        .map(|text| size(text).expect("a size such as \"64G\""))
-        .fold(0, |mask, bytes| mask | 1 << megabytes_log2(bytes))
-}
-
-fn megabytes_log2(bytes: u64) -> u32 {
-    bytes.trailing_zeros() - 20
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::bars::resource;
 use super::config::{Around, config};
 use super::device::Device;
-use super::extended::rebar_mask;
 use super::files::Root;
 use super::machine::Machine;
 use super::sysfs;
@@ -83,10 +82,6 @@ impl Layout<'_> {
                 line(&format!("{which}_link_speed"), speed_text(speed));
                 line(&format!("{which}_link_width"), width.to_string());
             }
-        }
-        if let Some(rebar) = &device.rebar {
-            let name = format!("resource{}_resize", rebar.bar);
-            line(&name, format!("{:016x}", rebar_mask(rebar)));
         }
         if !device.vpd.is_empty() {
             let path = format!("{here}/vpd");

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use engine::Place;
+use engine::MappedMemory;
 use engine::queue::Wait;
 use gpu::MemOp;
 
 use crate::abi::Request;
 use crate::call_error::CallError;
-use crate::pair::Pair;
+use crate::pair::ProgramQueuePair;
 use crate::pairs;
 use crate::request::{self, Meaning};
 
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
 struct Claim {
     /// Position of its descriptor.
     position: usize,
-    pair: Arc<Pair>,
+    pair: Arc<ProgramQueuePair>,
     meaning: Meaning,
     wait: Option<Wait>,
 }
@@ -35,7 +35,7 @@ impl Claims {
         self.position = position;
     }
 
-    fn push(&mut self, pair: Arc<Pair>, meaning: Meaning, wait: Option<Wait>) {
+    fn push(&mut self, pair: Arc<ProgramQueuePair>, meaning: Meaning, wait: Option<Wait>) {
         let position = self.position;
         self.claims.push(Claim { position, pair, meaning, wait });
     }
@@ -53,7 +53,7 @@ impl Claims {
     pub(crate) unsafe fn send(
         &mut self,
         request: *const Request,
-    ) -> Result<[MemOp<Place>; 3], CallError> {
+    ) -> Result<[MemOp<MappedMemory>; 3], CallError> {
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         let Meaning::Send { pair, entry } = meaning else {
@@ -86,14 +86,14 @@ impl Claims {
     }
 
     /// Keeps all claims as posted. Returns their queue pairs without duplicates.
-    pub(crate) fn keep(self) -> Vec<Arc<Pair>> {
+    pub(crate) fn keep(self) -> Vec<Arc<ProgramQueuePair>> {
         self.keep_before(usize::MAX)
     }
 
     /// Keeps the claims before this position and makes the others available again.
-    pub(crate) fn keep_before(mut self, position: usize) -> Vec<Arc<Pair>> {
+    pub(crate) fn keep_before(mut self, position: usize) -> Vec<Arc<ProgramQueuePair>> {
         let kept = self.claims.extract_if(.., |claim| claim.position < position);
-        let mut pairs: Vec<Arc<Pair>> = kept.map(|claim| claim.pair).collect();
+        let mut pairs: Vec<Arc<ProgramQueuePair>> = kept.map(|claim| claim.pair).collect();
         pairs.sort_unstable_by_key(|pair| pair.id);
         pairs.dedup_by_key(|pair| pair.id);
         pairs

@@ -27,7 +27,7 @@ impl Word {
     /// # Safety
     ///
     /// The place outlives the word.
-    pub(crate) unsafe fn of_queue(place: &engine::Place) -> Self {
+    pub(crate) unsafe fn of_queue(place: &engine::MappedMemory) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Self::new(place.address() as usize, false) }
     }

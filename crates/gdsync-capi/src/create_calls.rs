@@ -17,7 +17,7 @@ use crate::abi::{self, Qp};
 use crate::backend::{self, PairOptions};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
-use crate::pair::{Limits, Pair};
+use crate::pair::{Limits, ProgramQueuePair};
 use crate::{flags, guard, mapped, pairs, stream};
 
 /// Limit of blocks or WQEs per queue: an mlx5 counter has 16 bits.
@@ -88,7 +88,7 @@ exports!(
         let (number, [sent, received]) = (created.queues.endpoint.qpn, created.completions);
         // SAFETY: the queue pair is live, and only the program uses this member.
         unsafe { (&raw mut (*created.raw).qp_context).write(given.qp_context) };
-        let pair = Pair::new(pairs::next_id(), limits, created, context);
+        let pair = ProgramQueuePair::new(pairs::next_id(), limits, created, context);
         let mut granted = given;
         (granted.send_cq, granted.recv_cq) = (sent, received);
         (granted.cap.max_send_wr, granted.cap.max_recv_wr) = (limits.sends, limits.receives);
@@ -164,7 +164,11 @@ exports!(
 /// # Safety
 ///
 /// As [`gds_modify_qp`].
-unsafe fn modify(pair: &Pair, attr: *mut ibv_qp_attr, attr_mask: c_int) -> Result<(), CallError> {
+unsafe fn modify(
+    pair: &ProgramQueuePair,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> Result<(), CallError> {
     flags::check("attr", attr)?;
     let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
     // SAFETY: not NULL and aligned; the caller promises that it is readable.

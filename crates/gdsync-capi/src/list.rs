@@ -42,7 +42,7 @@ pub(crate) trait Resolve<A> {
     /// A word of the program, or the first of `bytes` bytes.
     fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<A, CallError>;
     /// A word of a queue.
-    fn place(&mut self, place: &engine::Place) -> A;
+    fn place(&mut self, place: &engine::MappedMemory) -> A;
 }
 
 impl<A> List<A> {

@@ -44,7 +44,7 @@ pub(crate) struct Limits {
 
 /// A queue pair. Calls on it are serialised.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct ProgramQueuePair {
     /// Id, unique in this process.
     pub(crate) id: u64,
     pub(crate) limits: Limits,
@@ -59,9 +59,9 @@ pub(crate) struct Pair {
 }
 
 // SAFETY: the raw queue pair is only passed to verbs, which are thread safe, and `public` is written only under the lock.
-unsafe impl Send for Pair {}
+unsafe impl Send for ProgramQueuePair {}
 // SAFETY: as above.
-unsafe impl Sync for Pair {}
+unsafe impl Sync for ProgramQueuePair {}
 
 /// The program's structure, at a stable address.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl RequestState {
     }
 }
 
-impl Pair {
+impl ProgramQueuePair {
     pub(crate) fn new(
         id: u64,
         limits: Limits,

@@ -9,13 +9,13 @@ use verbs::raw::{ibv_cq, ibv_qp};
 use crate::abi::{Cq, Qp};
 use crate::call_error::CallError;
 use crate::flags;
-use crate::pair::{Pair, Side};
+use crate::pair::{ProgramQueuePair, Side};
 
 struct Table {
-    by_address: BTreeMap<usize, Arc<Pair>>,
-    by_id: BTreeMap<u64, Arc<Pair>>,
+    by_address: BTreeMap<usize, Arc<ProgramQueuePair>>,
+    by_id: BTreeMap<u64, Arc<ProgramQueuePair>>,
     /// By address of its verbs objects: the queue pair and both completion queues.
-    by_object: BTreeMap<usize, Arc<Pair>>,
+    by_object: BTreeMap<usize, Arc<ProgramQueuePair>>,
     /// The next id; ids are never reused.
     next: u64,
 }
@@ -38,7 +38,7 @@ pub(crate) fn next_id() -> u64 {
 }
 
 /// Adds a queue pair and returns the program's pointer to it.
-pub(crate) fn add(pair: Pair) -> *mut Qp {
+pub(crate) fn add(pair: ProgramQueuePair) -> *mut Qp {
     let pair = Arc::new(pair);
     let qp = pair.qp();
     let mut table = table();
@@ -51,7 +51,7 @@ pub(crate) fn add(pair: Pair) -> *mut Qp {
 }
 
 /// Removes a queue pair.
-pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
+pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<ProgramQueuePair>, CallError> {
     let mut table = table();
     let pair = table.by_address.remove(&qp.addr()).ok_or(NO_PAIR)?;
     table.by_id.remove(&pair.id);
@@ -62,13 +62,13 @@ pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
 }
 
 /// The queue pair at an address.
-pub(crate) fn of(qp: *const Qp) -> Result<Arc<Pair>, CallError> {
+pub(crate) fn of(qp: *const Qp) -> Result<Arc<ProgramQueuePair>, CallError> {
     flags::not_null("qp", qp)?;
     table().by_address.get(&qp.addr()).cloned().ok_or(NO_PAIR)
 }
 
 /// The queue pair and side of a completion queue.
-pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
+pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<ProgramQueuePair>, Side), CallError> {
     flags::not_null("cq", cq)?;
     let table = table();
     let of = |side: Side| {
@@ -81,23 +81,23 @@ pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
 }
 
 /// The queue pair and side of a verbs completion queue, if a queue pair has it.
-pub(crate) fn of_verbs_queue(cq: *const ibv_cq) -> Option<(Arc<Pair>, Side)> {
+pub(crate) fn of_verbs_queue(cq: *const ibv_cq) -> Option<(Arc<ProgramQueuePair>, Side)> {
     let pair = of_object(cq.addr())?;
     let side = pair.side_of(cq)?;
     Some((pair, side))
 }
 
 /// The queue pair of a verbs queue pair, if there is one.
-pub(crate) fn of_verbs_pair(qp: *const ibv_qp) -> Option<Arc<Pair>> {
+pub(crate) fn of_verbs_pair(qp: *const ibv_qp) -> Option<Arc<ProgramQueuePair>> {
     of_object(qp.addr()).filter(|pair| pair.is_of(qp))
 }
 
-fn of_object(address: usize) -> Option<Arc<Pair>> {
+fn of_object(address: usize) -> Option<Arc<ProgramQueuePair>> {
     table().by_object.get(&address).cloned()
 }
 
 /// The queue pair with this id.
-pub(crate) fn by_id(id: u64) -> Result<Arc<Pair>, CallError> {
+pub(crate) fn by_id(id: u64) -> Result<Arc<ProgramQueuePair>, CallError> {
     table().by_id.get(&id).cloned().ok_or(NO_PAIR)
 }
 

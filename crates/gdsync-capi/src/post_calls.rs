@@ -145,7 +145,7 @@ impl Resolve<DevicePtr> for GpuResolver {
         unsafe { self.0.device_address(address, bytes, how) }
     }
 
-    fn place(&mut self, place: &engine::Place) -> DevicePtr {
+    fn place(&mut self, place: &engine::MappedMemory) -> DevicePtr {
         place.device_address()
     }
 }
@@ -178,7 +178,7 @@ impl Resolve<Word> for CpuResolver {
         }
     }
 
-    fn place(&mut self, place: &engine::Place) -> Word {
+    fn place(&mut self, place: &engine::MappedMemory) -> Word {
         // SAFETY: the queues of a claimed request are kept.
         unsafe { Word::of_queue(place) }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use engine::Place;
+use engine::MappedMemory;
 use gdr_sys::exports;
 use gpu::{Compare, MemOp};
 
@@ -128,6 +128,6 @@ fn wait(meaning: Meaning) -> Result<WaitInfo, CallError> {
 }
 
 /// A GPU address, not dereferenced here.
-fn pointer<T>(place: &Place) -> *mut T {
+fn pointer<T>(place: &MappedMemory) -> *mut T {
     std::ptr::without_provenance_mut(place.device_address().get() as usize)
 }

@@ -7,7 +7,7 @@ use verbs::raw::{ibv_qp, ibv_recv_wr, ibv_send_wr};
 
 use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
 use crate::call_error::CallError;
-use crate::pair::Pair;
+use crate::pair::ProgramQueuePair;
 use crate::request::{self, Meaning};
 use crate::work::{self, WorkList};
 use crate::{guard, pairs, post_calls, stream as streams};
@@ -170,7 +170,7 @@ exports!(
 ///
 /// As [`gds_post_recv`].
 unsafe fn receive(
-    pair: &Pair,
+    pair: &ProgramQueuePair,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> Result<(), CallError> {
@@ -201,7 +201,7 @@ unsafe fn receive(
 ///
 /// As [`gds_prepare_send`].
 unsafe fn prepare(
-    pair: &Pair,
+    pair: &ProgramQueuePair,
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> Result<u64, CallError> {

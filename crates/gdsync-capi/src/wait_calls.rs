@@ -7,7 +7,7 @@ use verbs::raw::ibv_cq;
 
 use crate::abi::{Cq, Descriptor, Request, TAG_WAIT, What, WorkCompletion};
 use crate::call_error::CallError;
-use crate::pair::{Pair, Side};
+use crate::pair::{ProgramQueuePair, Side};
 use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
 use crate::{flags, guard, pairs, post_calls};
@@ -160,7 +160,7 @@ exports!(
 ///
 /// As [`gds_poll_cq`].
 unsafe fn poll(
-    pair: &Pair,
+    pair: &ProgramQueuePair,
     side: Side,
     num_entries: c_int,
     wc: *mut WorkCompletion,

@@ -11,7 +11,7 @@ use verbs::raw::{
 
 use crate::call_error::CallError;
 use crate::flags;
-use crate::pair::{Limits, Pair};
+use crate::pair::{Limits, ProgramQueuePair};
 
 /// A list of work requests up to the first invalid one, and its error.
 pub(crate) struct WorkList<T, W> {
@@ -32,7 +32,10 @@ impl<T, W> WorkList<T, W> {
 /// # Safety
 ///
 /// `first` is NULL or a valid list for `ibv_post_send`; inline data is readable, and address handles are live.
-pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> WorkList<Wqe, ibv_send_wr> {
+pub(crate) unsafe fn sends(
+    first: *mut ibv_send_wr,
+    pair: &ProgramQueuePair,
+) -> WorkList<Wqe, ibv_send_wr> {
     // SAFETY: the caller's promise.
     unsafe { list(first, pair.limits.sends, |wr| (wr.wr_id, wr.next), |wr| send(wr, pair)) }
 }
@@ -92,7 +95,7 @@ const KNOWN: u32 = flag::IBV_SEND_FENCE.0
     | flag::IBV_SEND_SOLICITED.0
     | flag::IBV_SEND_INLINE.0;
 
-fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
+fn send(wr: &ibv_send_wr, pair: &ProgramQueuePair) -> Result<Wqe, CallError> {
     let limits = &pair.limits;
     let flags = wr.send_flags;
     if flags & !KNOWN != 0 {
@@ -146,7 +149,7 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
 }
 
 /// The destination, from `wr.ud`.
-fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
+fn datagram(wr: &ibv_send_wr, pair: &ProgramQueuePair) -> Result<Datagram, CallError> {
     // SAFETY: any bytes are valid for this member's integers and pointer; on a datagram queue pair it is the one in use.
     let to = unsafe { wr.wr.ud };
     let handle = flags::aligned("wr.ud.ah", to.ah)?;

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use gdsync::{Allocator, MemoryLocation, Place, Program};
+use gdsync::{Allocator, MappedMemory, MemoryLocation, Program};
 use gpu::{Compare, Gpu, Stream, StreamCapabilities};
 use libloading::{Library, Symbol};
 
@@ -54,7 +54,7 @@ impl Bare {
         Self { wait, write, _library: library }
     }
 
-    fn post(&self, stream: &Stream, words: &Place, value: u32) {
+    fn post(&self, stream: &Stream, words: &MappedMemory, value: u32) {
         let address = words.address();
         let stream = stream.raw() as *mut c_void;
         // SAFETY: the words are pinned host memory with the same GPU address, and outlive the stream's work; flags 0 are GEQ and the

@@ -13,7 +13,7 @@ use gdsync::wire::{
     AddressVector, BLOCK, DataSegment, Datagram, Fence, Flags, MAX_BLOCKS, Operation, Payload,
     RemoteAddress, SEGMENT, Syndrome, Wqe,
 };
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Batches, DeviceMemory, DevicePtr, DeviceQueue, DeviceRange, Gpu, PostEnd, Stream};
 
 type Check = fn(&Bench) -> Outcome;
@@ -64,7 +64,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn place(&self, bytes: usize) -> Outcome<Place> {
+    fn place(&self, bytes: usize) -> Outcome<MappedMemory> {
         Ok(self.allocator.place(MemoryLocation::Host, bytes)?)
     }
 
@@ -236,7 +236,7 @@ fn wqes(bench: &Bench) -> Outcome {
     Ok(format!("{built} requests byte for byte"))
 }
 
-fn range(place: &Place) -> Outcome<DeviceRange> {
+fn range(place: &MappedMemory) -> Outcome<DeviceRange> {
     Ok(gdsync::kernel::range(place)?)
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu::{Compare, StreamCapabilities};
 
-use crate::{Allocator, Error, MemoryLocation, Place, Program};
+use crate::{Allocator, Error, MappedMemory, MemoryLocation, Program};
 
 /// Words of each location that are measured.
 const ROUNDS: u32 = 101;
@@ -36,7 +36,7 @@ impl Allocator {
     }
 
     /// Median time from a store of the CPU, through a stream that waits for it, to a word that the stream writes.
-    fn answer_time(&self, words: &Place, replies: &Place) -> Result<Duration, Error> {
+    fn answer_time(&self, words: &MappedMemory, replies: &MappedMemory) -> Result<Duration, Error> {
         let failed = |operation| move |source| Error::Gpu { operation, source };
         let stream = self.gpu().stream().map_err(failed("create a stream"))?;
         let can = StreamCapabilities::of(self.gpu())

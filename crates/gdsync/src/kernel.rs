@@ -14,7 +14,7 @@ use gpu::{DevicePayload, DeviceQueue, DeviceRange, DeviceRequest};
 use crate::hca::QueuePair;
 use crate::place::MemoryRef;
 use crate::wire::{BLOCK, MAX_BLOCKS, Payload, SEGMENT, Wqe};
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// A request that a kernel posts.
 #[derive(Debug, Clone)]
@@ -22,11 +22,11 @@ pub struct KernelRequest {
     /// What the kernel builds. Its inline data is what `inline` holds.
     pub wqe: Wqe,
     /// Bytes that the kernel copies into the WQE, instead of its payload.
-    pub inline: Option<Place>,
+    pub inline: Option<MappedMemory>,
     /// A message that the kernel writes before each post.
-    pub source: Option<Place>,
+    pub source: Option<MappedMemory>,
     /// Where the message arrives.
-    pub destination: Option<Place>,
+    pub destination: Option<MappedMemory>,
 }
 
 /// How a kernel rings.
@@ -37,7 +37,7 @@ pub enum Doorbell {
     /// By the WQE, to the BlueFlame buffers.
     BlueFlame,
     /// By 8 bytes to a word that a CPU thread copies to the register.
-    Assisted(Place),
+    Assisted(MappedMemory),
 }
 
 /// A new queue pair's send side for a kernel.
@@ -97,7 +97,7 @@ pub fn request(request: &KernelRequest) -> Result<DeviceRequest, Error> {
             DevicePayload::Segments(values.collect())
         }
     };
-    let optional = |place: &Option<Place>| place.as_ref().map(range).transpose();
+    let optional = |place: &Option<MappedMemory>| place.as_ref().map(range).transpose();
     Ok(DeviceRequest {
         opcode: wqe.operation.opcode() as u8,
         flags: wqe.flags.bits(),
@@ -127,7 +127,7 @@ fn datagram(wqe: &Wqe) -> Result<Option<[u8; 48]>, Error> {
 /// # Errors
 ///
 /// [`Error::Gpu`] for memory that the GPU cannot access.
-pub fn range(place: &Place) -> Result<DeviceRange, Error> {
+pub fn range(place: &MappedMemory) -> Result<DeviceRange, Error> {
     let (memory, start) = place.whole();
     let range = match memory {
         MemoryRef::Host(memory) => DeviceRange::new(memory, start, place.len()),

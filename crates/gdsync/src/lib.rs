@@ -32,6 +32,6 @@ pub mod wire;
 
 pub use error::Error;
 use place::MemoryRef;
-pub use place::{Allocator, MemoryLocation, Pages, Place};
+pub use place::{Allocator, MappedMemory, MemoryLocation, Pages};
 pub use program::Program;
 pub use watchdog::{Guard, Released, Watchdog, Watched};

@@ -14,7 +14,7 @@ use crate::Error;
 /// Others may write it at any time, so CPU methods access each word once. Word loads acquire,
 /// word stores release.
 #[derive(Clone)]
-pub struct Place {
+pub struct MappedMemory {
     memory: Backing,
     start: usize,
     bytes: usize,
@@ -126,19 +126,20 @@ impl Allocator {
     /// # Errors
     ///
     /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without GDRCopy.
-    pub fn place(&self, location: MemoryLocation, bytes: usize) -> Result<Place, Error> {
+    pub fn place(&self, location: MemoryLocation, bytes: usize) -> Result<MappedMemory, Error> {
         match location {
             MemoryLocation::Host => {
                 let memory = match &self.pages {
                     Some(pages) => pages.take(&self.gpu, bytes)?,
                     None => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
                 };
-                Ok(Place::host(memory))
+                Ok(MappedMemory::host(memory))
             }
             MemoryLocation::Gpu => {
                 let gdr = self.gdr.as_ref().ok_or(Error::NoMapping)?;
                 let memory = self.gpu.allocate(Allocation::Malloc, bytes);
-                let place = Place::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
+                let place =
+                    MappedMemory::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
                 place.write(0, &vec![0; bytes])?;
                 Ok(place)
             }
@@ -146,7 +147,7 @@ impl Allocator {
     }
 }
 
-impl Place {
+impl MappedMemory {
     /// A place that covers all of `memory`. Only the CPU can access pageable memory.
     #[must_use]
     pub fn host(memory: HostMemory) -> Self {
@@ -366,7 +367,7 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for MappedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_device() { "GPU" } else { "host" };
         write!(f, "{} bytes of {kind} memory at {:#x}", self.bytes, self.address())

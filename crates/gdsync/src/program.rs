@@ -7,12 +7,12 @@ use gpu::{Compare, MemOp, Stream, StreamCapabilities};
 use crate::cpu::{self, Bounds, CpuWord};
 use crate::lower::{self, Offset};
 use crate::queue::{Prepared, Wait};
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// A word of a program. Its range is checked on use.
 #[derive(Debug, Clone)]
 struct At {
-    place: Place,
+    place: MappedMemory,
     offset: usize,
 }
 
@@ -60,13 +60,13 @@ impl Program {
     }
 
     /// Writes a 32-bit word.
-    pub fn write32(&mut self, place: &Place, offset: usize, value: u32) -> &mut Self {
+    pub fn write32(&mut self, place: &MappedMemory, offset: usize, value: u32) -> &mut Self {
         let at = at(place, offset);
         self.push(MemOp::Write32 { at, value })
     }
 
     /// Writes a 64-bit word.
-    pub fn write64(&mut self, place: &Place, offset: usize, value: u64) -> &mut Self {
+    pub fn write64(&mut self, place: &MappedMemory, offset: usize, value: u64) -> &mut Self {
         let at = at(place, offset);
         self.push(MemOp::Write64 { at, value })
     }
@@ -78,7 +78,7 @@ impl Program {
     /// [`Error::Bytes`] for another length; the program is unchanged.
     pub fn write(
         &mut self,
-        place: &Place,
+        place: &MappedMemory,
         offset: usize,
         bytes: &[u8],
     ) -> Result<&mut Self, Error> {
@@ -91,7 +91,7 @@ impl Program {
     /// Waits for a 32-bit word.
     pub fn wait32(
         &mut self,
-        place: &Place,
+        place: &MappedMemory,
         offset: usize,
         value: u32,
         compare: Compare,
@@ -206,14 +206,14 @@ impl Program {
         self
     }
 
-    fn extend(&mut self, ops: impl IntoIterator<Item = MemOp<Place>>) -> &mut Self {
+    fn extend(&mut self, ops: impl IntoIterator<Item = MemOp<MappedMemory>>) -> &mut Self {
         let ops = ops.into_iter();
         self.ops.extend(ops.map(|op| op.map(|place| At { place, offset: 0 })));
         self
     }
 }
 
-fn at(place: &Place, offset: usize) -> At {
+fn at(place: &MappedMemory, offset: usize) -> At {
     let place = place.clone();
     At { place, offset }
 }

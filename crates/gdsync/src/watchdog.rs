@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gpu::Compare;
 
 use crate::queue::Wait;
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Interval between checks of released words. A word may be overwritten before the stream reads it.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -21,7 +21,7 @@ pub struct Watched {
     /// Description for people: "the completion of send 3".
     pub what: String,
     /// The word.
-    pub word: Place,
+    pub word: MappedMemory,
     /// The value compared with.
     pub value: u32,
     /// The comparison.

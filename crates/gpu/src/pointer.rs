@@ -134,7 +134,7 @@ pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
 /// [`Error::IpcHandle`] for memory that is not `cuMemAlloc`'s; [`Error::NoContext`]; as
 /// [`describe`].
 pub fn ipc_handle(address: DevicePtr) -> Result<[u8; 64], Error> {
-    let place = Place::enter(address)?;
+    let place = OwningContext::enter(address)?;
     place.driver.ipc_handle(address.get()).map_err(|source| Error::IpcHandle { address, source })
 }
 
@@ -217,7 +217,7 @@ pub fn pool_place(address: DevicePtr) -> Result<[u8; 64], Error> {
 ///
 /// [`Error::DmaBuf`]; [`Error::NoContext`]; as [`describe`].
 pub fn dmabuf(address: DevicePtr, bytes: usize, mapping: DmaBufMapping) -> Result<OwnedFd, Error> {
-    let place = Place::enter(address)?;
+    let place = OwningContext::enter(address)?;
     let flags = match mapping {
         DmaBufMapping::Default => 0,
         DmaBufMapping::Pcie => sys::MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE,
@@ -236,7 +236,7 @@ pub fn dmabuf(address: DevicePtr, bytes: usize, mapping: DmaBufMapping) -> Resul
 ///
 /// [`Error::Describe`]; [`Error::NoContext`]; as [`describe`].
 pub fn set_sync_memops(address: DevicePtr) -> Result<(), Error> {
-    let place = Place::enter(address)?;
+    let place = OwningContext::enter(address)?;
     place
         .driver
         .set_sync_memops(address.get())
@@ -374,14 +374,14 @@ struct Current {
 }
 
 /// [`Current`] and its context.
-struct Place {
+struct OwningContext {
     driver: Driver,
     // Dropped first: pops the context before it may be released.
     _current: Current,
     _context: Context,
 }
 
-impl Place {
+impl OwningContext {
     fn enter(address: DevicePtr) -> Result<Self, Error> {
         let context = Context::of(address)?;
         let current = context.enter(address)?;

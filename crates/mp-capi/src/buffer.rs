@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use engine::Region;
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gpu::pages::page_size;
 use gpu::pointer::{self, MemoryKind};
 use gpu::{BorrowedMemory, DeviceMemory, DevicePtr};
@@ -48,7 +48,7 @@ unsafe fn host(library: &Library, start: NonNull<u8>, length: usize) -> Result<R
     let borrowed = unsafe { BorrowedMemory::new(start, length, Arc::new(())) };
     let memory = borrowed.for_cpu(&library.gpu);
     let memory = memory.map_err(CallError::cuda("use the program's memory"))?;
-    Ok(library.ranks.register(&Place::host(memory))?)
+    Ok(library.ranks.register(&MappedMemory::host(memory))?)
 }
 
 /// # Safety

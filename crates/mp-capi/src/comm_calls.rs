@@ -8,7 +8,7 @@ use engine::comm::Credits;
 use engine::mpi::Mpi;
 use engine::{Bootstrap, Communicator};
 use gdr_sys::exports;
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 
 use crate::abi::{CudaStream, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;
@@ -30,7 +30,7 @@ pub(crate) struct Comm {
 /// Descriptors for kernels, in host memory that they read.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    pub ring: Place,
+    pub ring: MappedMemory,
     /// The slot to return next.
     pub slot: usize,
     pub collected: Box<DevDescs>,

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gpu::{Compare, DevicePtr};
 
 use crate::abi::{self, Handle, Sem32, Sem64, SendDesc, WaitDesc};
@@ -92,7 +92,7 @@ pub(crate) fn wait(library: &Library, open: &OpenRequest) -> Result<WaitDesc, Ca
 }
 
 /// A word for a kernel.
-pub(crate) fn word_of(word: &Place, value: u32) -> Sem32 {
+pub(crate) fn word_of(word: &MappedMemory, value: u32) -> Sem32 {
     sem32((word.device_address(), value))
 }
 

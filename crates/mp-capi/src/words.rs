@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gpu::pages::page_size;
 use gpu::{BorrowedMemory, Gpu, HostMemory, Registration, foreign};
 
@@ -21,7 +21,7 @@ impl Words {
     /// # Safety
     ///
     /// `word` is NULL, misaligned, or mapped host memory that stays mapped while a stream or kernel uses it.
-    pub unsafe fn place(&self, gpu: &Gpu, word: *mut u32) -> Result<Place, CallError> {
+    pub unsafe fn place(&self, gpu: &Gpu, word: *mut u32) -> Result<MappedMemory, CallError> {
         check("ptr", word)?;
         let page = page_size();
         let start = word.addr() & !(page - 1);
@@ -44,7 +44,7 @@ impl Words {
                 memory
             }
         };
-        let part = Place::host(memory).part(word.addr() - start, 4);
+        let part = MappedMemory::host(memory).part(word.addr() - start, 4);
         Ok(part.map_err(engine::Error::from)?)
     }
 }

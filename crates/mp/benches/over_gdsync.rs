@@ -16,7 +16,7 @@ use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::Wqe;
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Gpu, MemOp, Stream};
 use mp::bootstrap::Local;
 use mp::{Communicator, Options, Region, Transfer};
@@ -90,7 +90,7 @@ impl Direct {
     }
 }
 
-fn place(allocator: &Allocator) -> Place {
+fn place(allocator: &Allocator) -> MappedMemory {
     let place = allocator.place(MemoryLocation::Host, 4096);
     place.expect("memory")
 }
@@ -240,7 +240,7 @@ fn ping_pong(way: &mut dyn Way, times: &mut Vec<f64>) {
 }
 
 /// Seconds per post of [`POSTED`] in a row, behind a closed gate so that nothing is sent meanwhile.
-fn post(way: &mut dyn Way, stream: &Stream, gate: &Place, times: &mut Vec<f64>) {
+fn post(way: &mut dyn Way, stream: &Stream, gate: &MappedMemory, times: &mut Vec<f64>) {
     for _ in 0..POSTED {
         way.receive(1);
     }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::Compare;
 
 use crate::stream::Stream;
@@ -16,7 +16,7 @@ use crate::{Communicator, Condition, Error, Region, Request, Transfer, Window};
 #[derive(Debug)]
 pub struct Credits {
     /// Counters that peers write, by rank, and behind them the values to put, by rank.
-    table: Place,
+    table: MappedMemory,
     region: Region,
     window: Window,
     rank: u32,
@@ -122,7 +122,7 @@ impl Credits {
     /// # Errors
     ///
     /// [`Error::NoPeer`].
-    pub fn take_by_kernel(&self, peer: u32) -> Result<(Place, Condition), Error> {
+    pub fn take_by_kernel(&self, peer: u32) -> Result<(MappedMemory, Condition), Error> {
         let next = self.next(peer)?;
         self.took(peer);
         Ok(next)
@@ -146,7 +146,7 @@ impl Credits {
     }
 
     /// The word of a peer's next credit, and its condition.
-    fn next(&self, peer: u32) -> Result<(Place, Condition), Error> {
+    fn next(&self, peer: u32) -> Result<(MappedMemory, Condition), Error> {
         let unknown = Error::NoPeer { rank: peer };
         let taken = self.taken.get(peer as usize).ok_or(unknown)?;
         let word = self.table.part(peer as usize * 4, 4)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gdsync::hca::{Access, Hca};
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Compare, DeviceMemory, StreamCapabilities};
 
 use crate::bootstrap::Bootstrap;
@@ -74,7 +74,7 @@ pub struct Communicator {
     allocator: Allocator,
     words: Arc<Words>,
     /// The word, 0, and the flag of descriptors for ended requests.
-    ended: Place,
+    ended: MappedMemory,
     stages: bool,
     rank: u32,
     size: u32,
@@ -150,7 +150,7 @@ impl Communicator {
     /// # Errors
     ///
     /// [`Error::Queue`], with each memory path and why it failed.
-    pub fn register(&self, place: &Place) -> Result<Region, Error> {
+    pub fn register(&self, place: &MappedMemory) -> Result<Region, Error> {
         let registered = self.settings.hca.register(place, Access::ALL)?;
         Ok(Region::new(self.settings.owner, place.clone(), registered, None))
     }
@@ -165,12 +165,12 @@ impl Communicator {
         memory: &DeviceMemory,
         range: Range<usize>,
     ) -> Result<Region, Error> {
-        let part = |place: Place| Ok::<_, Error>(place.part(range.start, range.len())?);
-        let place = part(Place::unmapped(memory.clone()))?;
+        let part = |place: MappedMemory| Ok::<_, Error>(place.part(range.start, range.len())?);
+        let place = part(MappedMemory::unmapped(memory.clone()))?;
         let registered = match self.register(&place) {
             // The software HCA accesses memory by the CPU.
             Err(Error::Queue(gdsync::Error::NoMapping)) => match self.allocator.gdr() {
-                Some(gdr) => Place::device(memory.clone(), gdr)
+                Some(gdr) => MappedMemory::device(memory.clone(), gdr)
                     .map_err(Error::from)
                     .and_then(part)
                     .and_then(|place| self.register(&place)),
@@ -187,7 +187,7 @@ impl Communicator {
     fn register_staged(&self, memory: &DeviceMemory, range: Range<usize>) -> Result<Region, Error> {
         let host = memory.gpu().pinned(range.len());
         let host = host.map_err(gpu_failed("allocate host memory for staged messages"))?;
-        let place = Place::host(host.clone());
+        let place = MappedMemory::host(host.clone());
         let registered = self.settings.hca.register(&place, Access::ALL)?;
         let staged = Staged { host, device: memory.clone(), start: range.start };
         let owner = self.settings.owner;
@@ -311,7 +311,7 @@ impl Communicator {
     pub fn wait_word_on(
         &self,
         stream: &dyn Stream,
-        word: &Place,
+        word: &MappedMemory,
         condition: Condition,
     ) -> Result<(), Error> {
         let mut batch = Batch::new(stream, self.settings.can);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gdsync::hca::{Hca, Request, RetryPolicy};
 use gdsync::queue::Waiting;
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::StreamCapabilities;
 
 use crate::bootstrap::{self, Bootstrap};
@@ -23,7 +23,7 @@ pub(crate) struct Connections {
     pub settings: Arc<Settings>,
     pub peers: BTreeMap<u32, Arc<Peer>>,
     pub words: Arc<Words>,
-    pub ended: Place,
+    pub ended: MappedMemory,
 }
 
 /// Bounds of the number of requests per queue.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gpu::{Compare, DevicePtr, MemOp};
 
 use crate::peer::{Direction, Peer};
@@ -25,7 +25,7 @@ enum Item {
     Send(Arc<Peer>, u64),
     Wait(Arc<Peer>, Direction, u64),
     WaitWord(WordWait),
-    WriteWord(Place, u32),
+    WriteWord(MappedMemory, u32),
 }
 
 impl DescriptorQueue {
@@ -80,14 +80,14 @@ impl DescriptorQueue {
     /// # Errors
     ///
     /// [`Error::WordsFull`]; [`Error::Queue`] for a place without a word.
-    pub fn wait_word(&mut self, word: &Place, condition: Condition) -> Result<(), Error> {
+    pub fn wait_word(&mut self, word: &MappedMemory, condition: Condition) -> Result<(), Error> {
         let wait = self.words.take(word, condition)?;
         self.items.push(Item::WaitWord(wait));
         Ok(())
     }
 
     /// Adds a write of the word at the beginning of a place.
-    pub fn write_word(&mut self, word: &Place, value: u32) {
+    pub fn write_word(&mut self, word: &MappedMemory, value: u32) {
         self.items.push(Item::WriteWord(word.clone(), value));
     }
 

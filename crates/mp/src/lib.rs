@@ -50,7 +50,7 @@
 //! | `Bootstrap` | a trait: rank, number of ranks, and an all-gather of bytes with a deadline. `Mpi`, `Tcp`, `Files`, `Local` (threads); `Launcher` reads rank and place from the variables of Slurm, PMI and Open MPI. Only connections and windows use it |
 //! | `Communicator` | the connections of one rank: a queue pair of an `Hca` for each peer, and one monitor thread |
 //! | `Peer` | a connection: under one lock, the queue pair and the requests in the order of their WQEs. A failure stops the queue pair and ends all of its requests |
-//! | `Region` | registered memory: a `Place`, and for staged GPU memory its copy in host memory |
+//! | `Region` | registered memory: a `MappedMemory`, and for staged GPU memory its copy in host memory |
 //! | `Transfer` | what a request does: a send, a put or a get, of up to 30 blocks of a region |
 //! | `Request` | a transfer or receive in progress. It owns its entry in the peer: waiting or dropping frees it |
 //! | `Window` | every rank's memory region for puts and gets |

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gdsync::hca::MemoryRegion;
 use gdsync::wire::DataSegment;
 use gpu::{DeviceMemory, HostMemory, Stream};
@@ -21,7 +21,7 @@ pub struct Region(Arc<Inner>);
 struct Inner {
     /// Number of its communicator.
     owner: u64,
-    place: Place,
+    place: MappedMemory,
     lkey: u32,
     rkey: u32,
     /// `None` once revoked.
@@ -42,7 +42,7 @@ pub(crate) struct Staged {
 impl Region {
     pub(crate) fn new(
         owner: u64,
-        place: Place,
+        place: MappedMemory,
         registered: MemoryRegion,
         staged: Option<Staged>,
     ) -> Self {
@@ -71,7 +71,7 @@ impl Region {
 
     /// The memory that the HCA accesses: of staged GPU memory its copy in host memory.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &MappedMemory {
         &self.0.place
     }
 

@@ -12,7 +12,7 @@ use gdsync::hca::sim::SimHca;
 use gdsync::hca::sim::socket::{self, Connection};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::Datagram;
-use gdsync::{Allocator, Place};
+use gdsync::{Allocator, MappedMemory};
 
 use crate::Error;
 use crate::bootstrap::{self, Bootstrap};
@@ -158,7 +158,11 @@ impl Hca for Software {
         self.hca.datagram(local, remote, key)
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, gdsync::Error> {
+    fn register(
+        &self,
+        place: &MappedMemory,
+        access: Access,
+    ) -> Result<MemoryRegion, gdsync::Error> {
         self.hca.register(place, access)
     }
 }

@@ -1,6 +1,6 @@
 //! Streams, and batches of work for them.
 
-use gdsync::{Error as QueueError, Place, lower};
+use gdsync::{Error as QueueError, MappedMemory, lower};
 use gpu::{DeviceMemory, HostMemory, MemOp, StreamCapabilities};
 
 use crate::error::gpu_failed;
@@ -106,14 +106,14 @@ impl<'s> Batch<'s> {
     }
 
     /// Adds a write of a word.
-    pub fn write(&mut self, place: &Place, offset: usize, value: u32) -> Result<(), Error> {
+    pub fn write(&mut self, place: &MappedMemory, offset: usize, value: u32) -> Result<(), Error> {
         let at = place.word(offset, 4)?;
         self.ops.push(MemOp::Write32 { at, value });
         Ok(())
     }
 
     /// Adds a wait for the word at the beginning of a place.
-    pub fn wait(&mut self, place: &Place, condition: Condition) -> Result<(), Error> {
+    pub fn wait(&mut self, place: &MappedMemory, condition: Condition) -> Result<(), Error> {
         let Condition { compare, value } = condition;
         let (at, flush) = (place.word(0, 4)?, true);
         self.ops.push(MemOp::Wait32 { at, value, compare, flush });

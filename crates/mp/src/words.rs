@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gdsync::{Place, Watched};
+use gdsync::{MappedMemory, Watched};
 use gpu::Compare;
 
 use crate::Error;
@@ -60,7 +60,7 @@ impl Condition {
 /// The waits of streams for words, each with a word that the stream clears when it has passed.
 #[derive(Debug)]
 pub(crate) struct Words {
-    busy: Place,
+    busy: MappedMemory,
     open: Mutex<Vec<Open>>,
     timeout: Duration,
 }
@@ -78,7 +78,7 @@ struct Open {
 #[derive(Debug, Clone)]
 pub(crate) struct WordWait {
     slot: usize,
-    word: Place,
+    word: MappedMemory,
     condition: Condition,
 }
 
@@ -86,13 +86,13 @@ impl Words {
     /// Bytes of the place that it needs.
     pub const BYTES: usize = MAX_WORDS * 4;
 
-    pub fn new(busy: Place, timeout: Duration) -> Self {
+    pub fn new(busy: MappedMemory, timeout: Duration) -> Self {
         let open = Mutex::default();
         Self { busy, open, timeout }
     }
 
     /// Reserves a wait.
-    pub fn take(&self, word: &Place, condition: Condition) -> Result<WordWait, Error> {
+    pub fn take(&self, word: &MappedMemory, condition: Condition) -> Result<WordWait, Error> {
         let mut open = self.open();
         open.retain(|open| self.is_busy(open.slot));
         let free = (0..MAX_WORDS).find(|slot| !self.is_busy(*slot));

@@ -181,13 +181,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     fn with_ats(facts: &mut Facts) {
-        facts.device_mut(NIC).config.ats = Fact::Known(Some(Ats {
-            offset: 0x480,
-            enabled: false,
-            queue_depth: 32,
-            page_aligned: Fact::Known(true),
-            smallest_translation_unit: 4096,
-        }));
+        facts.device_mut(NIC).config.ats = Fact::Known(Some(Ats { enabled: false }));
     }
 
     fn inline(facts: &mut Facts) {

@@ -98,12 +98,12 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
 #[cfg(test)]
 mod tests {
     use crate::check::testing::{Edit, GPU, NIC, assert_says, bdf, bind, machine, only, root_port};
-    use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
+    use crate::model::{Fact, Facts, Outcome, PciPath, RootBus, Why};
 
     /// The NIC below another root port, on this root bus.
     fn moved(bus: u8) -> Facts {
         let mut facts = machine();
-        facts.device_mut(NIC).place = Fact::Known(Place {
+        facts.device_mut(NIC).place = Fact::Known(PciPath {
             root: RootBus { domain: 0, bus },
             rooted: true,
             bridges: vec![bdf("0000:00:02.0")],

@@ -173,14 +173,12 @@ mod tests {
             class: Class(0x02_0700),
             revision: 0,
             kind: HeaderKind::Endpoint { subsystem: Subsystem { vendor: 0x15b3, device: 0 } },
-            multifunction: false,
             command: Command(6),
             status: Status(0x10),
             bars: vec![Bar {
                 index: 0,
                 kind: BarKind::Memory { address: 0x2000_0000, bits64: true, prefetchable: true },
             }],
-            interrupt_pin: 1,
         });
         facts
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::testing::{Edit, GPU_PORT, bdf, gpu, machine, set_acs, two_gpus};
-use crate::model::{Fact, Facts, Place, RootBus, VerbsOutcome, Why};
+use crate::model::{Fact, Facts, PciPath, RootBus, VerbsOutcome, Why};
 use crate::profile::SHIPPED;
 use crate::topo::topology;
 
@@ -120,7 +120,7 @@ fn redirecting_port_spares_path_through_root() {
     // The NIC moves to another root port; a second GPU takes its place below the switch.
     facts.add(crate::check::testing::root_port("0000:00:02.0"));
     let place = |bridges: &[&str]| {
-        Fact::Known(Place {
+        Fact::Known(PciPath {
             root: RootBus { domain: 0, bus: 0 },
             rooted: true,
             bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),

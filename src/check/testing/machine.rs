@@ -13,9 +13,6 @@ pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
         offset: 0x60,
         version: 2,
         port: PortType::Endpoint,
-        slot: false,
-        max_payload_supported: 512,
-        extended_tag_supported: true,
         max_payload: 256,
         max_read_request: 4096,
         relaxed_ordering: true,
@@ -25,12 +22,8 @@ pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
             max: link(max),
             current: link(current),
             target: None,
-            aspm_supported: Aspm::default(),
             aspm_enabled: Aspm::default(),
             port_number: 0,
-            data_link_layer_active: None,
-            training: false,
-            disabled: false,
         }),
     }))
 }
@@ -40,7 +33,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
     let window = |bar, size| Resource { bar, start: 1 << 44, size, flags: 0x14_220c };
     PciDevice {
         bdf: bdf(address),
-        place: Fact::Known(Place {
+        place: Fact::Known(PciPath {
             root,
             rooted: true,
             bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),

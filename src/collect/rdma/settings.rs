@@ -132,11 +132,7 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
         };
         let text = |at: usize| values.get(at).map(|value| (*value).to_owned());
         let setting = match (columns, values.len()) {
-            (3, 3) => FirmwareSetting {
-                default: text(0),
-                current: text(1),
-                next: text(2).unwrap_or_default(),
-            },
+            (3, 3) => FirmwareSetting { current: text(1), next: text(2).unwrap_or_default() },
             (1, 1) => {
                 FirmwareSetting { next: text(0).unwrap_or_default(), ..FirmwareSetting::default() }
             }
@@ -182,23 +178,16 @@ RO      NUM_OF_PLANES_P1                            0                   0       
 The '*' shows parameters with next value different from default/current value.
 ";
 
-    fn setting(default: &str, current: &str, next: &str) -> FirmwareSetting {
-        FirmwareSetting {
-            default: Some(default.to_owned()),
-            current: Some(current.to_owned()),
-            next: next.to_owned(),
-        }
+    fn setting(current: &str, next: &str) -> FirmwareSetting {
+        FirmwareSetting { current: Some(current.to_owned()), next: next.to_owned() }
     }
 
     #[test]
     fn reads_three_columns_or_one() {
         let settings = parse(VERBOSE).expect("settings");
-        assert_eq!(settings["NON_PREFETCHABLE_PF_BAR"], setting("False(0)", "False(0)", "True(1)"));
-        assert_eq!(
-            settings["PCI_WR_ORDERING"],
-            setting("per_mkey(0)", "force_relax(1)", "force_relax(1)")
-        );
-        assert_eq!(settings["NUM_OF_PLANES_P1"], setting("0", "0", "0"));
+        assert_eq!(settings["NON_PREFETCHABLE_PF_BAR"], setting("False(0)", "True(1)"));
+        assert_eq!(settings["PCI_WR_ORDERING"], setting("force_relax(1)", "force_relax(1)"));
+        assert_eq!(settings["NUM_OF_PLANES_P1"], setting("0", "0"));
         assert!(!settings.contains_key("HOST_CHAINING_MODE"));
         let short = "Configurations:                              Next Boot       \n         PCI_WR_ORDERING     per_mkey(0)     \n";
         let settings = parse(short).expect("settings");

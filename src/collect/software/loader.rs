@@ -38,7 +38,7 @@ const BROUGHT: [(&str, &str, &str); 3] = [
     ("libucp.so.0", "libucx/lib", "libucx_cu"),
 ];
 
-pub struct Place {
+pub struct LibraryFile {
     pub name: String,
     pub path: PathBuf,
     pub found: Found,
@@ -52,15 +52,15 @@ pub fn find(
     names: &[&str],
     unread: &mut BTreeMap<String, Why>,
     notes: &mut Vec<Note>,
-) -> Fact<Vec<Place>> {
+) -> Fact<Vec<LibraryFile>> {
     let mut places = Vec::new();
-    let listed = |directory: &str, found: Found, places: &mut Vec<Place>| {
+    let listed = |directory: &str, found: Found, places: &mut Vec<LibraryFile>| {
         let there = match files.list_kept(Path::new(directory), &|name| names.contains(&name)) {
             Ok(names) => names,
             Err(error) if error.is_absent() => Vec::new(),
             Err(error) => return Fact::Unknown(error.why()),
         };
-        places.extend(there.into_iter().map(|name| Place {
+        places.extend(there.into_iter().map(|name| LibraryFile {
             path: Path::new(directory).join(&name),
             name,
             found,
@@ -75,7 +75,7 @@ pub fn find(
     }
     match cache(files, names, notes) {
         Fact::Known(Some(cached)) => {
-            let new = |(name, path): (String, String)| Place {
+            let new = |(name, path): (String, String)| LibraryFile {
                 name,
                 path: PathBuf::from(path),
                 found: Found::Cache,
@@ -182,7 +182,11 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     Some(lines)
 }
 
-fn in_packages(files: &dyn Files, places: &mut Vec<Place>, unread: &mut BTreeMap<String, Why>) {
+fn in_packages(
+    files: &dyn Files,
+    places: &mut Vec<LibraryFile>,
+    unread: &mut BTreeMap<String, Why>,
+) {
     let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
     for home in PYTHON {
         let versions = match files.list_kept(Path::new(home), &is_python) {
@@ -210,11 +214,11 @@ fn add_if_there(
     name: &str,
     path: PathBuf,
     found: Found,
-    places: &mut Vec<Place>,
+    places: &mut Vec<LibraryFile>,
     unread: &mut BTreeMap<String, Why>,
 ) {
     match files.exists(&path) {
-        Ok(true) => places.push(Place { name: name.to_owned(), path, found }),
+        Ok(true) => places.push(LibraryFile { name: name.to_owned(), path, found }),
         Ok(false) => {}
         Err(error) => {
             unread.insert(name.to_owned(), error.why());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::read;
 use crate::model::{Fact, Library, Note, Program, Software};
 use crate::world::{Files, World};
-use loader::Place;
+use loader::LibraryFile;
 
 /// The libraries, by the names that programs load.
 const LIBRARIES: [&str; 13] = [
@@ -77,8 +77,8 @@ pub fn software(
     }
 }
 
-fn library(files: &dyn Files, place: Place) -> Library {
-    let Place { name, path, found } = place;
+fn library(files: &dyn Files, place: LibraryFile) -> Library {
+    let LibraryFile { name, path, found } = place;
     let file = resolved(files, &path);
     let stem = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // LD_LIBRARY_PATH may name the directory of a Python package.

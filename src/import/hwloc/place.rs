@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::xml::{Document, ObjectKind};
 use crate::model::Order as _;
-use crate::model::{Bdf, Place, RootBus};
+use crate::model::{Bdf, PciPath, RootBus};
 
 pub struct Tree<'a> {
     document: &'a Document,
@@ -66,13 +66,13 @@ impl<'a> Tree<'a> {
     }
 
     /// The place of the object of this function.
-    pub fn place(&self, at: usize, bdf: Bdf) -> Place {
+    pub fn place(&self, at: usize, bdf: Bdf) -> PciPath {
         let mut root = RootBus { domain: bdf.domain, bus: bdf.bus };
         let mut bridges = Vec::new();
         let mut rooted = false;
         for above in self.above(at) {
             match above {
-                Node::Bridge(..) if bridges.len() == Place::MAX_BRIDGES => break,
+                Node::Bridge(..) if bridges.len() == PciPath::MAX_BRIDGES => break,
                 Node::Bridge(bridge, buses)
                     if bridge.domain == root.domain && self.leads_to(*buses, root) =>
                 {
@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
             }
         }
         bridges.reverse();
-        Place { root, rooted, bridges }
+        PciPath { root, rooted, bridges }
     }
 
     /// Whether the processors above an object are near it: hwloc merges trees with overlapping buses.

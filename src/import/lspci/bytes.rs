@@ -18,8 +18,6 @@ pub(super) fn decode(raw: &[u8]) -> Option<Config> {
         config = Config {
             acs: Fact::default(),
             ats: Fact::default(),
-            aer: Fact::default(),
-            resizable_bar: Fact::default(),
             sriov: Fact::default(),
             serial_number: Fact::default(),
             ..config
@@ -45,8 +43,6 @@ fn not_asked(mut config: Config) -> Config {
         express: slot(config.express),
         acs: slot(config.acs),
         ats: slot(config.ats),
-        aer: slot(config.aer),
-        resizable_bar: slot(config.resizable_bar),
         sriov: slot(config.sriov),
         serial_number: slot(config.serial_number),
         ..config
@@ -55,20 +51,13 @@ fn not_asked(mut config: Config) -> Config {
 
 /// The known facts of the first, completed by the second.
 pub(super) fn over(first: Config, second: Config) -> Config {
-    let mut null_entries = first.null_entries;
-    if null_entries.is_empty() {
-        null_entries = second.null_entries;
-    }
     Config {
         header: known(first.header, second.header),
         express: known(first.express, second.express),
         acs: known(first.acs, second.acs),
         ats: known(first.ats, second.ats),
-        aer: known(first.aer, second.aer),
-        resizable_bar: known(first.resizable_bar, second.resizable_bar),
         sriov: known(first.sriov, second.sriov),
         serial_number: known(first.serial_number, second.serial_number),
-        null_entries,
         failure: first.failure.into_iter().chain(second.failure).collect(),
     }
 }

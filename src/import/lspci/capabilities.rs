@@ -8,14 +8,8 @@ use crate::model::{Config, Fact, Why};
 const EXTENDED: u16 = 0x100;
 
 /// The relevant extended capabilities, for an lspci that prints their numbers.
-const BY_NUMBER: [(u16, &str); 6] = [
-    (0x01, "aer"),
-    (0x03, "serial"),
-    (0x0d, "acs"),
-    (0x0f, "ats"),
-    (0x10, "sriov"),
-    (0x15, "rebar"),
-];
+const BY_NUMBER: [(u16, &str); 4] =
+    [(0x03, "serial"), (0x0d, "acs"), (0x0f, "ats"), (0x10, "sriov")];
 
 /// The result of reading the lines from the first capability on.
 pub(super) struct Listed {
@@ -128,19 +122,11 @@ impl Listed {
         if named("Access Control Services") && first(&mut self.named, "acs") {
             config.acs = known_if_complete(extended::acs(offset, below));
         } else if named("Address Translation Service") && first(&mut self.named, "ats") {
-            config.ats = known_if_complete(extended::ats(offset, below));
-        } else if named("Advanced Error Reporting") && first(&mut self.named, "aer") {
-            config.aer = known_if_complete(extended::aer(offset, below));
+            config.ats = known_if_complete(extended::ats(below));
         } else if named("Device Serial Number") && first(&mut self.named, "serial") {
             config.serial_number = known_if_complete(extended::serial_number(title));
         } else if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") {
-            config.sriov = known_if_complete(extended::sriov(offset, below));
-        } else if (named("Physical Resizable BAR") || named("Resizable BAR"))
-            && first(&mut self.named, "rebar")
-        {
-            config.resizable_bar = known_if_complete(extended::resizable_bar(below));
-        } else if named("Null") {
-            config.null_entries.push(offset)
+            config.sriov = known_if_complete(extended::sriov(below));
         } else if named("<chain ") {
             self.broken_beyond = true
         }
@@ -153,10 +139,8 @@ impl Listed {
         settle(&mut config.express, listed("express"), absent);
         settle(&mut config.acs, listed("acs"), absent_beyond);
         settle(&mut config.ats, listed("ats"), absent_beyond);
-        settle(&mut config.aer, listed("aer"), absent_beyond);
         settle(&mut config.serial_number, listed("serial"), absent_beyond);
         settle(&mut config.sriov, listed("sriov"), absent_beyond);
-        settle(&mut config.resizable_bar, listed("rebar"), absent_beyond);
     }
 }
 

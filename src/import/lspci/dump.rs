@@ -93,8 +93,6 @@ fn none_beyond() -> Config {
     Config {
         acs: Fact::Known(None),
         ats: Fact::Known(None),
-        aer: Fact::Known(None),
-        resizable_bar: Fact::Known(None),
         sriov: Fact::Known(None),
         serial_number: Fact::Known(None),
         ..Config::default()

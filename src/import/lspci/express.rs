@@ -40,15 +40,11 @@ fn kind(title: &str) -> Option<&str> {
 pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Express> {
     let port = port(title)?;
     let version = title.strip_prefix("Express (v")?.split_once(')')?.0.parse().ok()?;
-    let capabilities = register(lines, "DevCap")?;
     let control = register(lines, "DevCtl")?;
     Some(Express {
         offset,
         version,
         port,
-        slot: title.contains("(Slot+)"),
-        max_payload_supported: capabilities.number("MaxPayload ")?,
-        extended_tag_supported: capabilities.flag("ExtTag")?,
         max_payload: control.number("MaxPayload ")?,
         max_read_request: control.number("MaxReadReq ")?,
         relaxed_ordering: control.flag("RlxdOrd")?,
@@ -69,17 +65,8 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
         max: link(&capabilities)?,
         current: link(&status)?,
         target: target.filter(|speed| speed.0 != 0),
-        aspm_supported: aspm(capabilities.after("ASPM ")?),
         aspm_enabled: aspm(control.after("ASPM ")?),
         port_number: capabilities.number("Port #")?,
-        data_link_layer_active: if capabilities.flag("LLActRep")? {
-            Some(status.flag("DLActive")?)
-        } else {
-            None
-        },
-        training: status.flag("Train")?,
-        // `Disabled` until 3.9.
-        disabled: control.flag("LnkDisable").or_else(|| control.flag("Disabled"))?,
     })
 }
 
@@ -160,20 +147,13 @@ mod tests {
             max: Link { speed: LinkSpeed(3), width: 16 },
             current: Link { speed: LinkSpeed(2), width: 8 },
             target: Some(LinkSpeed(3)),
-            aspm_supported: Aspm { l0s: true, l1: true },
             aspm_enabled: Aspm { l0s: false, l1: true },
             port_number: 3,
-            data_link_layer_active: Some(true),
-            training: true,
-            disabled: false,
         };
         let expected = Express {
             offset: 0x40,
             version: 2,
             port: PortType::RootPort,
-            slot: true,
-            max_payload_supported: 256,
-            extended_tag_supported: false,
             max_payload: 128,
             max_read_request: 512,
             relaxed_ordering: false,
@@ -187,7 +167,7 @@ mod tests {
     #[test]
     fn reads_new_format() {
         let found = read("Express (v2) Endpoint, IntMsgNum 0", NEW).expect("complete");
-        assert_eq!((found.port, found.slot), (PortType::Endpoint, false));
+        assert_eq!(found.port, PortType::Endpoint);
         assert_eq!((found.max_payload, found.max_read_request), (256, 4096));
         assert!(found.relaxed_ordering && found.extended_tag && !found.no_snoop);
         let link = found.link.expect("a link");
@@ -195,14 +175,12 @@ mod tests {
             (link.max.to_string(), link.current.to_string()),
             ("64GT/s x16".into(), "16GT/s x8".into())
         );
-        assert_eq!((link.target, link.data_link_layer_active), (None, None));
-        assert!(link.disabled && !link.training);
-        assert_eq!(link.aspm_supported, Aspm::default());
+        assert_eq!(link.target, None);
     }
 
     #[test]
     fn incomplete_capability_is_none() {
-        for gone in ["DevCap", "DevCtl", "LnkCap", "LnkSta", "MaxReadReq", "TrErr"] {
+        for gone in ["DevCtl", "LnkCap", "LnkSta", "MaxReadReq"] {
             let text: String = NEW
                 .lines()
                 .filter(|line| !line.contains(gone))

@@ -16,12 +16,6 @@ pub struct Express {
     pub version: u8,
     /// What kind of port or device this is.
     pub port: PortType,
-    /// The port has a slot; the device below is not soldered.
-    pub slot: bool,
-    /// Maximum supported payload, bytes.
-    pub max_payload_supported: u16,
-    /// Supports 8-bit tags, 256 requests in flight.
-    pub extended_tag_supported: bool,
     /// Maximum payload that it may send, bytes.
     pub max_payload: u16,
     /// Maximum size of a read request, bytes.

@@ -19,16 +19,12 @@ pub struct Header {
     pub revision: u8,
     /// Fields that depend on the header type.
     pub kind: HeaderKind,
-    /// The device has other functions.
-    pub multifunction: bool,
     /// Command register.
     pub command: Command,
     /// Status register.
     pub status: Status,
     /// Base address registers that are not zero.
     pub bars: Vec<Bar>,
-    /// Legacy interrupt pin: 0 none, 1 to 4 INTA to INTD.
-    pub interrupt_pin: u8,
 }
 
 /// The type of a header and its fields.
@@ -42,8 +38,6 @@ pub enum HeaderKind {
     },
     /// Type 1: a PCI-to-PCI bridge, including every switch port and root port.
     Bridge {
-        /// Bus above.
-        primary: u8,
         /// Bus below.
         secondary: u8,
         /// Highest bus below.
@@ -53,8 +47,6 @@ pub enum HeaderKind {
     },
     /// Type 2: a CardBus bridge.
     CardBus {
-        /// Bus above.
-        primary: u8,
         /// CardBus below.
         secondary: u8,
         /// Highest bus below.

@@ -15,18 +15,10 @@ pub struct LinkPair {
     /// Target Link Speed of Link Control 2: the upper limit that software set. None in version 1 of the capability,
     /// and if it is zero, as in functions that support 2.5 GT/s only (PCIe 7.5.3.19).
     pub target: Option<LinkSpeed>,
-    /// Supported power saving states.
-    pub aspm_supported: Aspm,
     /// Enabled power saving states.
     pub aspm_enabled: Aspm,
     /// Port number; the ACS egress vector of a switch uses it.
     pub port_number: u8,
-    /// Data Link Layer Link Active. None if this port does not report it (upstream ports and endpoints do not).
-    pub data_link_layer_active: Option<bool>,
-    /// Training is in progress (meaningful on root and downstream ports).
-    pub training: bool,
-    /// Software disabled the link (root and downstream ports).
-    pub disabled: bool,
 }
 
 /// Speed and width of a link.

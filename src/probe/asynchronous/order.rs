@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gdsync::{Place, Program};
+use gdsync::{MappedMemory, Program};
 use gpu::Compare;
 
 use super::session::{Session, pause, wait_for_word, watched};
@@ -69,7 +69,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
 /// Why the first failing list failed.
 pub(super) fn first_failure(
     session: &Session<'_>,
-    words: &Place,
+    words: &MappedMemory,
     compare: Compare,
     rounds: u32,
 ) -> Result<Option<String>, StepError> {
@@ -85,7 +85,7 @@ pub(super) fn first_failure(
 /// Runs a list of two waits, and checks that the stream blocks at both.
 fn run_list(
     session: &Session<'_>,
-    words: &Place,
+    words: &MappedMemory,
     compare: Compare,
     round: u32,
 ) -> Result<Option<String>, StepError> {

@@ -10,7 +10,7 @@ use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::{Prepared, Waiting};
 use gdsync::wire::{Completion, DataSegment, Datagram, Transport as WireTransport, Wqe};
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::{Allocation, DeviceMemory, pointer};
 use verbs::Context;
 
@@ -161,12 +161,12 @@ impl Queues {
     }
 
     /// Registers memory for SEND and RECV, which need no rkey.
-    pub fn register(&self, place: &Place) -> Result<MemoryRegion, StepError> {
+    pub fn register(&self, place: &MappedMemory) -> Result<MemoryRegion, StepError> {
         Ok(self.hca.register(place, MESSAGES)?)
     }
 
     /// Registers memory as the target of RDMA WRITE.
-    pub fn register_target(&self, place: &Place) -> Result<MemoryRegion, StepError> {
+    pub fn register_target(&self, place: &MappedMemory) -> Result<MemoryRegion, StepError> {
         let access = Access { remote_write: true, ..MESSAGES };
         Ok(self.hca.register(place, access)?)
     }
@@ -176,10 +176,11 @@ impl Queues {
         &self,
         session: &Session<'_>,
         memory: &DeviceMemory,
-    ) -> Result<(Place, MemoryRegion), String> {
+    ) -> Result<(MappedMemory, MemoryRegion), String> {
         let gdr = session.allocator.gdr();
         let gdr = gdr.ok_or("no backend maps GPU memory for the CPU")?;
-        let place = Place::device(memory.clone(), gdr).map_err(|error| gpu::sentence(&error))?;
+        let place =
+            MappedMemory::device(memory.clone(), gdr).map_err(|error| gpu::sentence(&error))?;
         let region = self.register(&place);
         let region = region.map_err(|error| gpu::sentence(&error))?;
         Ok((place, region))

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
-use gdsync::{Allocator, MemoryLocation, Place, Program, Watchdog, Watched};
+use gdsync::{Allocator, MappedMemory, MemoryLocation, Program, Watchdog, Watched};
 use gpu::{Allocation, Compare, DeviceMemory, Gpu, Pattern, Stream, StreamCapabilities};
 
 use super::polls;
@@ -26,7 +26,7 @@ pub struct Session<'a> {
     pub reader: Stream,
     pub allocator: Allocator,
     /// Memory for words: host memory, and GPU memory if it can be mapped.
-    pub words: Vec<(&'static str, Place)>,
+    pub words: Vec<(&'static str, MappedMemory)>,
     /// Where a stream sees the HCA's writes sooner.
     pub faster: MemoryLocation,
     /// Memory for the kernels between messages.
@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
 /// A word that a stream waits for, for the watchdog.
 pub fn watched(
     what: &str,
-    place: &Place,
+    place: &MappedMemory,
     offset: usize,
     value: u32,
     compare: Compare,
@@ -150,7 +150,7 @@ pub fn pause(time: Duration) {
 
 /// Polls a word until it has a value; false after the timeout.
 pub fn wait_for_word(
-    place: &Place,
+    place: &MappedMemory,
     offset: usize,
     value: u32,
     timeout: Duration,

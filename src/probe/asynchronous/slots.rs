@@ -1,6 +1,6 @@
 //! Slots for messages that the HCA, the stream and the CPU access, and the contents of messages.
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gdsync::hca::MemoryRegion;
 use gdsync::wire::DataSegment;
 use gpu::{Check, DeviceMemory, HostMemory, Pattern};
@@ -15,7 +15,7 @@ const NUMBER: usize = 0;
 pub const CHANGED: usize = 4;
 
 pub struct Slots {
-    pub place: Place,
+    pub place: MappedMemory,
     pub region: MemoryRegion,
     memory: SlotMemory,
     count: usize,
@@ -44,7 +44,7 @@ impl Slots {
         count: usize,
         bytes: usize,
     ) -> Result<(Self, Option<String>), StepError> {
-        let in_gpu_memory = || -> Result<(Place, MemoryRegion, DeviceMemory), String> {
+        let in_gpu_memory = || -> Result<(MappedMemory, MemoryRegion, DeviceMemory), String> {
             let memory = allocate(session, count * bytes);
             let memory = memory.map_err(|error| gpu::sentence(&error))?;
             let (place, region) = queues.register_gpu(session, &memory)?;
@@ -54,7 +54,7 @@ impl Slots {
             Ok((place, region, memory)) => (place, region, SlotMemory::Gpu(memory), None),
             Err(why) => {
                 let memory = session.gpu.pinned(count * bytes)?;
-                let place = Place::host(memory.clone());
+                let place = MappedMemory::host(memory.clone());
                 let region = queues.register(&place)?;
                 (place, region, SlotMemory::Host(memory, None), Some(why))
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::hca::{Access, Hca as _, MemoryRegion, Request};
 use gdsync::wire::Syndrome;
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::{Compare, Gpu};
 
 use super::loopback::Loop;
@@ -85,7 +85,7 @@ fn kernel_finds_wrong_message() {
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
     let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     // Sends other memory.
-    let other: Place = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
+    let other: MappedMemory = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
     looped.sent.region = looped.queues.register(&other).expect("registered");
     let wrong = looped.by_stream(&session, 5).expect("it ends").1.expect("a wrong message");
     assert!(wrong.starts_with("message 0: 64 words are wrong, the first at byte 0"), "{wrong}");
@@ -121,7 +121,7 @@ fn unregistered_memory_fails_with_protection_error() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
-    let other: Place = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
+    let other: MappedMemory = session.allocator.place(MemoryLocation::Host, 4096).expect("memory");
     let foreign = SimHca::new(session.allocator.clone()).expect("another NIC");
     let region = foreign.register(&other, Access::ALL).expect("registered elsewhere");
     let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");

@@ -25,4 +25,6 @@ mod validate;
 pub use cases::TESTS;
 pub use child::kernels;
 pub use parent::Options;
-pub use task::{Allocator, Choices, DataRounds, MappingChoice, Place, Producer, RoundTrips, Task};
+pub use task::{
+    Allocator, Choices, DataRounds, MappingChoice, MemoryLocation, Producer, RoundTrips, Task,
+};

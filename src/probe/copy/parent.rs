@@ -119,12 +119,12 @@ mod tests {
     use crate::model::{Host, IdList, NumaNode, ProbeVerdict};
     use crate::probe::depth::Terms;
     use crate::probe::events::Listed;
-    use crate::probe::machine::Place;
+    use crate::probe::machine::LocatedGpu;
     use crate::probe::scope::{Chosen, chosen};
     use crate::probe::supervise::expected;
 
     fn machine() -> Machine {
-        let place = |name: &str, bdf: &str, numa| Place {
+        let place = |name: &str, bdf: &str, numa| LocatedGpu {
             name: name.to_owned(),
             label: String::new(),
             bdf: bdf.parse().expect("an address"),

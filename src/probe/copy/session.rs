@@ -5,7 +5,7 @@ use std::time::Duration;
 use gdrcopy::{BackendKind, Gdr, MapRequest, Mapping, MappingType, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
-use super::task::{Allocator, Choices, MappingChoice, Place, Task};
+use super::task::{Allocator, Choices, MappingChoice, MemoryLocation, Task};
 use crate::model::{BackendChoice, ProbedGpu};
 use crate::probe::bytes::{Mismatch, compare, inverted};
 use crate::probe::events::{Event, Reporter};
@@ -144,11 +144,11 @@ impl Choices {
             (self.offset > 0).then(|| format!("copies begin at offset {}", self.offset)),
             self.iterations.map(|count| format!("each figure is of {count} runs")),
             self.cold.then(|| "the GPU writes the buffer before each copy".to_owned()),
-            (rounds.flag == Place::Host)
+            (rounds.flag == MemoryLocation::Host)
                 .then(|| "round trips: the CPU's word is in host memory".to_owned()),
-            (rounds.reply == Place::Gpu)
+            (rounds.reply == MemoryLocation::Gpu)
                 .then(|| "round trips: the kernel's word is in GPU memory".to_owned()),
-            (data == Some(Place::Host))
+            (data == Some(MemoryLocation::Host))
                 .then(|| "round trips: the data is in host memory".to_owned()),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();

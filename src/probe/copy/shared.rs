@@ -4,7 +4,7 @@ use gdrcopy::Mapping;
 use gpu::{DeviceMemory, HostMemory, Memory};
 
 use super::session::{Session, map_as};
-use super::task::Place;
+use super::task::MemoryLocation;
 use crate::probe::failure::StepError;
 
 pub enum SharedMemory {
@@ -14,8 +14,8 @@ pub enum SharedMemory {
 
 impl SharedMemory {
     /// Allocates memory of zeros.
-    pub fn new(session: &Session<'_>, place: Place, bytes: usize) -> Result<Self, StepError> {
-        if place == Place::Host {
+    pub fn new(session: &Session<'_>, place: MemoryLocation, bytes: usize) -> Result<Self, StepError> {
+        if place == MemoryLocation::Host {
             let memory = session.gpu.pinned(bytes)?;
             memory.write(0, &vec![0; bytes])?;
             return Ok(Self::Host(memory));

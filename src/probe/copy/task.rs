@@ -46,16 +46,16 @@ pub struct Choices {
 pub struct RoundTrips {
     pub producer: Producer,
     /// Where the word is that the CPU writes.
-    pub flag: Place,
+    pub flag: MemoryLocation,
     /// Where the word is that the kernel writes.
-    pub reply: Place,
+    pub reply: MemoryLocation,
     /// Round trips with data, after those without.
     pub data: Option<DataRounds>,
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { producer: Producer::Cpu, flag: Place::Gpu, reply: Place::Host, data: None }
+        Self { producer: Producer::Cpu, flag: MemoryLocation::Gpu, reply: MemoryLocation::Host, data: None }
     }
 }
 
@@ -68,7 +68,7 @@ pub enum Producer {
 
 /// Memory of a word or of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum MemoryLocation {
     /// GPU memory, which the CPU accesses through a mapping.
     Gpu,
     /// Pinned memory, which the GPU accesses over the bus.
@@ -80,7 +80,7 @@ pub enum Place {
 pub struct DataRounds {
     /// A multiple of 4.
     pub bytes: usize,
-    pub place: Place,
+    pub place: MemoryLocation,
     /// Blocks of the kernel.
     pub blocks: Option<u32>,
     /// Threads per block.

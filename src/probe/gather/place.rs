@@ -98,7 +98,10 @@ pub fn from_environment(variables: Variables<'_>) -> Result<NodePlace, PlaceErro
 }
 
 /// A step of Slurm: one process of each node takes part, whatever the number of tasks.
-fn slurm(variables: Variables<'_>, place: launcher::Place) -> Result<NodePlace, PlaceError> {
+fn slurm(
+    variables: Variables<'_>,
+    place: launcher::LaunchedProcess,
+) -> Result<NodePlace, PlaceError> {
     let list = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
     let list = list.into_iter().find_map(|name| Some((name, text(variables, name)?)));
     let nodes = match list {

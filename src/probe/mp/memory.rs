@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::{Allocation, DeviceMemory, Pattern, Stream};
 use mp::{Communicator, Region};
 
@@ -23,7 +23,7 @@ pub struct Memory {
 
 enum Kind {
     Gpu(DeviceMemory),
-    Host(Place),
+    Host(MappedMemory),
 }
 
 /// A half of the memory.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
-use mp::launcher::{Launcher, Place, from_environment};
+use mp::launcher::{LaunchedProcess, Launcher, from_environment};
 
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Start, arguments};
@@ -21,7 +21,7 @@ pub enum MpiFigures {
     /// By this launcher.
     By(PathBuf),
     /// This process is one of them.
-    Launched(Place),
+    Launched(LaunchedProcess),
 }
 
 /// Most characters of a library's version.
@@ -88,7 +88,7 @@ pub fn beside(
 }
 
 /// This process, if a launcher of MPI started it and one other.
-pub fn launched() -> Option<Place> {
+pub fn launched() -> Option<LaunchedProcess> {
     let place = from_environment(&|name| std::env::var(name).ok()).ok()?;
     place.filter(|place| place.launcher != Launcher::Slurm && place.size == Some(2))
 }

@@ -47,7 +47,7 @@ const SIMULATED: &str = "The HCA is SIMULATED: threads of the CPU execute the WQ
                          cost of streams and queues, and nothing about a NIC.";
 
 /// A GPU, and its HCA.
-pub struct Place {
+pub struct LocalEnd {
     target: Target,
     hca: HcaChoice,
 }
@@ -64,7 +64,7 @@ impl Options {
         })
     }
 
-    fn task(&self, place: &Place, subject: String, side: Side, room: usize) -> Task {
+    fn task(&self, place: &LocalEnd, subject: String, side: Side, room: usize) -> Task {
         Task {
             subject,
             target: place.target.clone(),
@@ -112,7 +112,7 @@ impl Probe for Options {
         for gpu in gpus {
             let target = gpu.target();
             match self.hca_for(&target, &nics) {
-                Ok(hca) => places.push(Place { target, hca }),
+                Ok(hca) => places.push(LocalEnd { target, hca }),
                 Err(why) => {
                     let why = format!("{why}; --hca sim needs no RDMA device");
                     report_impossible::<Self>(children, why);
@@ -171,7 +171,7 @@ fn across_subject(report: &ProbeReport) -> String {
 }
 
 impl Across for Options {
-    type Place = Place;
+    type LocalEnd = LocalEnd;
     type Message = Message;
     type Task = Task;
     const NAME: &'static str = NAME;
@@ -185,7 +185,7 @@ impl Across for Options {
         &self.remote
     }
 
-    fn inventory(&self, place: &Place) -> RemotePlace {
+    fn inventory(&self, place: &LocalEnd) -> RemotePlace {
         let gpu = place.target.subject.split(' ').next().unwrap_or_default();
         RemotePlace {
             subject: match place.hca.port() {
@@ -201,11 +201,11 @@ impl Across for Options {
         self.scope.terms.mp_room(self.scope.sim)
     }
 
-    fn client(&self, place: &Place, subject: String, _: Option<u64>) -> Task {
+    fn client(&self, place: &LocalEnd, subject: String, _: Option<u64>) -> Task {
         self.task(place, subject, Side::Client, self.room())
     }
 
-    fn server(&self, place: &Place, subject: String, room: usize) -> Option<Task> {
+    fn server(&self, place: &LocalEnd, subject: String, room: usize) -> Option<Task> {
         (room <= MAX_ROOM).then(|| self.task(place, subject, Side::Server, room))
     }
 

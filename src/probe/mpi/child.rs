@@ -15,7 +15,7 @@ use super::opened::{open, open_gpu, probed};
 use super::server::serve;
 use super::task::{Library, Part, Task};
 use super::trial;
-use super::world::{Ranks, World, simulated};
+use super::world::{MeasuredRank, Ranks, simulated};
 use crate::model::{ProbeResult, ProbedMpi};
 use crate::output::Redirected;
 use crate::probe::depth::SIMULATED;
@@ -103,7 +103,7 @@ fn run_rank(
     let mut rank = || -> Result<(), StepError> {
         reporter.doing_for("all ranks to call MPI_Init", INIT)?;
         mpi.init()?;
-        let mut world = World::new(Ranks::Mpi(mpi.world()?))?;
+        let mut world = MeasuredRank::new(Ranks::Mpi(mpi.world()?))?;
         if size.is_some_and(|size| size != world.size()) {
             return Err(foreign(&mpi, launcher.as_deref(), size, world.size()));
         }
@@ -158,7 +158,7 @@ fn room(task: &Task) -> usize {
 /// Runs one rank, once the ranks know each other.
 fn run_world(
     task: &Task,
-    world: &World,
+    world: &MeasuredRank,
     hellos: &[Hello],
     gpu: Option<&Gpu>,
     backend: &str,
@@ -203,7 +203,7 @@ fn run_simulated(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepErr
     let gpu = open_gpu(task, reporter)?;
     let [first, second] = simulated();
     let rank = |ranks: Ranks, reporter: &mut Reporter<'_>| {
-        let mut world = World::new(ranks)?;
+        let mut world = MeasuredRank::new(ranks)?;
         let hellos = world.exchange(&hello(task, "simulated")?)?;
         if world.rank() == 0 {
             reporter.send(&Event::Mpi(Box::new(ProbedMpi {

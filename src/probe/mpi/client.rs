@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use gpu::Pattern;
 
 use super::buffer::{Buffer, Kind};
-use super::message::{Hello, Message, Pair, Step, pairs};
-use super::world::{World, message_time};
+use super::message::{Hello, Message, RankPair, Step, pairs};
+use super::world::{MeasuredRank, message_time};
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -37,7 +37,7 @@ pub struct Buffers {
 }
 
 pub struct Client<'w, 'r, 'o> {
-    pub world: &'w World,
+    pub world: &'w MeasuredRank,
     pub reporter: &'r mut Reporter<'o>,
     pub terms: &'w Terms,
     pub sizes: Vec<usize>,
@@ -89,7 +89,7 @@ impl Client<'_, '_, '_> {
     }
 
     /// As in `rank 0 > rank 1 (same host)`.
-    fn subject(&self, pair: Pair, kind: Kind, hellos: &[Hello]) -> Subject {
+    fn subject(&self, pair: RankPair, kind: Kind, hellos: &[Hello]) -> Subject {
         let host = |rank: u32| hellos.get(rank as usize).map_or("", |hello| &hello.host);
         let place = if pair.same_host {
             "same host".to_owned()
@@ -114,7 +114,7 @@ impl Client<'_, '_, '_> {
     /// Begins a step of the other rank; the ranks that have nothing to do wait.
     fn begin(
         &mut self,
-        pair: Pair,
+        pair: RankPair,
         what: String,
         step: Step,
         time: Duration,
@@ -128,7 +128,7 @@ impl Client<'_, '_, '_> {
 
     fn verify(
         &mut self,
-        pair: Pair,
+        pair: RankPair,
         about: &Subject,
         at: usize,
         bytes: usize,
@@ -162,7 +162,7 @@ impl Client<'_, '_, '_> {
 
     fn ping_pong(
         &mut self,
-        pair: Pair,
+        pair: RankPair,
         about: &Subject,
         at: usize,
         bytes: usize,
@@ -202,7 +202,7 @@ impl Client<'_, '_, '_> {
 
     fn stream(
         &mut self,
-        pair: Pair,
+        pair: RankPair,
         about: &Subject,
         at: usize,
         bytes: usize,

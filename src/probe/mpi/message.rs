@@ -75,20 +75,20 @@ pub fn shortened(reason: &str) -> String {
 
 /// A pair of ranks that is measured: rank 0 and another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
+pub struct RankPair {
     pub rank: u32,
     pub same_host: bool,
 }
 
 /// Rank 0 with the first rank of its own host, and with the first one of another.
-pub fn pairs(hellos: &[Hello]) -> Vec<Pair> {
+pub fn pairs(hellos: &[Hello]) -> Vec<RankPair> {
     let Some((first, others)) = hellos.split_first() else {
         return Vec::new();
     };
     let find = |same_host: bool| {
         let mut ranks = (1..).zip(others);
         let found = ranks.find(|(_, other)| first.is_same_host(other) == same_host);
-        found.map(|(rank, _)| Pair { rank, same_host })
+        found.map(|(rank, _)| RankPair { rank, same_host })
     };
     [find(true), find(false)].into_iter().flatten().collect()
 }

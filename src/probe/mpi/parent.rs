@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::library::{Candidate, found};
-use super::message::Pair;
+use super::message::RankPair;
 use super::task::{Library, Part, Task};
 use super::transports::{Situation, VERBOSE, advice, is_verbose, transports};
 use super::trial;
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict, ProbedMpi};
 use crate::probe::children::{ChildResult, Children, Start};
 use crate::probe::machine::Machine;
-use crate::probe::rdma::rendezvous::{Place, from_environment};
+use crate::probe::rdma::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::scope::{Chosen, ProbeError, Scope, chosen};
 use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
@@ -229,7 +229,7 @@ impl Run<'_> {
     fn rank(
         &self,
         children: &mut Children<'_>,
-        place: &Place,
+        place: &LaunchedProcess,
         gpu: Option<Target>,
         known: Option<ProbedMpi>,
     ) -> Result<(), ProbeError> {
@@ -282,8 +282,8 @@ fn crash(ran: &ChildResult) -> Option<(&str, String)> {
 }
 
 /// The pairs with results.
-fn measured(results: &[crate::model::ProbeResult]) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
+fn measured(results: &[crate::model::ProbeResult]) -> Vec<RankPair> {
+    let mut pairs: Vec<RankPair> = Vec::new();
     for result in results {
         let Some(rest) = result.subject.strip_prefix("rank 0 > rank ") else {
             continue;
@@ -291,7 +291,7 @@ fn measured(results: &[crate::model::ProbeResult]) -> Vec<Pair> {
         let Some((rank, place)) = rest.split_once(' ') else {
             continue;
         };
-        let pair = rank.parse().map(|rank| Pair { rank, same_host: place == "(same host)" });
+        let pair = rank.parse().map(|rank| RankPair { rank, same_host: place == "(same host)" });
         pairs.extend(pair.ok().filter(|pair| !pairs.contains(pair)));
     }
     pairs
@@ -322,7 +322,7 @@ fn port(machine: &Machine) -> Option<String> {
 }
 
 /// Keeps the process of a rank that failed until rank 0 has reported.
-fn linger(children: &Children<'_>, place: &Place, ran: &ChildResult) {
+fn linger(children: &Children<'_>, place: &LaunchedProcess, ran: &ChildResult) {
     let begun = Instant::now();
     while place.rank > 0 && !ran.whole && begun.elapsed() < LINGER && !children.interrupts.pending()
     {

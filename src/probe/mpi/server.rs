@@ -7,7 +7,7 @@ use gpu::Pattern;
 use super::buffer::Kind;
 use super::client::{Buffers, window};
 use super::message::{Message, Step, shortened};
-use super::world::{World, message_time};
+use super::world::{MeasuredRank, message_time};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -18,7 +18,7 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 const MAX_MESSAGES: u32 = 10_000_000;
 
 pub fn serve(
-    world: &World,
+    world: &MeasuredRank,
     buffers: &[Buffers],
     room: usize,
     reporter: &mut Reporter<'_>,
@@ -34,7 +34,7 @@ pub fn serve(
 }
 
 fn serve_steps(
-    world: &World,
+    world: &MeasuredRank,
     buffers: &[Buffers],
     room: usize,
     reporter: &mut Reporter<'_>,
@@ -86,7 +86,7 @@ fn serve_steps(
 }
 
 fn verify(
-    world: &World,
+    world: &MeasuredRank,
     memory: &Buffers,
     bytes: usize,
     [first, second]: [u64; 2],

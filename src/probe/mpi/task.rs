@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{Candidate, found};
 use crate::probe::depth::Terms;
-use crate::probe::rdma::rendezvous::{Place, from_environment};
+use crate::probe::rdma::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::target::Target;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Task {
 
 impl Task {
     /// This process's rank, without a GPU.
-    pub fn of_rank(place: &Place, terms: Terms) -> Self {
+    pub fn of_rank(place: &LaunchedProcess, terms: Terms) -> Self {
         Self { library: Library::Files(found()), part: Part::of_rank(place), gpu: None, terms }
     }
 
@@ -76,7 +76,7 @@ pub enum Part {
 
 impl Part {
     /// The rank at this place.
-    pub fn of_rank(place: &Place) -> Self {
+    pub fn of_rank(place: &LaunchedProcess) -> Self {
         Self::Rank {
             launcher: Some(place.launcher.to_string()),
             rank: place.rank,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::library::{Ancestor, candidates};
-use super::message::{Hello, Pair, hosts, pairs};
+use super::message::{Hello, RankPair, hosts, pairs};
 use super::transports::{Situation, advice, is_verbose, transports};
 use crate::model::{MpiTransport, ProbedMpi};
 
@@ -57,8 +57,8 @@ fn library_beside_its_launcher_is_first() {
     assert_eq!(files("/usr/sbin/slurmstepd", &[], &["PMIX_RANK"], &[]), named);
 }
 
-const SAME: Pair = Pair { rank: 1, same_host: true };
-const OTHER: Pair = Pair { rank: 2, same_host: false };
+const SAME: RankPair = RankPair { rank: 1, same_host: true };
+const OTHER: RankPair = RankPair { rank: 2, same_host: false };
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::message::Pair;
+use super::message::RankPair;
 use crate::model::{MpiTransport, ProbedMpi};
 
 /// Variables that make the libraries say what they choose, unless the user set them.
@@ -43,7 +43,7 @@ pub fn is_verbose(line: &str) -> bool {
 }
 
 /// The transports between rank 0 and each measured rank.
-pub fn transports(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
+pub fn transports(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     let mut found = Vec::new();
     for pair in pairs {
         found.extend(btls(lines, *pair));
@@ -57,7 +57,7 @@ pub fn transports(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
 }
 
 /// `mca: bml: Using vader btl for send to [[21921,1],1] on node vm`
-fn btls(lines: &[String], pair: Pair) -> Option<MpiTransport> {
+fn btls(lines: &[String], pair: RankPair) -> Option<MpiTransport> {
     let mut names = BTreeSet::new();
     let mut message = String::new();
     for line in lines {
@@ -84,7 +84,7 @@ fn btls(lines: &[String], pair: Pair) -> Option<MpiTransport> {
 }
 
 /// `select: component cm selected`, with an MTL: psm2, ofi.
-fn mtl(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
+fn mtl(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     let selected =
         |line: &&String| line.contains("select: component ") && line.ends_with(" selected");
     let name = |line: &String| {
@@ -99,7 +99,7 @@ fn mtl(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
     let Some((line, name)) = mtl.and_then(|line| Some((line, name(line)?))) else {
         return Vec::new();
     };
-    let of_pair = |pair: &Pair| MpiTransport {
+    let of_pair = |pair: &RankPair| MpiTransport {
         same_host: pair.same_host,
         gpu: false,
         layer: "cm".to_owned(),
@@ -110,7 +110,7 @@ fn mtl(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
 }
 
 /// `ep_cfg[1]: tag(sysv/memory cma/memory) rma(…)`; newer: `inter-node cfg#3 tag(rc_mlx5/mlx5_0:1/path0)`.
-fn endpoints(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
+fn endpoints(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     let mut found: Vec<MpiTransport> = Vec::new();
     for line in lines.iter().filter(|line| line.contains(" UCX  INFO ")) {
         let Some((before, rest)) = line.split_once(" tag(") else {
@@ -150,7 +150,7 @@ fn endpoints(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
 }
 
 /// The tables of UCX_PROTO_INFO for GPU memory: a heading `… from cuda/GPU0 …`, then rows `| 0..inf | how | cuda_ipc/cuda |`.
-fn protocols(lines: &[String], pairs: &[Pair]) -> Vec<MpiTransport> {
+fn protocols(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     let mut found: Vec<MpiTransport> = Vec::new();
     let mut heading: Option<(bool, String)> = None;
     for line in lines {

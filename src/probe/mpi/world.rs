@@ -53,7 +53,7 @@ pub enum Pending<'b> {
 }
 
 /// A rank, with its memory for messages of [`super::message`].
-pub struct World {
+pub struct MeasuredRank {
     ranks: Ranks,
     out: Buffer,
     into: Buffer,
@@ -61,7 +61,7 @@ pub struct World {
     polls: u32,
 }
 
-impl World {
+impl MeasuredRank {
     pub fn new(ranks: Ranks) -> Result<Self, StepError> {
         if let Ranks::Mpi(communicator) = &ranks {
             communicator.return_errors()?;

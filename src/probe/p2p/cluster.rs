@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
-use super::task::{Pair, Task, Unit};
+use super::task::{OrderedPair, Task, Unit};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, by_kernel, fill};
@@ -108,7 +108,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// The GPUs of a pair, if both are open.
-    pub fn members(&self, pair: &Pair) -> Option<(&Member, &Member)> {
+    pub fn members(&self, pair: &OrderedPair) -> Option<(&Member, &Member)> {
         self.member(pair.from).zip(self.member(pair.to))
     }
 
@@ -136,13 +136,13 @@ impl<'a> Cluster<'a> {
     }
 
     /// The rate of a pair's path in one direction, if copies of `bytes` reach it.
-    pub fn promise(&self, pair: &Pair, bytes: usize) -> Option<Promise> {
+    pub fn promise(&self, pair: &OrderedPair, bytes: usize) -> Option<Promise> {
         let (value, share) = self.capacity(pair)?;
         (bytes >= LIMITED_BY_LINK).then_some(Promise { value, share })
     }
 
     /// The rate of a pair's path in one direction, GB/s, and the share of it below which a copy is slow.
-    pub fn capacity(&self, pair: &Pair) -> Option<(f64, Option<f64>)> {
+    pub fn capacity(&self, pair: &OrderedPair) -> Option<(f64, Option<f64>)> {
         let shares = self.task.terms.shares;
         match pair.path.nvlinks {
             Some(links) if links > 0 => {

@@ -3,7 +3,7 @@
 use gpu::{DeviceMemory, Pattern, PeerAccess, Stream};
 
 use super::cluster::{Cluster, Member};
-use super::task::{Pair, Unit};
+use super::task::{OrderedPair, Unit};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{LOOK_AT, by_kernel, fill};
@@ -15,7 +15,7 @@ const LARGEST: usize = 128 << 20;
 
 /// The copy of one pair.
 struct PairCopy<'a> {
-    pair: &'a Pair,
+    pair: &'a OrderedPair,
     local_gpu: &'a Member,
     remote_gpu: &'a Member,
     from: DeviceMemory,
@@ -37,13 +37,13 @@ pub fn run(
         Unit::AllToOne(_) => "p2p.all-to-one.bandwidth",
         Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => "p2p.all-pairs.bandwidth",
     };
-    let is_selected = |pair: &&Pair| match unit {
+    let is_selected = |pair: &&OrderedPair| match unit {
         Unit::OneToAll(gpu) => pair.from == gpu,
         Unit::AllToOne(gpu) => pair.to == gpu,
         Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => true,
     };
     let task = cluster.task;
-    let pairs: Vec<&Pair> = task.pairs.iter().filter(is_selected).collect();
+    let pairs: Vec<&OrderedPair> = task.pairs.iter().filter(is_selected).collect();
     for end in pairs.iter().flat_map(|pair| [pair.from, pair.to]) {
         // A GPU that cannot be opened is reported once, and its pairs are skipped.
         cluster.open(end, reporter)?;

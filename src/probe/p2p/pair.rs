@@ -4,7 +4,7 @@ use gpu::{Error, P2pAttribute};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::{GpuPair, Transfer};
-use super::task::{Pair, Unit};
+use super::task::{OrderedPair, Unit};
 use crate::model::ProbedPair;
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;
@@ -81,7 +81,7 @@ pub fn run(
 /// Reports a pair's attributes. True if CUDA allows peer access.
 fn access(
     cluster: &Cluster<'_>,
-    pair: &Pair,
+    pair: &OrderedPair,
     (local_gpu, remote_gpu): (&Member, &Member),
     reporter: &mut Reporter<'_>,
 ) -> Result<bool, StepError> {
@@ -144,7 +144,7 @@ fn no_access_reason(pair: &ProbedPair, local_gpu: &Member, remote_gpu: &Member) 
 pub struct Work<'a> {
     pub cluster: &'a Cluster<'a>,
     pub unit: Unit,
-    pub pair: &'a Pair,
+    pub pair: &'a OrderedPair,
     pub about: Subject,
     pub gpus: GpuPair<'a>,
 }

@@ -1,7 +1,7 @@
 //! The parent's side: all GPUs in one child, and another child for the units that a failed one leaves.
 
 use super::cluster::LIMITED_BY_LINK;
-use super::task::{Pair, Task, Unit, arrow};
+use super::task::{OrderedPair, Task, Unit, arrow};
 use crate::model::{ProbeKind, ProbeReport, ProbeResult, ProbedGpu, ProbedPair, Shares};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -84,8 +84,8 @@ fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     let count = gpus.len();
     let ordered = (0..count)
         .flat_map(|from| (0..count).filter(move |to| *to != from).map(move |to| (from, to)));
-    let pairs: Vec<Pair> = ordered
-        .map(|(from, to)| Pair {
+    let pairs: Vec<OrderedPair> = ordered
+        .map(|(from, to)| OrderedPair {
             from,
             to,
             path: machine.path(gpus[from].bdf, gpus[to].bdf).cloned().unwrap_or_default(),

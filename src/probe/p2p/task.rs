@@ -10,14 +10,14 @@ use crate::probe::target::Target;
 pub struct Task {
     pub gpus: Vec<Target>,
     /// The ordered pairs of `gpus`.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<OrderedPair>,
     pub units: Vec<Unit>,
     pub terms: Terms,
 }
 
 /// An ordered pair: indices into [`Task::gpus`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
+pub struct OrderedPair {
     /// The GPU whose engines access memory.
     pub from: usize,
     /// The GPU whose memory is accessed.
@@ -50,7 +50,7 @@ impl Task {
     }
 
     /// The name of a pair in results.
-    pub fn arrow(&self, pair: &Pair) -> String {
+    pub fn arrow(&self, pair: &OrderedPair) -> String {
         arrow(self.gpu(pair.from), self.gpu(pair.to))
     }
 

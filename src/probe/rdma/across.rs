@@ -46,7 +46,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// A probe whose two ends may be on two machines.
 pub trait Across {
     /// An end of this machine.
-    type Place;
+    type LocalEnd;
     /// What the two children say to each other.
     type Message: Serialize + DeserializeOwned + Send + 'static;
     /// What they do.
@@ -68,16 +68,16 @@ pub trait Across {
     fn remote(&self) -> &RemoteEnd;
 
     /// What the other machine learns of an end.
-    fn inventory(&self, place: &Self::Place) -> RemotePlace;
+    fn inventory(&self, place: &Self::LocalEnd) -> RemotePlace;
 
     /// Bytes that the server must have room for.
     fn room(&self) -> usize;
 
     /// The client's task. `limit` is the bandwidth of the connection in bytes per second.
-    fn client(&self, place: &Self::Place, subject: String, limit: Option<u64>) -> Self::Task;
+    fn client(&self, place: &Self::LocalEnd, subject: String, limit: Option<u64>) -> Self::Task;
 
     /// The server's; `None` if it does not have that much room.
-    fn server(&self, place: &Self::Place, subject: String, room: usize) -> Option<Self::Task>;
+    fn server(&self, place: &Self::LocalEnd, subject: String, room: usize) -> Option<Self::Task>;
 
     /// The name of its results.
     fn subject(task: &Self::Task) -> &str;
@@ -133,7 +133,7 @@ pub(super) type PeerLink<'a, P> = Link<'a, ParentMessage<<P as Across>::Message>
 pub fn run<P: Across>(
     probe: &P,
     children: &mut Children<'_>,
-    places: &[P::Place],
+    places: &[P::LocalEnd],
 ) -> Result<(), ProbeError> {
     let interrupts = children.interrupts;
     let interrupted = || interrupts.pending();
@@ -162,7 +162,7 @@ pub enum Role {
 pub(super) fn run_over<P: Across>(
     probe: &P,
     children: &mut Children<'_>,
-    places: &[P::Place],
+    places: &[P::LocalEnd],
     link: PeerLink<'_, P>,
     role: Role,
 ) -> Result<(), ProbeError> {
@@ -292,7 +292,7 @@ fn describe_server(
 fn run_role<P: Across>(
     probe: &P,
     children: &mut Children<'_>,
-    places: &[P::Place],
+    places: &[P::LocalEnd],
     link: &PeerLink<'_, P>,
     role: Role,
 ) -> Result<bool, ProbeError> {
@@ -329,7 +329,7 @@ fn report_lost<P: Across>(children: &mut Children<'_>, error: &Error) -> Result<
 fn client<P: Across>(
     probe: &P,
     children: &mut Children<'_>,
-    places: &[P::Place],
+    places: &[P::LocalEnd],
     link: &PeerLink<'_, P>,
     (host, ends): &(String, Vec<RemotePlace>),
     first: usize,
@@ -366,7 +366,7 @@ fn client<P: Across>(
 fn server<P: Across>(
     probe: &P,
     children: &mut Children<'_>,
-    places: &[P::Place],
+    places: &[P::LocalEnd],
     link: &PeerLink<'_, P>,
     host: &str,
 ) -> Result<bool, ProbeError> {

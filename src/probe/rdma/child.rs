@@ -8,7 +8,7 @@ use super::control::Control;
 use super::counters::report_counters;
 use super::device::Device;
 use super::end::End;
-use super::task::{Part, Place, Task};
+use super::task::{LocalEnd, Part, Task};
 use super::{client, connected, server};
 use crate::model::{ProbeResult, WITHOUT_GPUDIRECT};
 use crate::probe::cpus::{bind, keep_to_half, on_node, usable};
@@ -41,7 +41,7 @@ impl task::Task for Task {
 
 /// The CPUs of the end that has the fewest.
 fn fewest_cpus(part: &Part) -> u64 {
-    let cpus = |place: &Place| match &place.node {
+    let cpus = |place: &LocalEnd| match &place.node {
         Some((_, cpus)) => usable(cpus).len(),
         None => std::thread::available_parallelism().map_or(2, |cpus| cpus.get() as u64),
     };
@@ -54,7 +54,7 @@ fn fewest_cpus(part: &Part) -> u64 {
 /// Runs one end; the other end is in another process.
 fn run_one_end(
     task: &Task,
-    place: &Place,
+    place: &LocalEnd,
     is_server: bool,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
@@ -81,7 +81,7 @@ fn run_one_end(
 
 fn open(
     task: &Task,
-    place: &Place,
+    place: &LocalEnd,
     device: Device,
     remote: bool,
     reporter: &mut Reporter<'_>,
@@ -99,7 +99,7 @@ fn open(
 /// them, and says which it could not measure.
 fn report_gpudirect(
     end: &End,
-    place: &Place,
+    place: &LocalEnd,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     if place.curve.is_none()
@@ -113,8 +113,8 @@ fn report_gpudirect(
 
 fn run_both_ends(
     task: &Task,
-    local: &Place,
-    remote: &Place,
+    local: &LocalEnd,
+    remote: &LocalEnd,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let (mut client_control, mut server_control) = Control::pair(task.terms.timeout);

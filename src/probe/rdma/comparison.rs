@@ -3,7 +3,7 @@
 
 use super::options::Options;
 use super::pairs::task;
-use super::task::{Extent, Memory, MemoryPath, Place};
+use super::task::{Extent, LocalEnd, Memory, MemoryPath};
 use crate::model::{BackendChoice, BackendOutcome, ProbedEnd};
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::scope::ProbeError;
@@ -16,8 +16,8 @@ const NOTE: &str = "A GPU with NVLink-C2C has several memory paths: the other on
 pub fn compare(
     options: &Options,
     children: &mut Children<'_>,
-    local: &Place,
-    remote: &Place,
+    local: &LocalEnd,
+    remote: &LocalEnd,
 ) -> Result<Option<ChildResult>, ProbeError> {
     let mut last = None;
     if options.memory_path.is_some() {
@@ -40,7 +40,7 @@ pub fn compare(
 }
 
 /// An end with this memory path alone.
-fn by(place: &Place, memory_path: MemoryPath) -> Place {
+fn by(place: &LocalEnd, memory_path: MemoryPath) -> LocalEnd {
     let mut place = place.clone();
     place.subject = format!("{} by {}", place.subject, memory_path.name());
     if let Memory::Gpu(_, wanted) = &mut place.memory {
@@ -54,7 +54,7 @@ fn by(place: &Place, memory_path: MemoryPath) -> Place {
 }
 
 /// The memory paths that work at both ends beside the chosen one, where that bypasses NVLink-C2C.
-fn others(ends: &[ProbedEnd], local: &Place, remote: &Place) -> Vec<MemoryPath> {
+fn others(ends: &[ProbedEnd], local: &LocalEnd, remote: &LocalEnd) -> Vec<MemoryPath> {
     let mut found = vec![MemoryPath::DmaBufPcie, MemoryPath::DmaBuf];
     for place in [local, remote] {
         let Some(end) = ends
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::probe::target::Target;
 
-    fn place(subject: &str) -> Place {
-        Place {
+    fn place(subject: &str) -> LocalEnd {
+        LocalEnd {
             curve: None,
             subject: subject.to_owned(),
             port: Port {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use verbs::nic::{self, Reading};
 
 use super::rendezvous::shortened;
-use super::task::Place;
+use super::task::LocalEnd;
 use crate::model::{CounterChange, counter, risen};
 use crate::probe::events::{Event, Reporter};
 
@@ -35,7 +35,7 @@ pub struct Baseline {
 
 impl Baseline {
     /// Reads the counters of a place.
-    pub fn read(place: &Place) -> Self {
+    pub fn read(place: &LocalEnd) -> Self {
         let mut baseline = Self {
             device: place.port.device.clone(),
             port: place.port.number.into(),

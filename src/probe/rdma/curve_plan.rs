@@ -8,7 +8,7 @@ use super::end::End;
 use super::kind::Kind;
 use super::plan::planned;
 use super::staged;
-use super::task::{Memory, MemoryPath, Place, Task};
+use super::task::{LocalEnd, Memory, MemoryPath, Task};
 use super::test_case::{Planned, TestCase};
 use crate::probe::depth::Terms;
 
@@ -23,7 +23,7 @@ pub fn curve_cases(curve: Curve, task: &Task, end: &End, other: &Offer) -> Vec<P
 
 impl Curve {
     /// The place of this curve, at the same port and GPU; `None` if the place has no GPU.
-    pub fn place(self, place: &Place) -> Option<Place> {
+    pub fn place(self, place: &LocalEnd) -> Option<LocalEnd> {
         let Memory::Gpu(gpu, wanted) = &place.memory else {
             return None;
         };
@@ -43,7 +43,7 @@ impl Curve {
             Self::Host if place.port.simulated => Memory::Pinned(gpu.clone()),
             Self::Host => Memory::Host,
         };
-        Some(Place { memory, curve: Some(self), ..place.clone() })
+        Some(LocalEnd { memory, curve: Some(self), ..place.clone() })
     }
 
     /// Verifies each size, and measures latency and bandwidth.

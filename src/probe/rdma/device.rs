@@ -70,10 +70,10 @@ pub fn register_simulated(
 ) -> Result<MemoryRegion, StepError> {
     let place = match memory {
         SimMemory::Pinned(memory) | SimMemory::Store(Store::Pinned(memory)) => {
-            gdsync::Place::host(memory.clone())
+            gdsync::MappedMemory::host(memory.clone())
         }
         SimMemory::Store(Store::Device { memory, .. }) => {
-            gdsync::Place::device(memory.clone(), &Gdr::open_with(BackendKind::Sim)?)?
+            gdsync::MappedMemory::device(memory.clone(), &Gdr::open_with(BackendKind::Sim)?)?
         }
         // The simulated NIC has the memory of simulated GPUs alone.
         SimMemory::Store(Store::Host(_)) => return Err(StepError::OutOfStep),

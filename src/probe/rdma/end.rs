@@ -17,7 +17,7 @@ use super::nodes::memory_node;
 use super::paging::{self, Paging};
 use super::purpose::{Purpose, Role};
 use super::srd::Abilities;
-use super::task::{Memory, MemoryPath, Place, Port};
+use super::task::{LocalEnd, Memory, MemoryPath, Port};
 use crate::model::{Bdf, NicDriver, ProbedEnd, ProbedFunction, ProbedPaging};
 use crate::probe::cpus::current_cpus;
 use crate::probe::failure::StepError;
@@ -61,7 +61,7 @@ pub struct End {
 impl End {
     /// Opens it on a device of its port. There is room for two messages of `room` bytes.
     pub fn open(
-        place: &Place,
+        place: &LocalEnd,
         device: Device,
         room: usize,
         timeout: Duration,
@@ -142,7 +142,7 @@ impl End {
     }
 
     /// The end in a report.
-    pub fn probed(&self, place: &Place, remote: bool) -> ProbedEnd {
+    pub fn probed(&self, place: &LocalEnd, remote: bool) -> ProbedEnd {
         let (memory, gpu) = match &place.memory {
             Memory::Host => ("host", None),
             Memory::Huge => ("huge", None),

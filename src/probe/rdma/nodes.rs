@@ -5,7 +5,7 @@ use std::fs;
 
 use super::options::Options;
 use super::pairs::task;
-use super::task::{Extent, Place};
+use super::task::{Extent, LocalEnd};
 use crate::model::ProbeResult;
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::depth::Depth;
@@ -28,8 +28,8 @@ pub fn on_nodes(
     options: &Options,
     machine: &Machine,
     nics: &[ProbedNic],
-    places: Vec<Place>,
-) -> Result<Vec<Place>, ProbeError> {
+    places: Vec<LocalEnd>,
+) -> Result<Vec<LocalEnd>, ProbeError> {
     let mut bound = Vec::new();
     for place in places {
         let nodes =
@@ -37,7 +37,7 @@ pub fn on_nodes(
         let is_one = nodes.len() == 1;
         bound.extend(nodes.into_iter().map(|node| match node {
             Some(node) if !is_one => named_on(&place, node),
-            node => Place { node, ..place.clone() },
+            node => LocalEnd { node, ..place.clone() },
         }));
     }
     Ok(bound)
@@ -48,9 +48,9 @@ pub fn remote_on_node(
     options: &Options,
     machine: &Machine,
     nics: &[ProbedNic],
-    local: &Place,
-    remote: Place,
-) -> Result<Place, ProbeError> {
+    local: &LocalEnd,
+    remote: LocalEnd,
+) -> Result<LocalEnd, ProbeError> {
     let node = match (options.nodes, &local.node) {
         (Some(Nodes::All | Nodes::One(_)), Some(node)) => Some(node.clone()),
         _ => {
@@ -59,7 +59,7 @@ pub fn remote_on_node(
     };
     Ok(match node {
         Some(node) if local.subject.contains(ON_NODE) => named_on(&remote, node),
-        node => Place { node, ..remote },
+        node => LocalEnd { node, ..remote },
     })
 }
 
@@ -73,8 +73,8 @@ fn nodes_of(
     bindings(wanted, machine, nic.and_then(|nic| nic.numa))
 }
 
-fn named_on(place: &Place, node: Binding) -> Place {
-    Place {
+fn named_on(place: &LocalEnd, node: Binding) -> LocalEnd {
+    LocalEnd {
         subject: format!("{}{ON_NODE}{}", place.subject, node.0),
         node: Some(node),
         ..place.clone()
@@ -86,8 +86,8 @@ pub fn compare(
     options: &Options,
     machine: &Machine,
     children: &mut Children<'_>,
-    local: &Place,
-    remote: &Place,
+    local: &LocalEnd,
+    remote: &LocalEnd,
 ) -> Result<Option<ChildResult>, ProbeError> {
     let is_wanted =
         options.nodes.is_none() && !options.all && options.scope.terms.depth != Depth::Quick;

@@ -2,7 +2,7 @@
 
 use super::curve::Curve;
 use super::options::{MemoryKind, Named, Options};
-use super::task::{Extent, Memory, Part, Place, Port, Task};
+use super::task::{Extent, LocalEnd, Memory, Part, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::target::Target;
 
@@ -11,7 +11,7 @@ pub fn places(
     options: &Options,
     nics: &[ProbedNic],
     gpus: &[Target],
-) -> Result<Vec<Place>, String> {
+) -> Result<Vec<LocalEnd>, String> {
     let wanted = options
         .devices
         .iter()
@@ -51,14 +51,14 @@ pub fn places(
 }
 
 /// An end with each of the selected GIDs.
-fn each_gid(options: &Options, place: &Place) -> Vec<Place> {
+fn each_gid(options: &Options, place: &LocalEnd) -> Vec<LocalEnd> {
     match options.gids.as_slice() {
         [] | [_] => vec![place.clone()],
         gids => gids.iter().map(|gid| with_gid(place, *gid)).collect(),
     }
 }
 
-fn with_gid(place: &Place, gid: u8) -> Place {
+fn with_gid(place: &LocalEnd, gid: u8) -> LocalEnd {
     let mut place = place.clone();
     place.subject = format!("{} GID {gid}", place.subject);
     place.port.gid = Some(gid);
@@ -71,8 +71,8 @@ pub fn remote(
     nics: &[ProbedNic],
     gpus: &[Target],
     named: &Named,
-    local: &Place,
-) -> Result<Place, String> {
+    local: &LocalEnd,
+) -> Result<LocalEnd, String> {
     let (nic, port) = find_port(named, nics)?;
     let nearest_gpu = |target: &Target| {
         let its = |gpu: &&Target| gpu.bdf.is_some_and(|bdf| nic.best_of.contains(&bdf));
@@ -85,7 +85,8 @@ pub fn remote(
         Memory::Pinned(target) => (Memory::Pinned(nearest_gpu(target)), Some(nearest_gpu(target))),
         plain => (plain.clone(), None),
     };
-    let remote = Place { curve: local.curve, ..place(options, nic, port, &memory, gpu.as_ref()) };
+    let remote =
+        LocalEnd { curve: local.curve, ..place(options, nic, port, &memory, gpu.as_ref()) };
     Ok(match local.port.gid {
         Some(gid) if options.gids.len() > 1 => with_gid(&remote, gid),
         _ => remote,
@@ -93,8 +94,8 @@ pub fn remote(
 }
 
 /// Each place as the curves of `gdr probe transfer`; the far one at the last other port.
-pub fn curves(options: &Options, nics: &[ProbedNic], places: &[Place]) -> Vec<Place> {
-    let far = |place: &Place| {
+pub fn curves(options: &Options, nics: &[ProbedNic], places: &[LocalEnd]) -> Vec<LocalEnd> {
+    let far = |place: &LocalEnd| {
         let gpu = match &place.memory {
             Memory::Gpu(gpu, _) => gpu,
             _ => return None,
@@ -113,7 +114,7 @@ pub fn curves(options: &Options, nics: &[ProbedNic], places: &[Place]) -> Vec<Pl
         let (nic, port) = others.max_by_key(|(nic, _)| rank(nic))?;
         Some(self::place(options, nic, port, &place.memory, Some(gpu)))
     };
-    let of_place = |place: &Place| -> Vec<Place> {
+    let of_place = |place: &LocalEnd| -> Vec<LocalEnd> {
         let curve = |curve: Curve| match curve {
             Curve::Far => curve.place(&far(place)?),
             curve => curve.place(place),
@@ -178,13 +179,13 @@ fn place(
     port: u8,
     memory: &Memory,
     gpu: Option<&Target>,
-) -> Place {
+) -> LocalEnd {
     let reach = gpu.and_then(|gpu| {
         let bdf = gpu.bdf?;
         nic.reaches.iter().find(|reached| reached.gpu == bdf)
     });
     let at = format!("{}:{port}", nic.name);
-    Place {
+    LocalEnd {
         subject: match gpu {
             Some(gpu) => format!("{} {at}", gpu.subject.split(' ').next().unwrap_or_default()),
             None => at,
@@ -230,7 +231,7 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
 }
 
 /// The task of a child with both ends.
-pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
+pub fn task(options: &Options, local: &LocalEnd, remote: &LocalEnd) -> Task {
     let is_loop = local.port == remote.port;
     let ports = if is_loop { [None; 2] } else { [local.rate_of_bond(), remote.rate_of_bond()] };
     let subject =

@@ -11,7 +11,7 @@ use super::pairs::{curves, new_task, places, remote, served, task};
 use super::perftest;
 use super::plan::MAX_MESSAGE;
 use super::settings::RelaxedOrdering;
-use super::task::{Part, Place, Task};
+use super::task::{LocalEnd, Part, Task};
 use super::together::{TogetherTask, shared};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
@@ -114,7 +114,7 @@ impl Probe for Options {
 }
 
 impl Across for Options {
-    type Place = Place;
+    type LocalEnd = LocalEnd;
     type Message = Message;
     type Task = Task;
     const NAME: &'static str = "rdma";
@@ -132,7 +132,7 @@ impl Across for Options {
         &self.remote
     }
 
-    fn inventory(&self, place: &Place) -> RemotePlace {
+    fn inventory(&self, place: &LocalEnd) -> RemotePlace {
         RemotePlace {
             subject: place.subject.clone(),
             limit: place.rate_of_bond().into_iter().chain(place.path).min(),
@@ -144,11 +144,11 @@ impl Across for Options {
         self.room()
     }
 
-    fn client(&self, place: &Place, subject: String, limit: Option<u64>) -> Task {
+    fn client(&self, place: &LocalEnd, subject: String, limit: Option<u64>) -> Task {
         new_task(self, subject, Part::Client(place.clone()), limit)
     }
 
-    fn server(&self, place: &Place, subject: String, room: usize) -> Option<Task> {
+    fn server(&self, place: &LocalEnd, subject: String, room: usize) -> Option<Task> {
         let part = Part::Server(place.clone());
         (room <= MAX_MESSAGE).then(|| Task { room, ..new_task(self, subject, part, None) })
     }
@@ -226,7 +226,7 @@ pub fn rails(
     options: &Options,
     machine: &Machine,
     children: &mut Children<'_>,
-) -> Result<Vec<Place>, ProbeError> {
+) -> Result<Vec<LocalEnd>, ProbeError> {
     let Some((nics, gpus)) = devices(options, machine, children)? else {
         return Ok(Vec::new());
     };
@@ -236,7 +236,7 @@ pub fn rails(
         let more = more.unwrap_or_else(|| Ok(Vec::new()))?;
         Ok(found.into_iter().chain(more))
     });
-    let mut rails: Vec<Place> = Vec::new();
+    let mut rails: Vec<LocalEnd> = Vec::new();
     match found {
         Ok(found) => {
             for place in found {
@@ -247,7 +247,7 @@ pub fn rails(
         }
         Err(why) => report_impossible::<Options>(children, why),
     }
-    let order = |place: &Place| {
+    let order = |place: &LocalEnd| {
         let name = place.port.device.clone();
         let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         let number: u64 = name[digits..].parse().unwrap_or(0);
@@ -285,7 +285,7 @@ fn measure_local(
     (machine, nics): (&Machine, &[ProbedNic]),
     children: &mut Children<'_>,
     gpus: &[Target],
-    found: &[Place],
+    found: &[LocalEnd],
     named: Option<&Named>,
 ) -> Result<(), ProbeError> {
     let mut tasks = Vec::new();

@@ -254,7 +254,7 @@ pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
 mod tests {
     use super::super::purpose::Traffic;
     use super::super::settings::Settings;
-    use super::super::task::{Memory, Part, Place, Port};
+    use super::super::task::{LocalEnd, Memory, Part, Port};
     use super::*;
     use crate::model::Shares;
 
@@ -269,7 +269,7 @@ mod tests {
     };
 
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
-        let place = Place {
+        let place = LocalEnd {
             subject: "mlx5_0:1".to_owned(),
             port: Port {
                 device: "mlx5_0".to_owned(),

@@ -97,7 +97,7 @@ pub enum Memory {
 
 /// Port and memory of an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct LocalEnd {
     /// As results name it: `GPU0 mlx5_0:1`.
     pub subject: String,
     pub port: Port,
@@ -126,7 +126,7 @@ pub struct Place {
     pub relaxed_ordering: Option<bool>,
 }
 
-impl Place {
+impl LocalEnd {
     /// Bandwidth of all ports of a bond together, bytes per second; of the port without one.
     pub fn rate_of_bond(&self) -> Option<u64> {
         self.rate.map(|rate| rate * u64::from(self.bonded.max(1)))
@@ -138,12 +138,12 @@ impl Place {
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Both, on this machine: the client first.
-    Both(Place, Box<Place>),
+    Both(LocalEnd, Box<LocalEnd>),
     /// The client; the parent is connected to the server.
     #[serde(rename = "lead")]
-    Client(Place),
+    Client(LocalEnd),
     #[serde(rename = "follow")]
-    Server(Place),
+    Server(LocalEnd),
 }
 
 impl Task {
@@ -197,7 +197,7 @@ impl Task {
             Part::Both(local, remote) => vec![local, remote.as_ref()],
             Part::Client(place) | Part::Server(place) => vec![place],
         };
-        let of_place = |place: &Place| {
+        let of_place = |place: &LocalEnd| {
             let ports = place.bonded.max(1).min(self.queue_pairs.max(1));
             Some(place.rate? as f64 * f64::from(ports) / limit.max(1) as f64)
         };

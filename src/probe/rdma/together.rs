@@ -17,7 +17,7 @@ use super::plan::{depth_of, planned};
 use super::purpose::Role;
 use super::server;
 use super::stream::drive;
-use super::task::{Part, Place, Task};
+use super::task::{LocalEnd, Part, Task};
 use super::test_case::TestCase;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::cpus::{bind, on_node};
@@ -164,7 +164,7 @@ fn measure(task: &Task, index: usize, meeting: &Meeting) -> Result<Measured, Ste
     let Part::Both(local, remote) = &task.part else {
         return Err(StepError::OutOfStep);
     };
-    let open = |place: &Place, device: Option<Device>| {
+    let open = |place: &LocalEnd, device: Option<Device>| {
         on_node(place.node.as_ref(), || {
             let device = match device {
                 // The two ends share it.
@@ -178,7 +178,7 @@ fn measure(task: &Task, index: usize, meeting: &Meeting) -> Result<Measured, Ste
     let (device, mut local_end) = open(local, None)?;
     let (_, mut remote_end) = open(remote, Some(device))?;
     let (mut control, mut server_control) = Control::pair(task.terms.timeout);
-    let keep = |place: &Place| match &place.node {
+    let keep = |place: &LocalEnd| match &place.node {
         Some((node, cpus)) => bind(*node, cpus),
         None => Ok(()),
     };

@@ -117,8 +117,8 @@ fn needs_root(finding: &Finding) -> bool {
 
 /// One line per area missing from the source, and one for files that only root may read.
 fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
-    let mut areas: BTreeMap<Area, Missing<'_>> = BTreeMap::new();
-    let mut denied = Missing::default();
+    let mut areas: BTreeMap<Area, MissingSources<'_>> = BTreeMap::new();
+    let mut denied = MissingSources::default();
     for finding in report
         .findings
         .iter()
@@ -148,13 +148,13 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
 
 /// Findings that the same kind of source leaves open.
 #[derive(Default)]
-struct Missing<'a> {
+struct MissingSources<'a> {
     checks: BTreeSet<&'a str>,
     sources: BTreeSet<&'a str>,
     needs: BTreeSet<&'a str>,
 }
 
-impl<'a> Missing<'a> {
+impl<'a> MissingSources<'a> {
     fn add(&mut self, finding: &'a Finding) {
         self.checks.insert(&finding.id);
         // An unknown finding begins its evidence with the source that it lacks.

@@ -68,7 +68,7 @@ impl Machine {
         };
         self.devices.push(PciDevice {
             bdf: address,
-            place: Fact::Known(Place {
+            place: Fact::Known(PciPath {
                 root: RootBus { domain: first.domain, bus: first.bus },
                 rooted: true,
                 bridges,

@@ -49,7 +49,7 @@ fn ids(value: &Value) -> Option<String> {
 
 /// The root bus and the bridges, as in a sysfs path.
 fn place(value: &Value) -> Option<String> {
-    let place: crate::model::Place = serde_json::from_value(value.clone()).ok()?;
+    let place: crate::model::PciPath = serde_json::from_value(value.clone()).ok()?;
     let root = if place.rooted { place.root.to_string() } else { "...".to_owned() };
     let bridges = place.bridges.iter().map(ToString::to_string);
     Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
@@ -150,7 +150,7 @@ pub const MAX_LINK_OF_ATTRIBUTES: &str = "maximum link in sysfs";
 
 /// A field's name in words.
 fn phrase(name: &str) -> String {
-    const WORDS: [(&str, &str); 27] = [
+    const WORDS: [(&str, &str); 26] = [
         ("pci", "PCI"),
         ("numa", "NUMA"),
         ("rdma", "RDMA"),
@@ -158,7 +158,6 @@ fn phrase(name: &str) -> String {
         ("nvml", "NVML"),
         ("acs", "ACS"),
         ("ats", "ATS"),
-        ("aer", "AER"),
         ("sriov", "SR-IOV"),
         ("cuda", "CUDA"),
         ("imex", "IMEX"),
@@ -216,10 +215,7 @@ pub fn is_volatile(
         ["kernel", "char_devices", name] => {
             a.is_some() && b.is_some() && !name.starts_with("nvidia") && *name != "gdrdrv"
         }
-        [.., "bar1", "used"]
-        | [.., "performance_state"]
-        | [.., "header", "status"]
-        | [.., "aer", "uncorrectable" | "correctable"]
+        [.., "bar1", "used"] | [.., "performance_state"] | [.., "header", "status"]
             if a.is_some() && b.is_some() =>
         {
             true
@@ -248,7 +244,7 @@ fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
 pub fn omitted_value(path: &[String]) -> super::Node {
     let last = path.last().map(String::as_str).unwrap_or_default();
     match last {
-        "null_entries" | "trouble" | "unnamed_nics" => super::Node::Leaf("none".to_owned()),
+        "trouble" | "unnamed_nics" => super::Node::Leaf("none".to_owned()),
         _ => super::Node::Unknown(Why::NotCovered),
     }
 }

@@ -2,7 +2,7 @@
 //! accounts, addresses and keys there.
 
 use super::Masker;
-use super::scan::Place;
+use super::scan::TextKind;
 
 const MASKED: &str = "masked";
 
@@ -108,7 +108,7 @@ impl Masker {
         let value = if ["BOOT_IMAGE", "initrd"].contains(&name) {
             self.file_name(value)
         } else if is_kept(name) {
-            self.text(Place::CommandLine, value)
+            self.text(TextKind::CommandLine, value)
         } else if is_harmless(name, value) {
             value.to_owned()
         } else {
@@ -119,14 +119,16 @@ impl Masker {
 
     /// A word of the kernel, which is not private.
     fn own_word<'a>(&mut self, word: &'a str) -> &'a str {
-        if is_plain(word) && self.text(Place::CommandLine, word) == word { word } else { MASKED }
+        if is_plain(word) && self.text(TextKind::CommandLine, word) == word { word } else { MASKED }
     }
 
     /// A kernel image: its directory is private, and may be a number.
     fn file_name(&mut self, path: &str) -> String {
         match path.rfind(['/', '\\']) {
-            Some(at) => format!("{}{}", &path[at..=at], self.text(Place::Version, &path[at + 1..])),
-            None => self.text(Place::Version, path),
+            Some(at) => {
+                format!("{}{}", &path[at..=at], self.text(TextKind::Version, &path[at + 1..]))
+            }
+            None => self.text(TextKind::Version, path),
         }
     }
 }

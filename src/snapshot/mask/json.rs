@@ -1,13 +1,13 @@
 //! Replaces the strings of a JSON document; copies numbers, keys and punctuation.
 
-use super::scan::Place;
+use super::scan::TextKind;
 
 /// Maps each string value; `None` if the text is not JSON. Values below a key that ends in `version` are versions.
-pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Option<String> {
+pub fn map_texts(json: &str, mut map: impl FnMut(TextKind, &str) -> String) -> Option<String> {
     let mut out = String::with_capacity(json.len());
     // For each open list or object: whether it contains versions.
-    let mut open: Vec<Place> = Vec::new();
-    let mut place = Place::Plain;
+    let mut open: Vec<TextKind> = Vec::new();
+    let mut place = TextKind::Plain;
     let mut rest = json;
     while let Some(at) = rest.find(['"', '{', '[', '}', ']']) {
         out.push_str(&rest[..at]);
@@ -24,10 +24,10 @@ pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Opti
         }
         let length = text_length(rest)?;
         let (text, behind) = rest.split_at(length);
-        let around = open.last().copied().unwrap_or(Place::Plain);
+        let around = open.last().copied().unwrap_or(TextKind::Plain);
         if behind.trim_start().starts_with(':') {
             place = if text.trim_end_matches('"').ends_with("version") {
-                Place::Version
+                TextKind::Version
             } else {
                 around
             };
@@ -74,12 +74,12 @@ mod tests {
         assert_eq!(
             seen,
             [
-                text(Place::Plain, "x"),
-                text(Place::Version, "1"),
-                text(Place::Version, "2"),
-                text(Place::Plain, "\"q\\"),
-                text(Place::Plain, ""),
-                text(Place::Plain, "é"),
+                text(TextKind::Plain, "x"),
+                text(TextKind::Version, "1"),
+                text(TextKind::Version, "2"),
+                text(TextKind::Plain, "\"q\\"),
+                text(TextKind::Plain, ""),
+                text(TextKind::Plain, "é"),
             ]
         );
         assert_eq!(map_texts("{\"a\":[1}", |_, text| text.to_owned()), None);

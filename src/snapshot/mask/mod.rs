@@ -23,7 +23,7 @@ use crate::model::{
 };
 use bytes::Field;
 use ledger::{Ledger, Word};
-use scan::{Patterns, Place};
+use scan::{Patterns, TextKind};
 use words::Words;
 
 /// Files with the kernel command line, which contains free text.
@@ -90,7 +90,7 @@ impl Masker {
         self.host(&mut snapshot.host.clone());
         for (path, recorded) in &snapshot.files {
             self.recorded(path, &mut recorded.clone());
-            self.text(Place::Plain, path);
+            self.text(TextKind::Plain, path);
         }
         let RecordedLibraries { nvml, cuda, verbs, network, mapping, registration } =
             &snapshot.libraries;
@@ -101,7 +101,7 @@ impl Masker {
         mapping.iter().for_each(|answer| drop(self.library(answer)));
         registration.iter().for_each(|answer| drop(self.library(answer)));
         for (line, answer) in &snapshot.tools {
-            self.text(Place::Plain, line);
+            self.text(TextKind::Plain, line);
             self.library(answer);
         }
     }
@@ -112,7 +112,7 @@ impl Masker {
             .into_iter()
             .map(|(path, mut recorded)| {
                 self.recorded(&path, &mut recorded);
-                (self.text(Place::Plain, &path), recorded)
+                (self.text(TextKind::Plain, &path), recorded)
             })
             .collect();
         let RecordedLibraries { nvml, cuda, verbs, network, mapping, registration } =
@@ -125,11 +125,11 @@ impl Masker {
         *registration = registration.take().map(|answer| self.library(&answer));
         snapshot.tools = std::mem::take(&mut snapshot.tools)
             .into_iter()
-            .map(|(line, answer)| (self.text(Place::Plain, &line), self.library(&answer)))
+            .map(|(line, answer)| (self.text(TextKind::Plain, &line), self.library(&answer)))
             .collect();
     }
 
-    fn text(&mut self, place: Place, text: &str) -> String {
+    fn text(&mut self, place: TextKind, text: &str) -> String {
         let by_shape = scan::spans(self.patterns, &mut self.ledger, place, text);
         let mut spans = self.words.spans(&mut self.ledger, text, &by_shape);
         spans.extend(by_shape);
@@ -154,13 +154,13 @@ impl Masker {
             host.source = SOURCE.to_owned();
         }
         for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
-            *text = self.text(Place::Version, text);
+            *text = self.text(TextKind::Version, text);
         }
     }
 
     fn recorded(&mut self, path: &str, recorded: &mut Recorded) {
         if let Some(link) = &mut recorded.link {
-            *link = self.text(Place::Plain, link);
+            *link = self.text(TextKind::Plain, link);
         }
         if let Some(names) = &mut recorded.names {
             self.names(path, names);
@@ -181,7 +181,7 @@ impl Masker {
         }
         for failure in recorded.errors.values_mut() {
             if let Failure::Invalid(words) = failure {
-                *words = self.text(Place::Plain, words);
+                *words = self.text(TextKind::Plain, words);
             }
         }
     }
@@ -191,7 +191,7 @@ impl Masker {
         let was_sorted = names.is_sorted();
         for name in names.iter_mut() {
             let full_path = format!("{}/{name}", path.trim_end_matches('/'));
-            let masked = self.text(Place::Plain, &full_path);
+            let masked = self.text(TextKind::Plain, &full_path);
             if let Some((_, last)) = masked.rsplit_once('/') {
                 *name = last.to_owned();
             }
@@ -241,19 +241,19 @@ impl Masker {
                 match host {
                     Some((host, rest)) => {
                         let host = self.ledger.own_host(host);
-                        around(format!("{host} {}", self.text(Place::Plain, rest)))
+                        around(format!("{host} {}", self.text(TextKind::Plain, rest)))
                     }
-                    None => self.text(Place::Plain, text),
+                    None => self.text(TextKind::Plain, text),
                 }
             }
             _ if SERIALS.contains(&name) => around(self.ledger.serial(trimmed)),
             _ if NUMBERS.contains(&name) || name.ends_with("guid") => around(self.number(trimmed)),
-            _ if VERSIONS.contains(&name) => self.text(Place::Version, text),
+            _ if VERSIONS.contains(&name) => self.text(TextKind::Version, text),
             _ if COMMAND_LINE.contains(&path) => self.command_line(text),
-            _ if path == GRUB_DEFAULT => self.text(Place::Plain, &without_command_lines(text)),
-            _ if path.contains("/modprobe.d/") => self.text(Place::Plain, &kmod::masked(text)),
-            _ if is_image(path) => self.text(Place::Plain, &image(text)),
-            _ => self.text(Place::Plain, text),
+            _ if path == GRUB_DEFAULT => self.text(TextKind::Plain, &without_command_lines(text)),
+            _ if path.contains("/modprobe.d/") => self.text(TextKind::Plain, &kmod::masked(text)),
+            _ if is_image(path) => self.text(TextKind::Plain, &image(text)),
+            _ => self.text(TextKind::Plain, text),
         }
     }
 
@@ -268,8 +268,12 @@ impl Masker {
         {
             return format!("{mark}{:016x}", self.ledger.eui(value));
         }
-        let by_shape = scan::spans(self.patterns, &mut self.ledger, Place::Plain, text);
-        if by_shape.is_empty() { self.ledger.serial(text) } else { self.text(Place::Plain, text) }
+        let by_shape = scan::spans(self.patterns, &mut self.ledger, TextKind::Plain, text);
+        if by_shape.is_empty() {
+            self.ledger.serial(text)
+        } else {
+            self.text(TextKind::Plain, text)
+        }
     }
 
     fn file_parts(&mut self, path: &str, file_parts: &mut bytes::Parts<'_>) {
@@ -281,7 +285,7 @@ impl Masker {
         for (at, data) in file_parts {
             let followed = *at == 0 && name == "vpd" && self.vital_product_data(data);
             if !followed {
-                bytes::runs(data, |run| self.text(Place::Plain, run));
+                bytes::runs(data, |run| self.text(TextKind::Plain, run));
             }
         }
     }
@@ -289,7 +293,7 @@ impl Masker {
     fn vital_product_data(&mut self, data: &mut [u8]) -> bool {
         bytes::vital_product_data(data, |field, text| match field {
             Field::Serial => self.ledger.serial_in_place(text),
-            Field::Text => self.text(Place::Plain, text),
+            Field::Text => self.text(TextKind::Plain, text),
         })
     }
 
@@ -315,7 +319,7 @@ impl Masker {
         };
         match answer {
             LibraryAnswer::Failed { why, message } => {
-                LibraryAnswer::Failed { why: *why, message: self.text(Place::Plain, message) }
+                LibraryAnswer::Failed { why: *why, message: self.text(TextKind::Plain, message) }
             }
             LibraryAnswer::Answered(outcome) => {
                 // A tree of values would take many times the memory of its text.

@@ -40,7 +40,7 @@ impl Patterns {
 
 /// The kind of text, by its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum TextKind {
     Plain,
     /// Four numbers with dots are a version, not an address.
     Version,
@@ -48,7 +48,7 @@ pub enum Place {
 }
 
 /// The ranges to mask by shape, ordered and disjoint.
-pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
+pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: TextKind, text: &str) -> Vec<Span> {
     let mut mails = mails(ledger, place, text).into_iter().peekable();
     let mut found = Vec::new();
     let mut at = 0;
@@ -73,7 +73,7 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
 }
 
 /// The names in each `user@host`.
-fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
+fn mails(ledger: &mut Ledger, place: TextKind, text: &str) -> Vec<Span> {
     const MAX_USER: usize = 64;
     const MAX_HOST: usize = 255;
     let bytes = text.as_bytes();
@@ -97,7 +97,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
         // Unit instances and addresses with sizes also contain `@`.
         let none =
             user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
-        if none || (place == Place::CommandLine && !top_level) {
+        if none || (place == TextKind::CommandLine && !top_level) {
             continue;
         }
         let end = sign + 1 + host.len();
@@ -136,7 +136,7 @@ fn shape(bytes: &[u8]) -> Shape {
 
 pub(super) struct Scan<'a> {
     pub(super) ledger: &'a mut Ledger,
-    pub(super) place: Place,
+    pub(super) place: TextKind,
     pub(super) text: &'a str,
     pub(super) found: &'a mut Vec<Span>,
 }
@@ -222,7 +222,7 @@ impl Scan<'_> {
         let groups: Vec<&str> = run.split(':').collect();
         let apart = joined == (false, false);
         if apart && groups.len() == 4 && groups.iter().all(|group| group.len() == 4) {
-            if self.place == Place::CommandLine || self.names_a_part(&range, &groups) {
+            if self.place == TextKind::CommandLine || self.names_a_part(&range, &groups) {
                 return end;
             }
             return self.eui(range);
@@ -342,7 +342,7 @@ impl Scan<'_> {
         if joined(self.before(range.start))
             || after
             || more
-            || self.place == Place::Version
+            || self.place == TextKind::Version
             || self.follows(range.start, &version)
         {
             return end;

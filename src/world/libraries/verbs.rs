@@ -65,10 +65,6 @@ fn device(context: &Context) -> VerbsDevice {
             Err(Error::Missing { .. }) => Fact::Unknown(Why::NotCovered),
             Err(_) => Fact::Unknown(Why::Broken),
         },
-        regions: match &limits {
-            Ok(limits) => Fact::Known(limits.regions),
-            Err(_) => Fact::Unknown(Why::Broken),
-        },
         ports: (1..=ports)
             .filter_map(|number| context.port(number).ok())
             .map(|port| VerbsPort {

@@ -43,16 +43,14 @@ fn view(text: &str) -> View {
         match (section, name) {
             ("", "Control") => put("control", before(rest, " SpecCycle")),
             ("", "Subsystem") => put("subsystem", rest),
-            ("", "Bus") => put("buses", before(rest, ", sec-latency")),
-            ("", "Interrupt") => put("pin", before(rest, " routed")),
-            ("" | "sriov", name) if name.starts_with("Region ") => {
-                if let Some(region) = region(rest) {
-                    put(&format!("{section}{name}"), &region);
-                }
+            ("", "Bus") => {
+                let (_, below) = rest.split_once(", ").unwrap_or_default();
+                put("buses", before(below, ", sec-latency"));
             }
-            ("express", "DevCap") => put("express payload supported", before(rest, ", PhantFunc")),
-            ("express", name) if name.starts_with("ExtTag") => {
-                put("express tag supported", before(name, " "));
+            ("", name) if name.starts_with("Region ") => {
+                if let Some(region) = region(rest) {
+                    put(name, &region);
+                }
             }
             ("express", name) if name.starts_with("RlxdOrd") => {
                 let mut flags = name.split(' ').filter(|flag| {
@@ -64,37 +62,21 @@ fn view(text: &str) -> View {
                 put("express flags", &flags.join(" "));
             }
             ("express", name) if name.starts_with("MaxPayload ") => put("express sizes", name),
-            ("express", "LnkCap") => put("link", before(rest, ", Exit Latency")),
-            ("express", "LnkCtl") => {
-                put("link aspm", before(rest, ";"));
-                let (_, flags) = rest.split_once(';').unwrap_or_default();
-                let (_, flags) = flags.split_once("Disabled").unwrap_or_default();
-                put("link disabled", flags.get(..1).unwrap_or_default());
-            }
+            ("express", "LnkCap") => put("link", before(rest, ", ASPM")),
+            ("express", "LnkCtl") => put("link aspm", before(rest, ";")),
             ("express", "LnkSta") => {
                 let plain = rest.replace(" (downgraded)", "").replace(" (ok)", "");
                 put("link now", &plain.replace(" (overdriven)", "").replace(" (strange)", ""));
             }
-            ("express", name) if name.starts_with("TrErr") => {
-                for flag in name.split(' ').filter(|flag| !flag.is_empty()) {
-                    if flag.starts_with("Train") || flag.starts_with("DLActive") {
-                        let (name, sign) = flag.split_at(flag.len() - 1);
-                        put(&format!("link {name}"), sign);
-                    }
-                }
-            }
             ("express", "LnkCtl2") => put("link target", before(rest, ", EnterCompliance")),
-            ("acs", _) | ("aer", "UESta" | "UEMsk" | "UESvrt" | "CESta" | "CEMsk") => {
-                put(name, &without_newer(rest));
-            }
-            ("ats", _) => put(name, rest),
-            ("rebar", _) => put(name, rest),
-            ("sriov", "IOVCtl") => put("sriov control", &control(rest)),
+            ("acs", _) => put(name, rest),
+            ("ats", "ATSCtl") => put(name, before(rest, ", Smallest")),
+            ("sriov", "IOVCtl") => put("sriov control", before(rest, " ")),
             ("sriov", "Initial VFs") => {
-                let counts = rest.split_once("Total").map_or("", |(_, rest)| rest);
-                put("sriov counts", &format!("Total{}", before(counts, ", Function")));
+                let counts = rest.split_once("Number of").map_or("", |(_, rest)| rest);
+                put("sriov counts", &format!("Number of{}", before(counts, ", Function")));
             }
-            ("sriov", "VF offset") => put("sriov places", rest),
+            ("sriov", "VF offset") => put("sriov places", before(rest, ", Device ID")),
             _ => {}
         }
     }
@@ -106,8 +88,6 @@ fn section_of(title: &str) -> &'static str {
         ("Express ", "express"),
         ("Access Control Services", "acs"),
         ("Address Translation Service", "ats"),
-        ("Advanced Error Reporting", "aer"),
-        ("Physical Resizable BAR", "rebar"),
         ("Single Root I/O Virtualization", "sriov"),
         ("Device Serial Number", "serial"),
     ];
@@ -116,42 +96,16 @@ fn section_of(title: &str) -> &'static str {
     found.map_or("other", |(_, section)| section)
 }
 
-/// `(v2) Downstream Port (Slot+)`.
+/// `(v2) Downstream Port`.
 fn express(title: &str) -> String {
-    let text = title.trim_start_matches("Express ");
-    let text = text.split_once(", ").map_or(text, |(text, _)| text);
-    text.to_owned()
+    let text = before(title.trim_start_matches("Express "), ", ");
+    before(text, " (Slot").to_owned()
 }
 
 /// Only regions with an address: without sysfs lspci shows the upper halves of 64-bit BARs as unassigned.
 fn region(text: &str) -> Option<String> {
     let text = text.replace(" [disabled]", "").replace(" [virtual]", "");
     (!text.contains("<unassigned>")).then_some(text)
-}
-
-fn control(text: &str) -> String {
-    let is_relevant = |flag: &&str| flag.starts_with("Enable") || flag.starts_with("MSE");
-    text.split(' ').filter(is_relevant).collect::<Vec<_>>().join(" ")
-}
-
-/// The flags of pciutils 3.9; later versions add some.
-fn without_newer(flags: &str) -> String {
-    let newer = [
-        "UncorrIntErr",
-        "BlockedTLP",
-        "AtomicOpBlocked",
-        "TLPBlockedErr",
-        "PoisonTLPBlocked",
-        "DMWrReqBlocked",
-        "IDECheck",
-        "MisIDETLP",
-        "PCRC_CHECK",
-        "TLPXlatBlocked",
-        "CorrIntErr",
-        "HeaderOF",
-    ];
-    let kept = flags.split(' ').filter(|flag| !newer.iter().any(|name| flag.starts_with(name)));
-    kept.collect::<Vec<_>>().join(" ")
 }
 
 fn before<'a>(text: &'a str, mark: &str) -> &'a str {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::choice::{self, Choice, Error};
 use super::kernel::{Kernel, Move};
 use super::plan::LINE;
-use super::pool::{ANYWHERE, Budget, Cpus, Direction, Job, MAX_THREADS, Place};
+use super::pool::{ANYWHERE, Budget, CpuPool, Cpus, Direction, Job, MAX_THREADS};
 use super::{fence, memory};
 
 /// CPU caching of a device memory mapping.
@@ -44,7 +44,7 @@ pub struct Copier {
     read: Way,
     caching: Caching,
     budget: Budget,
-    place: &'static Place,
+    place: &'static CpuPool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl Copier {
     /// `local_cpulist`), within the process's affinity.
     #[must_use]
     pub fn near(self, cpus: &Cpus) -> Copier {
-        Copier { place: Place::near(cpus), ..self }
+        Copier { place: CpuPool::near(cpus), ..self }
     }
 
     /// Limits threads per copy, the caller included. 1 uses the caller only.

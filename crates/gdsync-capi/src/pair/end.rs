@@ -11,7 +11,7 @@ use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
 use gdr_sys::process::PerProcess;
 
-use super::{Pair, PendingWait, Queues, RequestState};
+use super::{PendingWait, ProgramQueuePair, Queues, RequestState};
 use crate::log::{self, Level};
 
 /// Memory of destroyed queue pairs that streams or kernels may still access: a GPU that writes freed memory loses its context.
@@ -71,7 +71,7 @@ pub(crate) fn release_retired() {
     }
 }
 
-impl Pair {
+impl ProgramQueuePair {
     /// Destroys the verbs objects and ends every wait. False if already destroyed.
     pub(crate) fn end(&self) -> bool {
         let Some(queues) = self.queues().take() else {

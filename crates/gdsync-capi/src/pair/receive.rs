@@ -2,12 +2,12 @@
 
 use engine::wire::DataSegment;
 
-use super::{Pair, Queues, Side, WorkId};
+use super::{ProgramQueuePair, Queues, Side, WorkId};
 use crate::abi::WorkCompletion;
 use crate::call_error::CallError;
 use crate::completed;
 
-impl Pair {
+impl ProgramQueuePair {
     pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), CallError> {
         self.with_queues(|queues| {
             if queues.receives.len() >= self.limits.receives as usize {

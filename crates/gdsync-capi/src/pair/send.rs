@@ -1,17 +1,17 @@
 //! Sends: prepares, claims and cancels requests.
 
-use engine::Place;
+use engine::MappedMemory;
 use engine::queue::Prepared;
 use engine::wire::Wqe;
 use gpu::MemOp;
 
-use super::{Pair, Queues, Request, RequestState, WorkId};
+use super::{ProgramQueuePair, Queues, Request, RequestState, WorkId};
 use crate::call_error::CallError;
 
 /// Position and error of the failed request of a list.
 pub(crate) type Failed = (usize, CallError);
 
-impl Pair {
+impl ProgramQueuePair {
     /// Prepares all WQEs of a list or none. Returns the number of the last one.
     pub(crate) fn prepare(&self, list: &[(u64, Wqe)]) -> Result<u64, Failed> {
         let mut guard = self.queues();
@@ -70,7 +70,7 @@ impl Pair {
 
     /// Marks a request as posted and returns the operations of its doorbell. Fails if a later request was posted, because its
     /// doorbell covered this one.
-    pub(crate) fn claim_send(&self, number: u64) -> Result<[MemOp<Place>; 3], CallError> {
+    pub(crate) fn claim_send(&self, number: u64) -> Result<[MemOp<MappedMemory>; 3], CallError> {
         self.with_queues(|queues| {
             let position = find(queues, number)?;
             let is_posted = |request: &Request| request.state == RequestState::Posted;
@@ -96,7 +96,7 @@ impl Pair {
     }
 
     /// The operations of a request's doorbell, for a kernel.
-    pub(crate) fn expose_send(&self, number: u64) -> Result<[MemOp<Place>; 3], CallError> {
+    pub(crate) fn expose_send(&self, number: u64) -> Result<[MemOp<MappedMemory>; 3], CallError> {
         self.with_queues(|queues| {
             let position = find(queues, number)?;
             let request = &mut queues.requests[position];

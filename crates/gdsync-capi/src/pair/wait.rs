@@ -2,11 +2,11 @@
 
 use engine::queue::Wait;
 
-use super::{Pair, PendingWait, Queues, RequestState, Side};
+use super::{PendingWait, ProgramQueuePair, Queues, RequestState, Side};
 use crate::abi::MAX_OPERATIONS;
 use crate::call_error::CallError;
 
-impl Pair {
+impl ProgramQueuePair {
     /// Takes the next wait and returns the index of its completion.
     pub(crate) fn take_wait(&self, side: Side) -> Result<u32, CallError> {
         self.with_queues(|queues| {

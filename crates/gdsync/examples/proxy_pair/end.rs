@@ -9,7 +9,7 @@ use gdsync::hca::proxy::{Options, ProxyHca};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::CompletionQueue;
 use gdsync::wire::{Completion, Event, RemoteAddress, Wqe};
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Gpu, Stream};
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -25,7 +25,7 @@ pub const BULK: usize = 64 << 10;
 pub struct End {
     hca: ProxyHca,
     pair: QueuePair,
-    pub memory: Place,
+    pub memory: MappedMemory,
     pub region: MemoryRegion,
     stream: Stream,
     control: TcpStream,

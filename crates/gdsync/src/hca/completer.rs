@@ -1,12 +1,12 @@
 //! The HCA's part of a completion queue.
 
-use crate::Place;
+use crate::MappedMemory;
 use crate::wire::{BLOCK, Completion, Depth, WATCHED, consumer_of};
 
 #[derive(Debug)]
 pub(in crate::hca) struct Completer {
-    pub ring: Place,
-    pub record: Place,
+    pub ring: MappedMemory,
+    pub record: MappedMemory,
     pub depth: Depth,
     /// Number of CQEs so far, modulo 2^32.
     pub producer: u32,

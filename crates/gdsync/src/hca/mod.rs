@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
 use crate::wire::{DataSegment, Datagram, RemoteAddress, Transport};
-use crate::{Error, MemoryLocation, Place};
+use crate::{Error, MappedMemory, MemoryLocation};
 
 /// A host channel adapter: a NIC or a replacement for one.
 pub trait Hca: Debug + Send + Sync {
@@ -55,7 +55,7 @@ pub trait Hca: Debug + Send + Sync {
     /// # Errors
     ///
     /// Errors of the NIC's driver; the simulated HCA accepts all memory.
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error>;
+    fn register(&self, place: &MappedMemory, access: Access) -> Result<MemoryRegion, Error>;
 }
 
 /// Parameters of a queue pair.
@@ -209,7 +209,7 @@ pub struct MemoryRegion {
 impl MemoryRegion {
     /// A region over all of `place` with these keys, deregistered when `resource` is dropped.
     #[must_use]
-    pub fn new(place: &Place, lkey: u32, rkey: u32, resource: Box<dyn Resource>) -> Self {
+    pub fn new(place: &MappedMemory, lkey: u32, rkey: u32, resource: Box<dyn Resource>) -> Self {
         Self {
             lkey,
             rkey,

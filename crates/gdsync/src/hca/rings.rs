@@ -10,7 +10,7 @@ use crate::queue::{
 use crate::wire::{
     BLOCK, Control, DataSegment, Depth, Operation, SEGMENT, Transport, decode_receive, producer_of,
 };
-use crate::{Allocator, Error, MemoryLocation, Place};
+use crate::{Allocator, Error, MappedMemory, MemoryLocation};
 
 /// Bytes of a BlueFlame buffer, as on a ConnectX.
 const FLAME: usize = 256;
@@ -18,12 +18,12 @@ const FLAME: usize = 256;
 /// Reads the send queue.
 #[derive(Debug)]
 pub(in crate::hca) struct SendSide {
-    pub ring: Place,
-    pub record: Place,
+    pub ring: MappedMemory,
+    pub record: MappedMemory,
     /// The last doorbell of a queue without a doorbell record. `None`: it has one.
     pub last: Option<u64>,
     /// Two BlueFlame buffers, each of which begins with a doorbell.
-    pub buffers: Place,
+    pub buffers: MappedMemory,
     pub depth: Depth,
     /// The next block.
     pub cursor: u16,
@@ -34,8 +34,8 @@ pub(in crate::hca) struct SendSide {
 /// Reads the receive queue.
 #[derive(Debug)]
 pub(in crate::hca) struct ReceiveSide {
-    pub ring: Place,
-    pub record: Place,
+    pub ring: MappedMemory,
+    pub record: MappedMemory,
     pub depth: Depth,
     pub stride: usize,
     /// The next WQE.
@@ -126,7 +126,8 @@ fn completions(
     location: MemoryLocation,
 ) -> Result<(CompletionQueue, Completer), Error> {
     let depth = Depth::completions(entries)?;
-    let place = |location, bytes| -> Result<Place, Error> { allocator.place(location, bytes) };
+    let place =
+        |location, bytes| -> Result<MappedMemory, Error> { allocator.place(location, bytes) };
     let parts = CompletionParts {
         entries,
         ring: place(location, depth.entries() as usize * BLOCK)?,

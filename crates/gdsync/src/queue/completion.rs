@@ -4,7 +4,7 @@ use super::{Wait, fits};
 use crate::wire::{
     BLOCK, Completion, Depth, INITIAL_OWNER, WATCHED, Watch, completion_record, owner_of, rearmed,
 };
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Memory of a completion queue.
 #[derive(Debug, Clone)]
@@ -12,11 +12,11 @@ pub struct CompletionParts {
     /// Number of CQEs: a power of two, at most 2^23.
     pub entries: u32,
     /// The ring: 64 bytes per CQE.
-    pub ring: Place,
+    pub ring: MappedMemory,
     /// The doorbell record: 4 bytes.
-    pub record: Place,
+    pub record: MappedMemory,
     /// A busy word per CQE, 4 bytes each, in memory that the GPU can access.
-    pub busy: Place,
+    pub busy: MappedMemory,
     /// How streams wait.
     pub waiting: Waiting,
 }

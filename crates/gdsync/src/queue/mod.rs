@@ -1,5 +1,5 @@
 //! The software's part of a queue pair: writes WQEs, rings doorbells (by the CPU or by a stream), polls and waits for completions.
-//! Rings, records and registers lie in [places](crate::Place) of the caller; an [HCA](crate::hca) reads them.
+//! Rings, records and registers lie in [places](crate::MappedMemory) of the caller; an [HCA](crate::hca) reads them.
 
 mod completion;
 mod receive;
@@ -16,10 +16,10 @@ pub use wait::Wait;
 
 use gpu::MemOp;
 
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Checks that `place` has exactly `need` bytes.
-fn fits(what: &'static str, place: &Place, need: usize) -> Result<(), Error> {
+fn fits(what: &'static str, place: &MappedMemory, need: usize) -> Result<(), Error> {
     match place.len() {
         have if have == need => Ok(()),
         have => Err(Error::Size { what, need, have }),
@@ -27,6 +27,6 @@ fn fits(what: &'static str, place: &Place, need: usize) -> Result<(), Error> {
 }
 
 /// The stream operation on the first word of a place.
-fn on_stream(op: MemOp<Place>) -> Result<MemOp, Error> {
+fn on_stream(op: MemOp<MappedMemory>) -> Result<MemOp, Error> {
     op.try_map(|place, bytes| place.word(0, bytes))
 }

@@ -2,7 +2,7 @@
 
 use super::fits;
 use crate::wire::{self, Completion, DataSegment, Depth, SEGMENT, queue_record};
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Memory and QPN of a receive queue.
 #[derive(Debug, Clone)]
@@ -12,9 +12,9 @@ pub struct ReceiveParts {
     /// Data segments per WQE: a power of two.
     pub segments: u32,
     /// The ring: 16 bytes × segments × WQEs.
-    pub ring: Place,
+    pub ring: MappedMemory,
     /// The doorbell record: 4 bytes.
-    pub record: Place,
+    pub record: MappedMemory,
     /// The QPN.
     pub qpn: u32,
 }

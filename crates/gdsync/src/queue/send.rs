@@ -10,7 +10,7 @@ use crate::wire::{
     BLOCK, Completion, Control, Depth, Error as WireError, MAX_BLOCKS, Transport, Wqe, producer_of,
     queue_record,
 };
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Memory, QPN and transport of a send queue.
 #[derive(Debug, Clone)]
@@ -18,15 +18,15 @@ pub struct SendParts {
     /// Blocks of 64 bytes: a power of two, at most 2^15.
     pub blocks: u32,
     /// The ring: 64 bytes per block.
-    pub ring: Place,
+    pub ring: MappedMemory,
     /// The doorbell record: 4 bytes.
-    pub record: Place,
+    pub record: MappedMemory,
     /// False if the NIC does not read the doorbell record: the doorbell alone says what is posted.
     pub has_record: bool,
     /// The doorbell register: 8 bytes.
-    pub register: Place,
+    pub register: MappedMemory,
     /// The two BlueFlame buffers, which begin with the register. `None` without BlueFlame, or where nothing maps them.
-    pub flame: Option<Place>,
+    pub flame: Option<MappedMemory>,
     /// The QPN.
     pub qpn: u32,
     /// The transport.
@@ -59,8 +59,8 @@ struct Pending {
 #[derive(Debug)]
 #[must_use = "ring it or roll it back"]
 pub struct Prepared {
-    record: Place,
-    register: Place,
+    record: MappedMemory,
+    register: MappedMemory,
     producer: u16,
     doorbell: u64,
     entry: Pending,
@@ -207,7 +207,7 @@ impl Prepared {
 
     /// The operations that ring its doorbell: record, barrier, register.
     #[must_use]
-    pub fn ops(&self) -> [MemOp<Place>; 3] {
+    pub fn ops(&self) -> [MemOp<MappedMemory>; 3] {
         [
             MemOp::Write32 { at: self.record.clone(), value: queue_record(self.producer) },
             MemOp::Barrier,

@@ -15,9 +15,9 @@ const QPN: u32 = 0x01_0203;
 
 struct Bench {
     allocator: Allocator,
-    ring: Place,
-    record: Place,
-    register: Place,
+    ring: MappedMemory,
+    record: MappedMemory,
+    register: MappedMemory,
 }
 
 fn bench(location: MemoryLocation, bytes: usize) -> Bench {
@@ -45,7 +45,7 @@ fn send_queue(bench: &Bench, blocks: u32) -> SendQueue {
     .unwrap()
 }
 
-fn bytes(place: &Place) -> Vec<u8> {
+fn bytes(place: &MappedMemory) -> Vec<u8> {
     let mut bytes = vec![0; place.len()];
     place.read(0, &mut bytes).unwrap();
     bytes
@@ -207,8 +207,8 @@ fn receives_update_the_record() {
 /// A completion queue, written as a NIC does.
 struct Completions {
     queue: CompletionQueue,
-    ring: Place,
-    record: Place,
+    ring: MappedMemory,
+    record: MappedMemory,
     entries: u32,
     written: u32,
     allocator: Allocator,

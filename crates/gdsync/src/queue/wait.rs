@@ -4,16 +4,16 @@ use gpu::{Compare, MemOp};
 
 use super::on_stream;
 use crate::wire::Watch;
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// The wait for one completion. Post it to a stream or abandon it: until then the CPU does not poll that completion.
 #[derive(Debug, Clone)]
 #[must_use = "the CPU does not poll the completion until the wait is over or abandoned"]
 pub struct Wait {
     pub(super) index: u32,
-    pub(super) word: Place,
+    pub(super) word: MappedMemory,
     pub(super) watch: Watch,
-    pub(super) busy: Place,
+    pub(super) busy: MappedMemory,
 }
 
 impl Wait {
@@ -25,7 +25,7 @@ impl Wait {
 
     /// The polled word, at offset 0 of its place.
     #[must_use]
-    pub fn word(&self) -> &Place {
+    pub fn word(&self) -> &MappedMemory {
         &self.word
     }
 
@@ -41,7 +41,7 @@ impl Wait {
 
     /// The busy word, at offset 0 of its place: 1 until the wait is over, then 0.
     #[must_use]
-    pub fn busy(&self) -> &Place {
+    pub fn busy(&self) -> &MappedMemory {
         &self.busy
     }
 
@@ -49,7 +49,7 @@ impl Wait {
     ///
     /// `flush` flushes remote writes after the wait, for GPUs that support it and do not order those writes themselves.
     #[must_use]
-    pub fn ops(&self, flush: bool) -> [MemOp<Place>; 2] {
+    pub fn ops(&self, flush: bool) -> [MemOp<MappedMemory>; 2] {
         let (value, compare) = self.condition();
         let wait = MemOp::Wait32 { at: self.word.clone(), value, compare, flush };
         let at = self.busy.clone();

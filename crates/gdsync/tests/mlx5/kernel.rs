@@ -9,7 +9,7 @@ use gdsync::hca::port::{self, Options};
 use gdsync::hca::{Access, Driver, Hca as _, MemoryRegion, Request, RetryPolicy};
 use gdsync::kernel::{Doorbell, KernelRequest, queue};
 use gdsync::wire::Wqe;
-use gdsync::{Error, MemoryLocation, Place};
+use gdsync::{Error, MappedMemory, MemoryLocation};
 use gpu::{Batches, PostEnd, message_word};
 
 use crate::inside::inside;
@@ -176,12 +176,14 @@ fn doorbell(local: &Side, ring: Ring) -> Doorbell {
     match ring {
         Ring::Eight | Ring::Alone => Doorbell::Eight,
         Ring::BlueFlame => Doorbell::BlueFlame,
-        Ring::Assisted => Doorbell::Assisted(Place::host(local.stream.gpu().pinned(8).unwrap())),
+        Ring::Assisted => {
+            Doorbell::Assisted(MappedMemory::host(local.stream.gpu().pinned(8).unwrap()))
+        }
     }
 }
 
 /// Copies doorbells from a word to the register.
-fn assist(word: &Place, register: &Place, stop: &AtomicBool) {
+fn assist(word: &MappedMemory, register: &MappedMemory, stop: &AtomicBool) {
     let mut last = 0;
     while !stop.load(Ordering::Relaxed) {
         let value = word.load_u64(0).unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gdsync::kernel::{KernelRequest, request};
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{
     Batches, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, Gpu, HostMemory, PostEnd,
     Stream,
@@ -21,7 +21,7 @@ pub struct Builder {
     /// Doorbell record, register, and the CQEs, of which none comes.
     words: HostMemory,
     /// Inline data.
-    inline: Place,
+    inline: MappedMemory,
 }
 
 /// Offsets in the words.

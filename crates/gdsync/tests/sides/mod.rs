@@ -10,7 +10,7 @@ use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::CompletionQueue;
 use gdsync::wire::{Completion, DataSegment, Event, Wqe};
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Gpu, Stream};
 
 /// Timeout of every wait.
@@ -21,7 +21,7 @@ pub const BYTES: usize = 8192;
 pub struct Side {
     pub hca: Box<dyn Hca>,
     pub pair: QueuePair,
-    pub memory: Place,
+    pub memory: MappedMemory,
     pub region: MemoryRegion,
     pub stream: Stream,
 }

@@ -8,7 +8,7 @@ use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::sim::{SimHca, Violation, socket};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::{Datagram, Wqe};
-use gdsync::{Allocator, Error, MemoryLocation, Place};
+use gdsync::{Allocator, Error, MappedMemory, MemoryLocation};
 use gpu::Gpu;
 
 use super::sides::{BYTES, Side, datagrams, failure};
@@ -34,7 +34,7 @@ impl Hca for Shared {
         self.0.datagram(local, remote, key)
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {
+    fn register(&self, place: &MappedMemory, access: Access) -> Result<MemoryRegion, Error> {
         self.0.register(place, access)
     }
 }

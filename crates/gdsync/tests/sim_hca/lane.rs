@@ -9,7 +9,7 @@ use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::{CompletionQueue, Prepared};
 use gdsync::wire::{Completion, DataSegment, Operation, RemoteAddress, Wqe};
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Gpu, MemOp, Stream};
 
 use super::model::{Address, MEMORY, Model, Op, Random};
@@ -61,7 +61,7 @@ pub fn waited(queue: &mut CompletionQueue, flush: bool) -> [MemOp; 2] {
     queue.take_wait().unwrap().operations(flush).unwrap()
 }
 
-pub fn bytes(place: &Place) -> Vec<u8> {
+pub fn bytes(place: &MappedMemory) -> Vec<u8> {
     let mut bytes = vec![0; place.len()];
     place.read(0, &mut bytes).unwrap();
     bytes
@@ -70,7 +70,7 @@ pub fn bytes(place: &Place) -> Vec<u8> {
 /// Memory registered with all access rights.
 #[derive(Debug)]
 pub struct Registered {
-    pub place: Place,
+    pub place: MappedMemory,
     pub region: MemoryRegion,
 }
 

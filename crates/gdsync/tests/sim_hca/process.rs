@@ -9,7 +9,7 @@ use std::time::Duration;
 use gdsync::hca::sim::{SimHca, socket};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::{Completion, Operation, RemoteAddress, Syndrome, Wqe};
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::Stream;
 
 use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, until};
@@ -281,7 +281,7 @@ fn killed_peer_ends_stream_waits() {
 fn killed_peer_fails_a_large_transfer() {
     const BYTES: u32 = 64 << 20;
     let mut local = local();
-    let place: Place = allocator().place(MemoryLocation::Host, BYTES as usize).unwrap();
+    let place: MappedMemory = allocator().place(MemoryLocation::Host, BYTES as usize).unwrap();
     let region: MemoryRegion = local.hca.register(&place, Access::ALL).unwrap();
     // The receive is too small, which the child detects after the whole message.
     let entry = Wqe::send(&[region.segment(0, BYTES)]).signalled();

@@ -86,7 +86,7 @@ fn data_follows_stream_order() {
     let [mut local, _peer] = connected(&hca, &Request::default());
     let memory = allocator.gpu().allocate(Allocation::Malloc, 4096).unwrap();
     let gdr = gdrcopy::Gdr::open_with(gdrcopy::BackendKind::Sim).unwrap();
-    let place = gdsync::Place::device(memory.clone(), &gdr).unwrap();
+    let place = gdsync::MappedMemory::device(memory.clone(), &gdr).unwrap();
     let region = hca.register(&place, Access::ALL).unwrap();
     let stream = allocator.gpu().stream().unwrap();
     for round in 1..200_u32 {

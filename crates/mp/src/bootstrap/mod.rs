@@ -16,7 +16,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::launcher::{self, Place};
+use crate::launcher::{self, LaunchedProcess};
 
 /// The ranks of a program, and an exchange of bytes among them.
 ///
@@ -160,13 +160,13 @@ pub fn from_environment(
     if let Some(directory) = text("MP_DIRECTORY") {
         return Ok(Box::new(Files::new(directory, rank, size)?));
     }
-    if let Some(Place { host: Some(host), port: Some(port), .. }) = &place
+    if let Some(LaunchedProcess { host: Some(host), port: Some(port), .. }) = &place
         && !secret.is_none()
     {
         let address = format!("{host}:{port}");
         return Ok(Box::new(Tcp::new(&address, rank, size, &secret, timeout)?));
     }
-    let Some(job) = place.as_ref().and_then(Place::job_name) else {
+    let Some(job) = place.as_ref().and_then(LaunchedProcess::job_name) else {
         return Err(Error::value(
             "place of the ranks",
             "set MP_ADDRESS=HOST:PORT, or MP_DIRECTORY to a new directory that all ranks see",

@@ -48,7 +48,7 @@ impl fmt::Display for Launcher {
 
 /// This process among those that a launcher started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchedProcess {
     /// The launcher.
     pub launcher: Launcher,
     /// Rank of this process.
@@ -63,7 +63,7 @@ pub struct Place {
     pub job: Option<String>,
 }
 
-impl Place {
+impl LaunchedProcess {
     /// [`Self::job`] as part of a file's name; none without a job.
     #[must_use]
     pub fn job_name(&self) -> Option<String> {
@@ -92,7 +92,7 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
 
 /// The place of this process; none without a launcher. In a Slurm job the variables of mpirun win, because mpirun may start its
 /// helpers with srun. If both agree, Slurm's are used, which name the host of rank 0.
-pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+pub fn from_environment(variables: Variables<'_>) -> Result<Option<LaunchedProcess>, Error> {
     let slurm = from_slurm(variables);
     for (launcher, rank, size, job) in MPI {
         let Some(rank) = number(variables, rank)? else {
@@ -109,7 +109,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
         {
             return slurm;
         }
-        return check_rank(Place {
+        return check_rank(LaunchedProcess {
             launcher,
             rank,
             size,
@@ -122,7 +122,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
 }
 
 /// A rank is below the size.
-fn check_rank(place: Place) -> Result<Option<Place>, Error> {
+fn check_rank(place: LaunchedProcess) -> Result<Option<LaunchedProcess>, Error> {
     match place.size {
         Some(size) if place.rank >= size => Err(Error {
             variable: format!("rank from {}", place.launcher),
@@ -136,7 +136,7 @@ fn check_rank(place: Place) -> Result<Option<Place>, Error> {
 /// Steps from here on are special: a batch script and an interactive shell have a rank, but are single processes.
 const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
 
-fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+fn from_slurm(variables: Variables<'_>) -> Result<Option<LaunchedProcess>, Error> {
     let Some(rank) = number(variables, "SLURM_PROCID")? else {
         return Ok(None);
     };
@@ -154,7 +154,7 @@ fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         None => number(variables, "SLURM_NTASKS")?,
         known => known,
     };
-    check_rank(Place {
+    check_rank(LaunchedProcess {
         launcher: Launcher::Slurm,
         rank,
         size,
@@ -232,15 +232,15 @@ fn number<N: std::str::FromStr>(
 mod tests {
     use super::*;
 
-    fn parse(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
+    fn parse(variables: &[(&str, &str)]) -> Result<Option<LaunchedProcess>, Error> {
         from_environment(&|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
-    fn place(launcher: Launcher, rank: u32, size: Option<u32>) -> Place {
-        Place { launcher, rank, size, host: None, port: None, job: None }
+    fn place(launcher: Launcher, rank: u32, size: Option<u32>) -> LaunchedProcess {
+        LaunchedProcess { launcher, rank, size, host: None, port: None, job: None }
     }
 
     /// What `srun -N2 -n2` sets on the second node.
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn slurm_step() {
-        let expected = Place {
+        let expected = LaunchedProcess {
             host: Some("gnode20".to_owned()),
             // 200505 % 12000 = 8505, times 61 = 518805, and 3 = 518808, % 12000 = 2808.
             port: Some(21_408),
@@ -273,7 +273,7 @@ mod tests {
         };
         assert_eq!(parse(&SRUN), Ok(Some(expected.clone())));
         let first = parse(&srun(&[("SLURM_PROCID", "0"), ("SLURMD_NODENAME", "gnode20")]));
-        assert_eq!(first, Ok(Some(Place { rank: 0, ..expected })));
+        assert_eq!(first, Ok(Some(LaunchedProcess { rank: 0, ..expected })));
         assert_eq!(parse(&[]), Ok(None));
     }
 
@@ -323,12 +323,12 @@ mod tests {
             ("PMIX_RANK", "1"),
             ("PMIX_NAMESPACE", "prterun-a-17@1"),
         ];
-        let expected = Place {
+        let expected = LaunchedProcess {
             job: Some("prterun-a-17@1".to_owned()),
             ..place(Launcher::OpenMpi, 1, Some(2))
         };
         assert_eq!(parse(&open), Ok(Some(expected.clone())));
-        let pmix = Place { launcher: Launcher::Pmix, size: None, ..expected };
+        let pmix = LaunchedProcess { launcher: Launcher::Pmix, size: None, ..expected };
         assert_eq!(parse(&open[2..]), Ok(Some(pmix)));
         let mvapich = [("MV2_COMM_WORLD_RANK", "0"), ("MV2_COMM_WORLD_SIZE", "2")];
         assert_eq!(parse(&mvapich), Ok(Some(place(Launcher::Mvapich, 0, Some(2)))));

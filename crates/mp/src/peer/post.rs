@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use gdsync::Place;
+use gdsync::MappedMemory;
 use gdsync::queue::Prepared;
 use gpu::MemOp;
 
@@ -151,7 +151,7 @@ impl Peer {
     }
 
     /// Takes a prepared transfer for a kernel: the operations that ring its doorbell.
-    pub fn expose(&self, request: u64) -> Result<[MemOp<Place>; 3], Error> {
+    pub fn expose(&self, request: u64) -> Result<[MemOp<MappedMemory>; 3], Error> {
         let mut lane = self.lane();
         self.check(&lane)?;
         self.check_order(&lane, request)?;

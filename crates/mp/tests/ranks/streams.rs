@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gdsync::{Place, Program};
+use gdsync::{MappedMemory, Program};
 use gpu::{Compare, MemOp, Stream, Word};
 use mp::{Error, Options, SendDescriptor, Transfer, WaitDescriptor};
 
@@ -169,7 +169,7 @@ fn monitor_rings_deferred_doorbells() {
 }
 
 /// A stream that waits for the word that is returned.
-fn gated(rank: &Rank) -> (gpu::Stream, Place) {
+fn gated(rank: &Rank) -> (gpu::Stream, MappedMemory) {
     let gate = rank.memory(64).0;
     let stream = rank.stream();
     let mut program = Program::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::sim::SimHca;
-use gdsync::{Allocator, MemoryLocation, Place};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::{Gpu, Stream};
 use mp::bootstrap::{Bootstrap, Local};
 use mp::{Communicator, Options, Region};
@@ -104,11 +104,11 @@ impl Rank {
     }
 
     /// Registered host memory.
-    pub fn memory(&self, bytes: usize) -> (Place, Region) {
+    pub fn memory(&self, bytes: usize) -> (MappedMemory, Region) {
         self.memory_at(MemoryLocation::Host, bytes)
     }
 
-    pub fn memory_at(&self, location: MemoryLocation, bytes: usize) -> (Place, Region) {
+    pub fn memory_at(&self, location: MemoryLocation, bytes: usize) -> (MappedMemory, Region) {
         let place = self.ranks.allocator().place(location, bytes).unwrap();
         let region = self.ranks.register(&place).unwrap();
         (place, region)
@@ -126,7 +126,7 @@ impl Rank {
     }
 }
 
-pub fn read(place: &Place, offset: usize, bytes: usize) -> Vec<u8> {
+pub fn read(place: &MappedMemory, offset: usize, bytes: usize) -> Vec<u8> {
     let mut seen = vec![0; bytes];
     place.read(offset, &mut seen).unwrap();
     seen

@@ -4,7 +4,7 @@ use crate::check::testing::{
     Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_says, bdf, bind, findings, fix, gpu,
     machine, only, outcomes, root_port, set_acs, set_device_id,
 };
-use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
+use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, PciPath, PortType, RootBus, Why};
 
 const SECOND: &str = "0000:05:00.0";
 const SECOND_PORT: &str = "0000:00:05.0";
@@ -63,7 +63,7 @@ fn redirecting_root_port_warns() {
     let mut facts = machine();
     // PHB: the NIC is below another root port.
     facts.add(root_port("0000:00:02.0"));
-    facts.device_mut(NIC).place = Fact::Known(Place {
+    facts.device_mut(NIC).place = Fact::Known(PciPath {
         root: RootBus { domain: 0, bus: 0 },
         rooted: true,
         bridges: vec![bdf("0000:00:02.0")],
@@ -82,7 +82,7 @@ fn bits_between_host_bridges_are_info() {
     facts.add(root_port("0000:80:01.0"));
     for (device, bridges) in [(NIC, vec![bdf("0000:80:01.0")]), ("0000:80:01.0", Vec::new())] {
         facts.device_mut(device).place =
-            Fact::Known(Place { root: RootBus { domain: 0, bus: 0x80 }, rooted: true, bridges });
+            Fact::Known(PciPath { root: RootBus { domain: 0, bus: 0x80 }, rooted: true, bridges });
     }
     for port in [ROOT_PORT, "0000:80:01.0"] {
         set_acs(&mut facts, port, 0x1d);
@@ -120,7 +120,7 @@ fn gpus_connected_by_nvlink_are_not_judged() {
 fn pairs_through_one_port_share_a_finding() {
     let mut facts = two_gpus(Fact::Known(0));
     // Both GPUs below the switch; the NIC is next to the first.
-    facts.device_mut(SECOND).place = Fact::Known(Place {
+    facts.device_mut(SECOND).place = Fact::Known(PciPath {
         root: RootBus { domain: 0, bus: 0 },
         rooted: true,
         bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),

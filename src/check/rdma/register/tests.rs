@@ -5,7 +5,7 @@ use crate::check::testing::{
     Edit, GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, set_device_id, two_gpus,
 };
 use crate::model::{
-    Facts, Ids, Outcome, Place, RootBus, Verbs, VerbsDevice, VerbsOutcome, VerbsTrial, Why,
+    Facts, Ids, Outcome, PciPath, RootBus, Verbs, VerbsDevice, VerbsOutcome, VerbsTrial, Why,
 };
 
 fn refused(code: i32) -> MemoryPathTrial {
@@ -209,7 +209,7 @@ fn superchip(paths: MemoryPaths) -> Facts {
 
 /// The NIC below another host bridge.
 fn behind_cpu(mut facts: Facts) -> Facts {
-    facts.device_mut(NIC).place = Fact::Known(Place {
+    facts.device_mut(NIC).place = Fact::Known(PciPath {
         root: RootBus { domain: 0, bus: 0x80 },
         rooted: true,
         bridges: Vec::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gdsync::hca::{Access, Driver, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::kernel::{Doorbell, KernelRequest, queue};
 use gdsync::wire::{Syndrome, Wqe};
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::{Batches, PostEnd, Posted, Posting, message_word};
 
 use super::cases::{Case, Ringing};
@@ -34,9 +34,9 @@ pub struct Bench {
 /// One queue pair with its messages.
 pub struct Lane {
     pub pair: QueuePair,
-    destination: Place,
+    destination: MappedMemory,
     /// The word that the CPU copies to the register.
-    word: Option<Place>,
+    word: Option<MappedMemory>,
     slots: usize,
     _regions: [MemoryRegion; 2],
 }
@@ -218,7 +218,7 @@ impl Bench {
 }
 
 /// Copies doorbells from a word to the register.
-fn assist(word: &Place, register: &Place, stop: &AtomicBool) {
+fn assist(word: &MappedMemory, register: &MappedMemory, stop: &AtomicBool) {
     let (mut last, mut polls) = (0, Polls::default());
     while !stop.load(Ordering::Relaxed) {
         // Words of pinned memory: neither access fails.
@@ -273,13 +273,13 @@ fn memory(
     session: &Session<'_>,
     hca: &Rc<dyn Hca>,
     bytes: usize,
-) -> Result<((Place, MemoryRegion), Option<String>), StepError> {
+) -> Result<((MappedMemory, MemoryRegion), Option<String>), StepError> {
     let access = Access { local_write: true, remote_write: true, ..Access::NONE };
-    let in_gpu_memory = || -> Result<(Place, MemoryRegion), String> {
+    let in_gpu_memory = || -> Result<(MappedMemory, MemoryRegion), String> {
         let gdr = session.allocator.gdr();
         let gdr = gdr.ok_or("no backend maps GPU memory for the CPU")?;
         let memory = allocate(session, bytes).map_err(|error| gpu::sentence(&error))?;
-        let place = Place::device(memory, gdr).map_err(|error| gpu::sentence(&error))?;
+        let place = MappedMemory::device(memory, gdr).map_err(|error| gpu::sentence(&error))?;
         let region = hca.register(&place, access);
         Ok((place, region.map_err(|error| gpu::sentence(&error))?))
     };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gdsync::queue::{Prepared, Wait};
-use gdsync::{Place, Program, Watched};
+use gdsync::{MappedMemory, Program, Watched};
 
 use super::super::plan::cpu_messages;
 use super::super::settings::{BATCHES, Order};
@@ -25,7 +25,7 @@ struct Loop {
     sent: Slots,
     returned: Slots,
     /// The stream writes the number of each returned message here.
-    progress: Place,
+    progress: MappedMemory,
     mark: u32,
     times: RoundTrips,
 }

@@ -17,7 +17,7 @@ use crate::probe::rdma::parent::rails;
 use crate::probe::rdma::rendezvous::{
     Conditions, Error, Link, Listener, Meeting, Secret, connect, shortened,
 };
-use crate::probe::rdma::task::Place;
+use crate::probe::rdma::task::LocalEnd;
 use crate::probe::supervise::empty_report;
 
 /// Longest time between two messages of rank 0: a link detects a dead one earlier.
@@ -94,7 +94,7 @@ pub fn take_part(
 }
 
 /// The NICs that take part.
-fn prepare(node: &Node<'_>) -> Result<(ProbeReport, Vec<Place>), String> {
+fn prepare(node: &Node<'_>) -> Result<(ProbeReport, Vec<LocalEnd>), String> {
     let mut report = empty_report(node.options, node.machine);
     let mut silent = Silent;
     let mut children = children(node, &mut report, &mut silent);
@@ -107,7 +107,7 @@ fn prepare(node: &Node<'_>) -> Result<(ProbeReport, Vec<Place>), String> {
     Ok((report, places))
 }
 
-fn nic(place: &Place) -> Nic {
+fn nic(place: &LocalEnd) -> Nic {
     let port = verbs::nic::Port {
         root: Path::new("/"),
         device: &place.port.device,
@@ -136,7 +136,7 @@ fn children<'c>(
 /// Serves every client until the rounds are over.
 fn serve<'a>(
     node: &Node<'_>,
-    places: &[Place],
+    places: &[LocalEnd],
     listener: &Listener,
     is_over: &'a (dyn Fn() -> bool + Sync),
 ) {
@@ -167,7 +167,7 @@ fn report(node: &Node<'_>) -> ProbeReport {
 /// Does the work of rank 0's messages.
 fn follow(
     node: &Node<'_>,
-    places: &[Place],
+    places: &[LocalEnd],
     link: &Link<'_, Message>,
     secret: &Secret,
 ) -> Result<(), Error> {
@@ -188,7 +188,7 @@ fn follow(
 /// Measures all pairs of a round, one after another or at once.
 fn measure(
     node: &Node<'_>,
-    places: &[Place],
+    places: &[LocalEnd],
     link: &Link<'_, Message>,
     secret: &Secret,
     (work, until): (&Work, Instant),
@@ -235,7 +235,7 @@ fn failed(why: String) -> PairFigures {
 
 fn connect_and_measure(
     node: &Node<'_>,
-    place: &Place,
+    place: &LocalEnd,
     end: usize,
     (host, port): (&str, u16),
     secret: &Secret,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use mp::launcher::Place;
+use mp::launcher::LaunchedProcess;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,7 +18,7 @@ use super::secret::Secret;
 /// Connects to the other process of a launcher. Process 0 listens at `address`, which the other machine must reach: on the port
 /// of the job if the launcher names its host and both have a secret, else on a free port that the file names.
 pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
-    place: &Place,
+    place: &LaunchedProcess,
     file: Option<&Path>,
     address: IpAddr,
     given: Option<&Secret>,
@@ -39,7 +39,7 @@ pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 /// The default rendezvous file, in the working directory, which most clusters share.
-fn rendezvous_file(place: &Place) -> PathBuf {
+fn rendezvous_file(place: &LaunchedProcess) -> PathBuf {
     PathBuf::from(match place.job_name() {
         None => "gdr-rendezvous".to_owned(),
         Some(job) => format!("gdr-rendezvous-{job}"),
@@ -47,7 +47,7 @@ fn rendezvous_file(place: &Place) -> PathBuf {
 }
 
 /// Checks that this is one of two processes.
-fn of_two(place: &Place) -> Result<(), Error> {
+fn of_two(place: &LaunchedProcess) -> Result<(), Error> {
     match (place.size, place.rank) {
         (None | Some(2), 0 | 1) => Ok(()),
         (None | Some(2), rank) => Err(Error::Rank { rank }),
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    fn place(rank: u32, size: Option<u32>, job: Option<&str>) -> Place {
-        Place {
+    fn place(rank: u32, size: Option<u32>, job: Option<&str>) -> LaunchedProcess {
+        LaunchedProcess {
             launcher: Launcher::Pmi,
             rank,
             size,

@@ -1,7 +1,7 @@
 //! How two gdr processes, usually on two machines, find each other and talk: control messages over TCP, and nothing else.
 //!
 //! One listens ([`Listener`]), the other connects ([`connect()`]), and both prove that they know one [`Secret`] first. Under a
-//! launcher a [`Place`] gives the roles, and without a shared secret they [`meet()`] through a file that has one. Then both have a
+//! launcher a [`LaunchedProcess`] gives the roles, and without a shared secret they [`meet()`] through a file that has one. Then both have a
 //! [`Link`]. The end of one process (a failure, Ctrl-C, a crash, a dead machine) ends the other within five seconds, with the
 //! reason. No wait is without a deadline. This module does not interpret the messages.
 
@@ -35,6 +35,6 @@ pub use link::Link;
 pub use listen::{Listener, listen};
 pub use many::{Host, Meeting};
 pub use meet::meet;
-pub use mp::launcher::{Launcher, Place, expand_hosts as expand, from_environment};
+pub use mp::launcher::{LaunchedProcess, Launcher, expand_hosts as expand, from_environment};
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
 pub use wire::{Envelope, quote, shortened};

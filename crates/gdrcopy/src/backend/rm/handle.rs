@@ -8,7 +8,7 @@ use gdr_sys::rm;
 
 /// Position of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) client: u32,
     pub(crate) memory: u32,
     /// Object size in bytes.
@@ -40,10 +40,10 @@ pub(crate) fn parse_pool(bytes: &[u8; 64]) -> Option<PoolPlace> {
 }
 
 /// Parses a handle; `None` if it does not fit this layout.
-pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
+pub(crate) fn parse(handle: &[u8; 64]) -> Option<Position> {
     let word = |at: usize| Some(u32::from_le_bytes(handle.get(at..at + 4)?.try_into().ok()?));
     let size = u64::from(word(0x10)?) | (u64::from(word(0x14)?) << 32);
-    let place = Place {
+    let place = Position {
         client: word(0x30)?,
         memory: word(0x34)?,
         object_size: u64::from(word(0x18)?) * PAGE,

@@ -10,7 +10,7 @@ use gpu::DevicePtr;
 use super::calls::RmError;
 use super::client::Object;
 use super::fault::{self, Step, memory_error};
-use super::handle::{self, Place};
+use super::handle::{self, Position};
 use super::owner::Retained;
 use super::trust::{Trial, Walk};
 use super::view::Extent;
@@ -68,7 +68,7 @@ pub(crate) fn by_ipc(
     trial: Trial<'_>,
     base: DevicePtr,
     size: u64,
-) -> Result<(Objects, Place), Error> {
+) -> Result<(Objects, Position), Error> {
     let handle = trial
         .owner
         .ipc_handle(base)
@@ -83,7 +83,11 @@ pub(crate) fn by_ipc(
 }
 
 /// Uses a parsed IPC handle.
-pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Result<Objects, Error> {
+pub(crate) fn by_place(
+    trial: Trial<'_>,
+    base: DevicePtr,
+    place: Position,
+) -> Result<Objects, Error> {
     let object = duplicate(trial, place.client, place.memory)?;
     let size = video_memory(trial, base, &object)?;
     if size < place.object_size {

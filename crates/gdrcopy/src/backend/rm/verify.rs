@@ -31,9 +31,9 @@ pub(crate) struct Span {
     pub(crate) length: u64,
 }
 
-/// Place to compare.
+/// Sample to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Sample {
     address: DevicePtr,
     at: usize,
     length: usize,
@@ -49,7 +49,7 @@ pub(crate) fn check(
 ) -> Result<(), Error> {
     let places = places(spans, borders);
     let mut expected = read_gpu(bench, &places)?;
-    let mut open: Vec<(Place, Vec<u8>)> = Vec::new();
+    let mut open: Vec<(Sample, Vec<u8>)> = Vec::new();
     for (place, expected) in places.into_iter().zip(expected.drain(..)) {
         if read_cpu(base, place) != expected {
             open.push((place, expected));
@@ -76,7 +76,12 @@ pub(crate) fn check_known(base: NonNull<u8>, span: Span, known: &[u8]) -> Result
 
 /// Decides about a place that differed. Only a difference from two equal GPU readings, at every
 /// attempt, is an error; memory that keeps changing is accepted like uniform memory.
-fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) -> Result<(), Error> {
+fn settle(
+    bench: &dyn Bench,
+    base: NonNull<u8>,
+    place: Sample,
+    first: Vec<u8>,
+) -> Result<(), Error> {
     let mut before = first;
     let mut verdict = None;
     for _ in 0..ATTEMPTS {
@@ -96,7 +101,7 @@ fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) ->
     Err(differing(place, &expected, &found))
 }
 
-fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
+fn differing(place: Sample, expected: &[u8], found: &[u8]) -> Error {
     if found.iter().all(|&byte| byte == 0xFF) {
         return Error::GpuLost { sign: "its memory reads as all ones" };
     }
@@ -116,7 +121,7 @@ fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
 }
 
 /// Places to compare: few in small mappings, every border in large ones.
-fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
+fn places(spans: &[Span], borders: &[u64]) -> Vec<Sample> {
     let mut places = Vec::new();
     for span in spans {
         let width = WIDTH.min(span.length);
@@ -140,11 +145,11 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
 }
 
 /// Whole 8-byte words if possible: each access to the mapping takes about a microsecond.
-fn place(span: &Span, start: u64, width: u64) -> Place {
+fn place(span: &Span, start: u64, width: u64) -> Sample {
     let address = span.address.offset(start).get();
     let up = address.next_multiple_of(8) - address;
     let (start, width) = if width >= 16 { (start + up, (width - up) & !7) } else { (start, width) };
-    Place {
+    Sample {
         address: span.address.offset(start),
         at: span.at + start as usize,
         length: width as usize,
@@ -152,7 +157,7 @@ fn place(span: &Span, start: u64, width: u64) -> Place {
 }
 
 /// Evenly spaced, with the first and the last.
-fn thin(places: Vec<Place>, most: usize) -> Vec<Place> {
+fn thin(places: Vec<Sample>, most: usize) -> Vec<Sample> {
     let count = places.len();
     if count <= most {
         return places;
@@ -160,7 +165,7 @@ fn thin(places: Vec<Place>, most: usize) -> Vec<Place> {
     (0..most).filter_map(|index| places.get(index * (count - 1) / (most - 1)).copied()).collect()
 }
 
-fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
+fn read_gpu(bench: &dyn Bench, places: &[Sample]) -> Result<Vec<Vec<u8>>, Error> {
     let mut buffers: Vec<Vec<u8>> = places.iter().map(|place| vec![0; place.length]).collect();
     let mut parts: Vec<_> = places
         .iter()
@@ -175,7 +180,7 @@ fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> 
 }
 
 /// What the CPU reads, by plain loads: the copy kernels are not proven yet.
-fn read_cpu(base: NonNull<u8>, place: Place) -> Vec<u8> {
+fn read_cpu(base: NonNull<u8>, place: Sample) -> Vec<u8> {
     fence::before_reads();
     // SAFETY: every place lies within a span, and every span within the live mapping at `base`.
     let start = unsafe { base.add(place.at) };

@@ -21,7 +21,7 @@ pub use cpus::Cpus;
 use cpus::SharedCpus;
 pub(crate) use job::{Direction, Job};
 use job::{Line, Shared};
-pub(crate) use place::{ANYWHERE, Place};
+pub(crate) use place::{ANYWHERE, CpuPool};
 pub(crate) use policy::Budget;
 use policy::{LOOP, Situation};
 
@@ -63,7 +63,7 @@ struct Pool {
     seats: [Line<Seat>; MAX_THREADS - 1],
 }
 
-/// Place of one helper in the pool.
+/// CpuPool of one helper in the pool.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Seat {
@@ -86,7 +86,7 @@ impl Pool {
     /// Copies with helpers if the policy allows. False, with nothing copied, if not.
     ///
     /// # Safety
-    /// As [`Place::copy`]; the caller has taken the pool.
+    /// As [`CpuPool::copy`]; the caller has taken the pool.
     unsafe fn share(&'static self, job: &Job, budget: Budget, hint: &Cpus) -> bool {
         let rest = self.rest.load(Ordering::Relaxed);
         if rest != 0 {

@@ -10,32 +10,32 @@ use super::{Budget, Cpus, Job, Pool, now};
 
 /// Preferred CPUs of helpers, and their pool. Lives as long as the process.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct CpuPool {
     hint: Cpus,
     /// A forked child starts with a new pool: it has none of its parent's threads.
     pool: PerProcess<Pool>,
-    /// Place created before this one.
-    next: *const Place,
+    /// CpuPool created before this one.
+    next: *const CpuPool,
 }
 
 // SAFETY: `next` is set before the place is shared, never changed, and points to a place that is
 // never freed.
-unsafe impl Sync for Place {}
+unsafe impl Sync for CpuPool {}
 
 /// Helpers on any CPU of the process's affinity. End of the list.
-pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE, ptr::null());
+pub(crate) static ANYWHERE: CpuPool = CpuPool::new(Cpus::NONE, ptr::null());
 
 /// Latest place; null while there is only [`ANYWHERE`].
-static LATEST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
+static LATEST: AtomicPtr<CpuPool> = AtomicPtr::new(ptr::null_mut());
 
-impl Place {
-    const fn new(hint: Cpus, next: *const Place) -> Place {
-        Place { hint, pool: PerProcess::new(Pool::default), next }
+impl CpuPool {
+    const fn new(hint: Cpus, next: *const CpuPool) -> CpuPool {
+        CpuPool { hint, pool: PerProcess::new(Pool::default), next }
     }
 
-    /// Place for helpers near these CPUs, the same one for the same CPUs. [`ANYWHERE`] once there
+    /// CpuPool for helpers near these CPUs, the same one for the same CPUs. [`ANYWHERE`] once there
     /// are more places than machines have nodes.
-    pub(crate) fn near(hint: &Cpus) -> &'static Place {
+    pub(crate) fn near(hint: &Cpus) -> &'static CpuPool {
         loop {
             if let Some(place) = Self::all().find(|place| place.hint == *hint) {
                 return place;
@@ -45,7 +45,7 @@ impl Place {
             }
             let latest = LATEST.load(Ordering::Acquire);
             let next = if latest.is_null() { &raw const ANYWHERE } else { latest };
-            let place = Box::into_raw(Box::new(Place::new(*hint, next)));
+            let place = Box::into_raw(Box::new(CpuPool::new(*hint, next)));
             if LATEST.compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed).is_err()
             {
                 // SAFETY: allocated above and not shared yet.
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    fn all() -> impl Iterator<Item = &'static Place> {
+    fn all() -> impl Iterator<Item = &'static CpuPool> {
         let latest = LATEST.load(Ordering::Acquire);
         // SAFETY: places in the list are never freed, and each points to an older one or is null.
         let first = unsafe { latest.as_ref() }.unwrap_or(&ANYWHERE);

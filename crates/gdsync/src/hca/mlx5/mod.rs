@@ -27,7 +27,7 @@ use verbs::{Context, Direct, Init, ProtectionDomain, QueuePair as Verbs, Rts};
 use super::port::{Error, Options, Port, failed, register};
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use crate::wire::Datagram;
-use crate::{Allocator, Place};
+use crate::{Allocator, MappedMemory};
 
 /// A port of an mlx5 device.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Hca for Mlx5Hca {
         datagram(&self.shared.port.datagram(remote, key)?)
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
+    fn register(&self, place: &MappedMemory, access: Access) -> Result<MemoryRegion, crate::Error> {
         let (region, _) = register(&self.shared.port.domain, place, access)?;
         let (local, remote) = (region.lkey(), region.remote().rkey);
         Ok(MemoryRegion::new(place, local, remote, Box::new(region)))

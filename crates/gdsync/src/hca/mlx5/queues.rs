@@ -9,7 +9,7 @@ use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
 use crate::wire::{BLOCK, SEGMENT};
-use crate::{Allocator, MemoryLocation, Place};
+use crate::{Allocator, MappedMemory, MemoryLocation};
 
 /// The queues of a queue pair.
 #[derive(Debug)]
@@ -110,19 +110,19 @@ pub(super) fn register(
     allocator: &Allocator,
     word: &Words,
     driver: Driver,
-) -> Result<Place, crate::Error> {
+) -> Result<MappedMemory, crate::Error> {
     if driver == Driver::Assisted {
         return cpu_only(allocator, &word.pages)?.part(word.offset, 8);
     }
     let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers);
-    Place::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
+    MappedMemory::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
 }
 
 /// The two BlueFlame buffers of `bytes` bytes that begin with the register, if its page has them.
-pub(super) fn flame(allocator: &Allocator, word: &Words, bytes: u32) -> Option<Place> {
+pub(super) fn flame(allocator: &Allocator, word: &Words, bytes: u32) -> Option<MappedMemory> {
     let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers).ok()?;
     let has = bytes > 0 && word.offset.is_multiple_of(2 * bytes as usize);
-    has.then(|| Place::host(page).part(word.offset, 2 * bytes as usize).ok())?
+    has.then(|| MappedMemory::host(page).part(word.offset, 2 * bytes as usize).ok())?
 }
 
 /// Memory that the CPU writes, and kernels if they drive the queue.
@@ -130,7 +130,7 @@ fn for_driver(
     allocator: &Allocator,
     memory: &BorrowedMemory,
     driver: Driver,
-) -> Result<Place, crate::Error> {
+) -> Result<MappedMemory, crate::Error> {
     match driver {
         Driver::Streams => cpu_only(allocator, memory),
         Driver::Kernels | Driver::KernelsWithoutRecord | Driver::Assisted => {
@@ -144,15 +144,15 @@ fn shared_with_gpu(
     allocator: &Allocator,
     memory: &BorrowedMemory,
     operation: &'static str,
-) -> Result<Place, crate::Error> {
+) -> Result<MappedMemory, crate::Error> {
     let memory = memory.for_gpu(allocator.gpu(), Registration::Memory);
-    Ok(Place::host(memory.map_err(gpu_failed(operation))?))
+    Ok(MappedMemory::host(memory.map_err(gpu_failed(operation))?))
 }
 
 /// Memory that only the CPU accesses.
-fn cpu_only(allocator: &Allocator, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
+fn cpu_only(allocator: &Allocator, memory: &BorrowedMemory) -> Result<MappedMemory, crate::Error> {
     let memory = memory.for_cpu(allocator.gpu());
-    Ok(Place::host(memory.map_err(gpu_failed("use a NIC's queue"))?))
+    Ok(MappedMemory::host(memory.map_err(gpu_failed("use a NIC's queue"))?))
 }
 
 pub(super) fn shape(device: &str, what: &'static str, ring: &Ring, need: String) -> crate::Error {

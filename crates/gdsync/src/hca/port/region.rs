@@ -4,13 +4,13 @@ use verbs::ProtectionDomain;
 
 use super::error::{Error, failed};
 use crate::hca::Access;
-use crate::{MemoryRef, Place};
+use crate::{MappedMemory, MemoryRef};
 
 /// Registers a place and returns its offset in the region. A region of GPU memory covers the whole allocation, because a
 /// dma-buf consists of whole pages.
 pub(in crate::hca) fn register(
     domain: &ProtectionDomain,
-    place: &Place,
+    place: &MappedMemory,
     access: Access,
 ) -> Result<(verbs::MemoryRegion, usize), Error> {
     let rights = verbs::Access {

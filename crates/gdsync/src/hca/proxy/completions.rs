@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use verbs::{Completion, CompletionQueue, Operation};
 
-use super::pair::{FLUSHED, Link, Pair};
+use super::pair::{FLUSHED, Link, ProxyQueuePair};
 use super::{sends, syndrome};
 use crate::wire::{Event, Syndrome};
 
 /// Polls verbs completions. True if there were any.
-pub(super) fn take(pair: &mut Pair) -> bool {
+pub(super) fn take(pair: &mut ProxyQueuePair) -> bool {
     let mut worked = false;
     while let Some(completions) = polled(pair, |pair| &pair.sent) {
         for completion in completions.into_iter().flatten() {
@@ -29,7 +29,7 @@ pub(super) fn take(pair: &mut Pair) -> bool {
 }
 
 /// Fails a queue pair: polls the remaining completions and flushes all other work.
-pub(super) fn fail(pair: &mut Pair) {
+pub(super) fn fail(pair: &mut ProxyQueuePair) {
     pair.failed = true;
     // Stop the device first, so that no completed work is reported as flushed.
     let _ = match &mut pair.link {
@@ -64,9 +64,9 @@ pub(super) fn fail(pair: &mut Pair) {
 const FLUSH: Duration = Duration::from_millis(200);
 
 /// Polls until the device has flushed all posted work.
-fn drain(pair: &mut Pair) {
+fn drain(pair: &mut ProxyQueuePair) {
     let start = Instant::now();
-    let is_busy = |pair: &Pair| pair.posted > 0 || !pair.receives.is_empty();
+    let is_busy = |pair: &ProxyQueuePair| pair.posted > 0 || !pair.receives.is_empty();
     while is_busy(pair) && start.elapsed() < FLUSH {
         if !take(pair) {
             std::thread::yield_now();
@@ -75,7 +75,7 @@ fn drain(pair: &mut Pair) {
 }
 
 /// Flushes work posted after the failure. True if there was any.
-pub(super) fn flush(pair: &mut Pair) -> bool {
+pub(super) fn flush(pair: &mut ProxyQueuePair) -> bool {
     let mut worked = false;
     while !pair.send.is_empty() {
         let counter = pair.send.cursor;
@@ -94,8 +94,8 @@ pub(super) fn flush(pair: &mut Pair) -> bool {
 
 /// Up to 16 completions of a queue. If polling fails, the queue pair fails.
 fn polled(
-    pair: &mut Pair,
-    queue: impl Fn(&Pair) -> &CompletionQueue,
+    pair: &mut ProxyQueuePair,
+    queue: impl Fn(&ProxyQueuePair) -> &CompletionQueue,
 ) -> Option<[Option<Completion>; 16]> {
     let mut taken = [None; 16];
     match queue(pair).poll(&mut taken) {
@@ -108,7 +108,7 @@ fn polled(
     }
 }
 
-fn sent(pair: &mut Pair, completion: &Completion) {
+fn sent(pair: &mut ProxyQueuePair, completion: &Completion) {
     let verdict = completion.outcome.map(|_| ()).map_err(syndrome::of);
     for in_flight in &mut pair.sends {
         if in_flight.id > completion.id {
@@ -123,7 +123,7 @@ fn sent(pair: &mut Pair, completion: &Completion) {
     }
 }
 
-fn received(pair: &mut Pair, completion: &Completion) {
+fn received(pair: &mut ProxyQueuePair, completion: &Completion) {
     // The work request's id is the WQE counter.
     let counter = completion.id as u16;
     let Some(position) = pair.receives.iter().position(|&posted| posted == counter) else {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use verbs::{Access, Buffer, Pages, ProtectionDomain};
 
 use super::Shared;
-use super::pair::{Bounce, Link, Pair};
+use super::pair::{Bounce, Link, ProxyQueuePair};
 use crate::hca::port::{Port, VerbsPair, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
@@ -43,7 +43,7 @@ pub(super) fn keep(
 ) -> Result<(QueuePair, u64), Error> {
     let VerbsPair { link, sent, received, room } = pair;
     let (send_queue, receive_queue) = rings.local(endpoint.qpn, transport)?;
-    let pair = Pair {
+    let pair = ProxyQueuePair {
         link,
         sent,
         received,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use verbs::Event;
 
-use super::pair::Pair;
+use super::pair::ProxyQueuePair;
 use super::region::MemoryRegions;
 use super::{Shared, State, completions, receives, sends};
 use crate::hca::inbox::{Inbox, Pace};
@@ -68,7 +68,7 @@ fn serve(shared: &Shared) {
 }
 
 /// One step of a queue pair. True if there was work.
-pub(super) fn step(pair: &mut Pair, regions: &MemoryRegions) -> bool {
+pub(super) fn step(pair: &mut ProxyQueuePair, regions: &MemoryRegions) -> bool {
     let mut worked = sends::poll_doorbell(pair);
     if pair.failed {
         return completions::flush(pair) | worked;

@@ -35,9 +35,9 @@ use super::inbox::Inbox;
 use super::port::Port;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use crate::wire::Datagram;
-use crate::{Allocator, Place};
+use crate::{Allocator, MappedMemory};
 use engine::Engine;
-use pair::{AddressHandle, Link, Pair};
+use pair::{AddressHandle, Link, ProxyQueuePair};
 use region::{MemoryRegions, Region};
 
 /// A proxy HCA. Dropping it ends its thread, flushes posted work and ignores later doorbells.
@@ -61,7 +61,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// Not by QPN: verbs reuse the QPN of a destroyed queue pair.
-    pairs: BTreeMap<u64, Pair>,
+    pairs: BTreeMap<u64, ProxyQueuePair>,
     next: u64,
     regions: MemoryRegions,
 }
@@ -190,7 +190,7 @@ impl Hca for ProxyHca {
         })
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
+    fn register(&self, place: &MappedMemory, access: Access) -> Result<MemoryRegion, crate::Error> {
         let region = Region::register(&self.port.domain, place, access)?;
         let (lkey, rkey) = (region.region.lkey(), region.region.remote().rkey);
         self.shared().lock().regions.add(region);

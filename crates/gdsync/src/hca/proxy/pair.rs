@@ -15,7 +15,7 @@ use crate::hca::rings::{ReceiveSide, SendSide};
 use crate::wire::{Completion, Event, Failed, Origin, Syndrome, Transport};
 
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct ProxyQueuePair {
     /// Declared before the completion queues, to be destroyed first.
     pub link: Link,
     pub sent: CompletionQueue,
@@ -151,7 +151,7 @@ pub(super) struct InFlight {
 /// Syndrome of flushed work; there is no vendor syndrome.
 pub(super) const FLUSHED: (Syndrome, u8) = (Syndrome::Flushed, 0);
 
-impl Pair {
+impl ProxyQueuePair {
     /// Writes CQEs of finished WQEs in order: errors always, successes if signalled.
     pub(super) fn retire(&mut self) {
         while let Some(verdict) = self.sends.front().and_then(|first| first.verdict) {

@@ -3,7 +3,7 @@
 use verbs::{Segment, Sge, State};
 
 use super::completions;
-use super::pair::{Link, Pair};
+use super::pair::{Link, ProxyQueuePair};
 use super::region::MemoryRegions;
 use crate::Error;
 use crate::wire::{DataSegment, Syndrome};
@@ -12,7 +12,7 @@ use crate::wire::{DataSegment, Syndrome};
 ///
 /// A NIC rejects a receive into unregistered memory when a message arrives. Verbs cannot post one, so it fails when it is the
 /// next one.
-pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
+pub(super) fn post(pair: &mut ProxyQueuePair, regions: &MemoryRegions) -> bool {
     let mut worked = false;
     while pair.unusable.is_none()
         && (pair.receives.len() as u32) < pair.room.receives
@@ -55,7 +55,7 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
 ///
 /// The query can be a command to the firmware, so it is made once after receives are posted, and only if nothing has completed since
 /// the last check.
-pub(super) fn check(pair: &mut Pair) {
+pub(super) fn check(pair: &mut ProxyQueuePair) {
     let is_quiet = pair.clock == std::mem::replace(&mut pair.checked_at, pair.clock);
     if pair.failed || !pair.unchecked || !is_quiet {
         return;
@@ -73,7 +73,7 @@ pub(super) fn check(pair: &mut Pair) {
 }
 
 fn post_one(
-    pair: &mut Pair,
+    pair: &mut ProxyQueuePair,
     regions: &MemoryRegions,
     counter: u16,
     segments: Result<Vec<DataSegment>, Error>,

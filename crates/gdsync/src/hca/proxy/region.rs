@@ -6,7 +6,7 @@ use std::sync::Arc;
 use verbs::{ProtectionDomain, Sge};
 
 use super::Shared;
-use crate::Place;
+use crate::MappedMemory;
 use crate::hca::Access;
 use crate::hca::port::{Error, register};
 use crate::wire::DataSegment;
@@ -19,7 +19,7 @@ pub(super) struct MemoryRegions(HashMap<u32, Region>);
 #[derive(Debug)]
 pub(super) struct Region {
     pub region: verbs::MemoryRegion,
-    place: Place,
+    place: MappedMemory,
     /// Offset of the place in the region.
     start: usize,
     access: Access,
@@ -33,7 +33,7 @@ impl Region {
     /// Registers a place with a device.
     pub(super) fn register(
         domain: &ProtectionDomain,
-        place: &Place,
+        place: &MappedMemory,
         access: Access,
     ) -> Result<Self, Error> {
         let (region, start) = register(domain, place, access)?;

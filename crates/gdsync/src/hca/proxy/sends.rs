@@ -2,7 +2,7 @@
 
 use verbs::{Handle, Remote, Sge, Work};
 
-use super::pair::{AddressHandle, InFlight, Link, Pair};
+use super::pair::{AddressHandle, InFlight, Link, ProxyQueuePair};
 use super::receives::by_key;
 use super::region::MemoryRegions;
 use crate::hca::rings::brings;
@@ -20,7 +20,7 @@ const FULL: i32 = 12;
 ///
 /// GPUs without 64-bit words write it in two halves. The second half holds the QPN: until it is there, the doorbell is not read.
 /// A doorbell with another QPN or an impossible record is ignored.
-pub(super) fn poll_doorbell(pair: &mut Pair) -> bool {
+pub(super) fn poll_doorbell(pair: &mut ProxyQueuePair) -> bool {
     let Some(doorbell) = pair.send.doorbell() else {
         return false;
     };
@@ -43,7 +43,7 @@ pub(super) fn poll_doorbell(pair: &mut Pair) -> bool {
 }
 
 /// Posts sends while verbs have room. True if there was work.
-pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
+pub(super) fn post(pair: &mut ProxyQueuePair, regions: &MemoryRegions) -> bool {
     let is_ready = match &mut pair.link {
         Link::Ready(_) => Ok(true),
         Link::Borrowed(borrowed) if !pair.send.is_empty() => borrowed.sends(),
@@ -82,7 +82,7 @@ enum TakeResult {
     Later,
 }
 
-fn take(pair: &mut Pair, regions: &MemoryRegions) -> TakeResult {
+fn take(pair: &mut ProxyQueuePair, regions: &MemoryRegions) -> TakeResult {
     let Some(decoded) = fetch(pair) else {
         let (opcode, blocks) = pair.send.peek();
         let in_flight = InFlight {
@@ -122,7 +122,7 @@ fn take(pair: &mut Pair, regions: &MemoryRegions) -> TakeResult {
 }
 
 /// Reads the WQE at the cursor.
-fn fetch(pair: &Pair) -> Option<Decoded> {
+fn fetch(pair: &ProxyQueuePair) -> Option<Decoded> {
     let first = pair.send.blocks(1).ok()?;
     let control = Control::decode(&first).ok()?;
     let whole = control.blocks() <= usize::from(pair.send.left());
@@ -142,7 +142,11 @@ enum PostResult {
 }
 
 /// Posts a WQE to verbs.
-fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<PostResult, Syndrome> {
+fn request(
+    pair: &mut ProxyQueuePair,
+    regions: &MemoryRegions,
+    entry: &Wqe,
+) -> Result<PostResult, Syndrome> {
     let length = entry.payload.bytes();
     if length > LONGEST {
         return Err(Syndrome::LocalLength);
@@ -208,7 +212,7 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
     }
 }
 
-impl Pair {
+impl ProxyQueuePair {
     /// The address in WQEs of the handle that `is_it` finds, or of a new one.
     pub(super) fn address(
         &mut self,

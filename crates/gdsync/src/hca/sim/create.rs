@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::pair::Pair;
+use super::pair::SimQueuePair;
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request, RetryPolicy};
 use crate::{Allocator, Error};
@@ -19,7 +19,7 @@ pub(super) fn create(
     let qpn = state.new_qpn();
     let (send_queue, receive_queue) = rings.local(qpn, request.transport)?;
     let [send_completions, receive_completions] = rings.completers;
-    let pair = Pair {
+    let pair = SimQueuePair {
         qpn,
         transport: request.transport,
         key: request.key,

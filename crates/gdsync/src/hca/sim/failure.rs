@@ -3,13 +3,13 @@
 use super::completer::NoPlace;
 use super::fault::Violation;
 use super::fetch::WqeInfo;
-use super::pair::{Mark, Pair};
+use super::pair::{Mark, SimQueuePair};
 use super::responder;
 use super::state::State;
 use crate::wire::{Completion, Event, Failed, Syndrome};
 
 /// Moves a queue pair to the error state.
-pub(super) fn fail(pair: &mut Pair) {
+pub(super) fn fail(pair: &mut SimQueuePair) {
     pair.failed = true;
     pair.in_flight = None;
     pair.stall = None;
@@ -19,7 +19,7 @@ pub(super) fn fail(pair: &mut Pair) {
 /// Fails a WQE and its queue pair.
 pub(super) fn fail_wqe(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     wqe: &WqeInfo,
     syndrome: Syndrome,
     vendor: u8,
@@ -32,7 +32,7 @@ pub(super) fn fail_wqe(
 /// Writes the error CQE of a WQE, signalled or not.
 fn complete_error(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     wqe: &WqeInfo,
     syndrome: Syndrome,
     vendor: u8,
@@ -44,7 +44,12 @@ fn complete_error(
     complete(state, pair, completion, mark);
 }
 
-pub(super) fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion, mark: Mark) {
+pub(super) fn complete(
+    state: &mut State,
+    pair: &mut SimQueuePair,
+    mut completion: Completion,
+    mark: Mark,
+) {
     pair.completed += 1;
     state.clock += 1;
     if completion.event.failed().is_none() {
@@ -58,7 +63,7 @@ pub(super) fn complete(state: &mut State, pair: &mut Pair, mut completion: Compl
 }
 
 /// Flushes sends and receives of a failed queue pair. True if there were any.
-pub(super) fn flush(state: &mut State, pair: &mut Pair) -> bool {
+pub(super) fn flush(state: &mut State, pair: &mut SimQueuePair) -> bool {
     let mut worked = false;
     while !pair.send.is_empty() {
         let wqe = WqeInfo::peek(pair);

@@ -2,13 +2,13 @@
 
 use super::fault::Violation;
 use super::link::{Body, LONGEST_DATAGRAM, RemoteOperation};
-use super::pair::Pair;
+use super::pair::SimQueuePair;
 use super::region::{LONGEST, MemoryRegions};
 use super::state::State;
 use crate::wire::{Control, Datagram, Decoded, Operation, Payload, Syndrome, Wqe};
 
 /// Polls the doorbell. True if it was rung.
-pub(super) fn poll_doorbell(state: &mut State, pair: &mut Pair) -> bool {
+pub(super) fn poll_doorbell(state: &mut State, pair: &mut SimQueuePair) -> bool {
     let Some(doorbell) = pair.send.doorbell() else {
         return false;
     };
@@ -50,14 +50,14 @@ impl WqeInfo {
     }
 
     /// The WQE at the cursor, even if malformed.
-    pub(super) fn peek(pair: &Pair) -> Self {
+    pub(super) fn peek(pair: &SimQueuePair) -> Self {
         let (opcode, blocks) = pair.send.peek();
         Self { counter: pair.send.cursor, opcode, blocks }
     }
 }
 
 /// Reads the WQE at the cursor.
-pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, WqeInfo> {
+pub(super) fn fetch(state: &mut State, pair: &SimQueuePair) -> Result<Decoded, WqeInfo> {
     let unread = || WqeInfo::peek(pair);
     let first = pair.send.blocks(1).map_err(|_| unread())?;
     let control = Control::decode(&first).map_err(|_| unread())?;

@@ -66,7 +66,7 @@ use std::thread::JoinHandle;
 use super::inbox::Inbox;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy, completer};
 use crate::wire::{AddressVector, Datagram, Transport};
-use crate::{Allocator, Error, Place};
+use crate::{Allocator, Error, MappedMemory};
 use fault::Injection;
 use state::State;
 
@@ -209,7 +209,7 @@ impl Hca for SimHca {
         Ok(Datagram { qpn, key, path })
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {
+    fn register(&self, place: &MappedMemory, access: Access) -> Result<MemoryRegion, Error> {
         if !place.is_mapped() {
             return Err(Error::NoMapping);
         }

@@ -11,7 +11,7 @@ pub(super) use super::completer::Mark;
 pub(super) use crate::hca::rings::brings;
 
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct SimQueuePair {
     pub qpn: u32,
     pub transport: Transport,
     /// The Q_Key of datagrams.
@@ -65,7 +65,7 @@ pub(super) enum Stall {
     },
 }
 
-impl Pair {
+impl SimQueuePair {
     pub(super) fn connect(&mut self, peer: Endpoint, timeout: RetryPolicy) {
         self.peer = Some(peer);
         self.timeout = timeout;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Shared;
 use crate::hca::Access;
 use crate::wire::{DataSegment, RemoteAddress};
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// The registered memory, by key.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct MemoryRegions {
 
 #[derive(Debug)]
 struct Region {
-    place: Place,
+    place: MappedMemory,
     access: Access,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct NotAllowed;
 pub(super) const LONGEST: u64 = 1 << 30;
 
 impl MemoryRegions {
-    pub(super) fn add(&mut self, place: Place, access: Access) -> u32 {
+    pub(super) fn add(&mut self, place: MappedMemory, access: Access) -> u32 {
         self.last += 1;
         let key = FIRST.wrapping_add(self.last.wrapping_mul(STEP));
         self.regions.insert(key, Region { place, access });
@@ -66,7 +66,7 @@ impl MemoryRegions {
             self.find(segment.key, segment.address, segment.length.into(), |_| true)
         };
         let places = segments.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-        let mut bytes = vec![0; places.iter().map(Place::len).sum()];
+        let mut bytes = vec![0; places.iter().map(MappedMemory::len).sum()];
         let mut rest = bytes.as_mut_slice();
         for place in places {
             let (to, after) = rest.split_at_mut(place.len());
@@ -104,7 +104,7 @@ impl MemoryRegions {
         remote: RemoteAddress,
         length: u64,
         may: impl Fn(Access) -> bool,
-    ) -> Result<Place, NotAllowed> {
+    ) -> Result<MappedMemory, NotAllowed> {
         self.find(remote.key, remote.address, length, may)
     }
 
@@ -114,7 +114,7 @@ impl MemoryRegions {
         address: u64,
         length: u64,
         may: impl Fn(Access) -> bool,
-    ) -> Result<Place, NotAllowed> {
+    ) -> Result<MappedMemory, NotAllowed> {
         let region =
             self.regions.get(&key).filter(|region| may(region.access)).ok_or(NotAllowed)?;
         let offset = address.checked_sub(region.place.address()).ok_or(NotAllowed)?;

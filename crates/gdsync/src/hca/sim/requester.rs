@@ -6,7 +6,7 @@ use super::failure::{complete, fail, fail_wqe, flush};
 use super::fault::{Effect, Injection};
 use super::fetch::{WqeInfo, datagram, fetch, poll_doorbell, request};
 use super::link::{Answer, Body, RemoteError};
-use super::pair::{Attempt, InFlight, Mark, Pair, Stall, brings};
+use super::pair::{Attempt, InFlight, Mark, SimQueuePair, Stall, brings};
 use super::state::State;
 use crate::hca::Endpoint;
 use crate::wire::{Completion, Decoded, Event, Payload, Syndrome, Transport};
@@ -47,7 +47,7 @@ pub(super) fn fail_all(state: &mut State) {
     }
 }
 
-fn step(state: &mut State, pair: &mut Pair) -> bool {
+fn step(state: &mut State, pair: &mut SimQueuePair) -> bool {
     let rung = poll_doorbell(state, pair);
     if pair.failed {
         return flush(state, pair) | rung;
@@ -60,7 +60,7 @@ fn step(state: &mut State, pair: &mut Pair) -> bool {
     true
 }
 
-fn is_stalled(state: &State, pair: &mut Pair) -> bool {
+fn is_stalled(state: &State, pair: &mut SimQueuePair) -> bool {
     let stalled = match pair.stall {
         None => false,
         Some(Stall::Until(end)) => Instant::now() < end,
@@ -76,7 +76,7 @@ fn is_stalled(state: &State, pair: &mut Pair) -> bool {
 }
 
 /// Starts the WQE at the cursor, or retries it.
-fn start(state: &mut State, pair: &mut Pair) {
+fn start(state: &mut State, pair: &mut SimQueuePair) {
     let attempt = match pair.attempt {
         Some(attempt) => attempt,
         None => {
@@ -121,7 +121,7 @@ fn start(state: &mut State, pair: &mut Pair) {
 }
 
 /// Takes the injections for the WQE at the cursor.
-fn inject(state: &mut State, pair: &mut Pair) -> Attempt {
+fn inject(state: &mut State, pair: &mut SimQueuePair) -> Attempt {
     let mut attempt = Attempt::default();
     for Injection { effect, count, .. } in state.faults.for_send(pair.qpn) {
         match effect {
@@ -138,7 +138,7 @@ fn inject(state: &mut State, pair: &mut Pair) -> Attempt {
 }
 
 /// Completes a WQE that has its answer.
-fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) {
+fn finish(state: &mut State, pair: &mut SimQueuePair, decoded: Decoded, answer: Answer) {
     let wqe = WqeInfo::of(&decoded);
     let bytes = match answer {
         Answer::Done(bytes) => bytes,
@@ -175,7 +175,7 @@ fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) 
 }
 
 /// Retries after [`Answer::NotReady`], up to the limit.
-fn retry(state: &mut State, pair: &mut Pair, wqe: &WqeInfo) {
+fn retry(state: &mut State, pair: &mut SimQueuePair, wqe: &WqeInfo) {
     let attempt = pair.attempt.get_or_insert_default();
     if pair.timeout.retries.is_some_and(|most| attempt.retries >= most) {
         return fail_wqe(state, pair, wqe, Syndrome::ReceiverNotReady, 0);

@@ -3,12 +3,12 @@
 use super::failure::fail;
 use super::fault::Violation;
 use super::link::{Answer, Body, Message, RemoteError, RemoteOperation};
-use super::pair::{Mark, Pair};
+use super::pair::{Mark, SimQueuePair};
 use super::state::State;
 use crate::wire::{
     Completion, DataSegment, Event, Failed, Origin, RemoteAddress, Syndrome, Transport,
 };
-use crate::{Error, Place};
+use crate::{Error, MappedMemory};
 
 /// Executes the request in `message`, without the body. `None` for a duplicate of an earlier request, which a NIC recognises by its
 /// PSN.
@@ -74,7 +74,7 @@ fn received(immediate: Option<u32>) -> Event {
 /// Writes the error CQE of a receive.
 pub(super) fn failed(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     counter: u16,
     syndrome: Syndrome,
     vendor: u8,
@@ -86,7 +86,7 @@ pub(super) fn failed(
 
 fn perform(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     operation: RemoteOperation,
 ) -> Result<Answer, RemoteError> {
     let done = Answer::Done(Vec::new());
@@ -147,7 +147,7 @@ type Source = Option<(u32, Origin)>;
 /// Delivers a message to the posted receive; false if there is none.
 fn receive(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     bytes: &[u8],
     event: (Event, Source),
     solicited: bool,
@@ -169,7 +169,7 @@ fn receive(
 /// Takes the posted receive, calls `fill`, and writes its CQE.
 fn take(
     state: &mut State,
-    pair: &mut Pair,
+    pair: &mut SimQueuePair,
     length: usize,
     (event, source): (Event, Source),
     solicited: bool,
@@ -212,13 +212,13 @@ fn atomic(
     Ok(Answer::Done(old.to_ne_bytes().to_vec()))
 }
 
-fn swap(place: &Place, new: impl Fn(u64) -> u64) -> Result<u64, Error> {
+fn swap(place: &MappedMemory, new: impl Fn(u64) -> u64) -> Result<u64, Error> {
     let old = place.load_u64(0)?;
     place.store_u64(0, new(old))?;
     Ok(old)
 }
 
-fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion) {
+fn complete(state: &mut State, pair: &mut SimQueuePair, mut completion: Completion) {
     state.clock += 1;
     if completion.event.failed().is_none() {
         completion.timestamp = state.clock;

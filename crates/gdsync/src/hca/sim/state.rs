@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fault::Faults;
 use super::link::{Body, Gone, Link, Message};
-use super::pair::Pair;
+use super::pair::SimQueuePair;
 use super::region::MemoryRegions;
 use crate::hca::Endpoint;
 
@@ -13,7 +13,7 @@ use crate::hca::Endpoint;
 pub(super) struct State {
     pub lid: u16,
     pub regions: MemoryRegions,
-    pub pairs: BTreeMap<u32, Pair>,
+    pub pairs: BTreeMap<u32, SimQueuePair>,
     pub links: HashMap<u16, Arc<dyn Link>>,
     pub faults: Faults,
     /// Number of CQEs so far, used as timestamp.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::wire::Syndrome;
-use gdsync::{MemoryLocation, Place};
+use gdsync::{MappedMemory, MemoryLocation};
 use gpu::Stream;
 use mp::bootstrap::Local;
 use mp::{Bootstrap, Cause, Communicator, Error, Options, Region, Request, Transfer, Window};
@@ -33,7 +33,7 @@ struct Rank {
     own: usize,
     ranks: Communicator,
     hca: Arc<SimHca>,
-    memories: [(Place, Region, Window); 2],
+    memories: [(MappedMemory, Region, Window); 2],
     stream: Stream,
     random: Random,
     /// For the end of each phase. A rank that panics makes it fail on the others.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::super::{Launcher, Place, RendezvousFile, connect_by_file};
+use super::super::{LaunchedProcess, Launcher, RendezvousFile, connect_by_file};
 use super::*;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -169,7 +169,7 @@ fn parses_rendezvous_file() {
 fn launched_processes_connect_by_port_or_file() {
     let (held, free) = listener();
     drop(held);
-    let place = |rank, host: Option<&str>| Place {
+    let place = |rank, host: Option<&str>| LaunchedProcess {
         launcher: Launcher::Slurm,
         rank,
         size: Some(2),
@@ -196,10 +196,14 @@ fn launched_processes_connect_by_port_or_file() {
             first.bye().expect("well");
         });
     }
-    let four = Place { size: Some(4), ..place(0, None) };
+    let four = LaunchedProcess { size: Some(4), ..place(0, None) };
     assert_eq!(meet_place(&four, None, None).err(), Some(Error::Size { size: 4 }));
 }
 
-fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {
+fn meet_place(
+    place: &LaunchedProcess,
+    file: Option<&Path>,
+    given: Option<&Secret>,
+) -> Result<Text, Error> {
     super::super::meet(place, file, HERE, given, &conditions(GENEROUS), &mut |_| {})
 }

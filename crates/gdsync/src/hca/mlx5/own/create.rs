@@ -14,7 +14,7 @@ use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
 use crate::wire::{BLOCK, SEGMENT};
-use crate::{Allocator, MemoryLocation, Place};
+use crate::{Allocator, MappedMemory, MemoryLocation};
 
 /// Distance of doorbell records in bytes: one cache line each.
 const APART: usize = 64;
@@ -115,7 +115,7 @@ fn completions(
     (allocator, devx, registers): (&Allocator, &Devx, &Registers),
     request: &Request,
     (entries, location): (u32, MemoryLocation),
-    (record, spot): (Place, Spot),
+    (record, spot): (MappedMemory, Spot),
 ) -> Result<(CompletionQueue, DevxCompletions), crate::Error> {
     let bytes = entries as usize * BLOCK;
     let (ring, ring_spot) = allocate(allocator, devx, location, bytes)?;

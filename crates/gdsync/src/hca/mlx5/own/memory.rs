@@ -8,7 +8,7 @@ use verbs::devx::{Devx, Spot, Umem};
 use verbs::{Chosen, MemoryPath, MemoryPathError};
 
 use crate::hca::port::{Error, failed};
-use crate::{Allocator, MemoryLocation, MemoryRef, Place};
+use crate::{Allocator, MappedMemory, MemoryLocation, MemoryRef};
 
 /// Alignment in bytes: the NIC's page size, or the granularity of the GPU driver's dma-bufs and mappings.
 fn alignment(location: MemoryLocation) -> usize {
@@ -24,7 +24,7 @@ pub(super) fn allocate(
     devx: &Devx,
     location: MemoryLocation,
     bytes: usize,
-) -> Result<(Place, Spot), crate::Error> {
+) -> Result<(MappedMemory, Spot), crate::Error> {
     let align = alignment(location);
     let bytes = bytes.next_multiple_of(align);
     // The allocation may be unaligned.
