@@ -99,6 +99,10 @@ impl Listing {
     /// Reads a line. True if it says whether a port is up, which is no failure in a listing.
     pub fn read(&self, raw: &[u8], line: u64, found: &mut Found) -> bool {
         if found.program.is_none() {
+            // Most lines begin no listing, and this needs no memory.
+            if !self.programs.is_match(raw) {
+                return false;
+            }
             let begun = self.programs.matches(raw).into_iter().next();
             match begun.and_then(|at| PROGRAMS.get(at)) {
                 Some((_, name)) => found.program = Some(name),

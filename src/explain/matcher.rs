@@ -1,20 +1,13 @@
 //! Matches the table of symptoms against a text.
-//!
-//! One automaton finds the literals of all patterns in a line; only patterns whose literal occurs are tried, so the cost
-//! per line does not grow with the table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
-use std::sync::OnceLock;
 
-use aho_corasick::AhoCorasick;
-use regex::bytes::{Regex, RegexBuilder};
-
-use super::clean::{Cleaner, is_sentence, shown};
+use super::clean::{Cleaner, has_address, is_sentence, lower, shown};
 use super::general::General;
 use super::listing::{self, Listing};
-use super::literal;
 use super::notices::{Notice, Notices, is_comment};
+use super::patterns::{Of, Patterns};
 use super::pieces::{LinePart, LineReader};
 use super::settings::Settings;
 use super::table::{Concept, Table, TableError};
@@ -53,10 +46,7 @@ pub struct Matcher {
     settings: Settings,
     notices: Notices,
     general: General,
-    /// The patterns of each literal.
-    literals: AhoCorasick,
-    patterns_of: Vec<Vec<usize>>,
-    patterns: Vec<Pattern>,
+    patterns: Patterns,
     /// Concepts that say that something went wrong.
     outcomes: Concepts,
     /// Concepts that say that the text is about GPUs or RDMA.
@@ -67,23 +57,6 @@ pub struct Matcher {
 
 /// Concepts of the table, as bits.
 type Concepts = u128;
-
-struct Pattern {
-    of: Of,
-    text: String,
-    /// Compiled on first use.
-    regex: OnceLock<Option<Regex>>,
-}
-
-#[derive(Clone, Copy)]
-enum Of {
-    Symptom(usize),
-    Prose(usize),
-    Uncovered(usize),
-    Unless(usize),
-    Concept(usize),
-    UnlessConcept(usize),
-}
 
 #[derive(Default, Clone)]
 struct LineMatch {
@@ -97,19 +70,7 @@ struct LineMatch {
 
 impl Matcher {
     pub fn new(table: Table) -> Result<Self, TableError> {
-        let mut patterns = Vec::new();
-        let mut literals: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-        for (of, name, text) in all(&table) {
-            let required = literal::required(text).ok_or_else(|| TableError::Literal {
-                name: name.to_owned(),
-                pattern: text.to_owned(),
-            })?;
-            for literal in required {
-                literals.entry(literal).or_default().push(patterns.len());
-            }
-            patterns.push(Pattern { of, text: text.to_owned(), regex: OnceLock::new() });
-        }
-        let automaton = AhoCorasick::new(literals.keys())?;
+        let patterns = Patterns::new(&table)?;
         let concepts = || table.concepts.iter().enumerate();
         let those = |is_wanted: fn(&Concept) -> bool| {
             concepts()
@@ -136,8 +97,6 @@ impl Matcher {
             notices: Notices::new()?,
             general: General::new()?,
             table,
-            literals: automaton,
-            patterns_of: literals.into_values().collect(),
             patterns,
             outcomes,
             domain,
@@ -171,8 +130,15 @@ impl Matcher {
                 known.clear();
             }
             let is_port = self.listing.read(part.bytes, part.line, &mut listed);
-            let printed = self.cleaner.clean(part.bytes, &mut line);
-            if line.is_empty() || is_port {
+            if is_port {
+                continue;
+            }
+            lower(part.bytes, &mut line);
+            if !short && is_log && self.says_nothing(part.bytes, &line) {
+                continue;
+            }
+            let printed = self.cleaner.clean(&mut line);
+            if line.is_empty() {
                 continue;
             }
             written += 1;
@@ -189,7 +155,11 @@ impl Matcher {
             if notice == Notice::Nothing {
                 continue;
             }
-            let line_match = self.remembered(&line, part.continues, notice, &known, &mut before);
+            let mut line_match =
+                self.remembered(&line, !short, part.continues, &known, &mut before);
+            if notice == Notice::Counter {
+                line_match.concepts = 0;
+            }
             known.extend(&line_match.symptoms);
             count(&line_match, part, &mut tally);
             short = short && part.line <= SHORT_LINES && !part.continues;
@@ -207,15 +177,8 @@ impl Matcher {
         let read = reader.bytes();
         let listing = listed.program.filter(|_| !is_log);
         let is_picked = written <= FEW_LINES;
-        let may_be_question = is_picked || listing.is_none();
-        if short
-            && read <= SHORT_BYTES
-            && may_be_question
-            && self.is_question(&neighbours, is_picked)
-        {
-            self.read_alone(&neighbours, &mut tally);
-            self.read_together(&neighbours, &mut tally);
-            self.read_hints(&neighbours, is_picked, &mut tally);
+        if short && read <= SHORT_BYTES && (is_picked || listing.is_none()) {
+            self.read_question(&neighbours, is_picked, &mut tally);
         }
         tally.ports(&listed);
         if let Some(link) = &listed.inactive_nvlink {
@@ -227,26 +190,38 @@ impl Matcher {
         Ok(Reading { environment, listing, ..tally.reading(lines, read) })
     }
 
+    /// True if a line of a log, in lower case, shows no symptom and no variable. Cleaning only takes words away, except that those
+    /// around an address become neighbours.
+    fn says_nothing(&self, raw: &[u8], line: &[u8]) -> bool {
+        !self.patterns.may_fail(line) && !self.settings.are_in(raw) && !has_address(line)
+    }
+
     /// Matches a line, once for all lines like it.
     fn remembered(
         &self,
         line: &[u8],
+        is_log: bool,
         continues: bool,
-        notice: Notice,
         known: &BTreeSet<usize>,
         before: &mut HashMap<Vec<u8>, LineMatch>,
     ) -> LineMatch {
         if let Some(line_match) = before.get(line) {
             return line_match.clone();
         }
-        let mut line_match = self.match_line(line, known);
-        if notice == Notice::Counter {
-            line_match.concepts = 0;
-        }
+        let line_match = self.match_line(line, is_log, known);
         if !continues && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
             before.insert(line.to_vec(), line_match.clone());
         }
         line_match
+    }
+
+    /// Reads a short text as a question, if it is one.
+    fn read_question(&self, lines: &[Neighbour], is_picked: bool, tally: &mut Tally<'_>) {
+        if self.is_question(lines, is_picked) {
+            self.read_alone(lines, tally);
+            self.read_together(lines, tally);
+            self.read_hints(lines, is_picked, tally);
+        }
     }
 
     /// True if a person wrote or picked these lines: they are few, begin with a sentence or a title, or have many sentences.
@@ -295,7 +270,7 @@ impl Matcher {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
-            let found = self.match_line(&joined, &BTreeSet::new());
+            let found = self.match_line(&joined, false, &BTreeSet::new());
             for symptom in found.symptoms.into_iter().chain(found.prose) {
                 if !a.line_match.has(symptom) && !b.line_match.has(symptom) {
                     tally.symptom(symptom, a.line, || Occurrence {
@@ -352,19 +327,14 @@ impl Matcher {
         }
     }
 
-    /// Matches a line, except for symptoms already found in it.
-    fn match_line(&self, line: &[u8], known: &BTreeSet<usize>) -> LineMatch {
+    /// Matches a line, except for symptoms already found in it; in a log without prose and concepts.
+    fn match_line(&self, line: &[u8], is_log: bool, known: &BTreeSet<usize>) -> LineMatch {
         let mut line_match = LineMatch::default();
         let mut symptoms = BTreeSet::new();
         let mut prose = BTreeSet::new();
         let mut not = BTreeSet::new();
         let mut excluded = 0;
-        let literals = self.literals.find_overlapping_iter(line);
-        let mut candidates: Vec<usize> =
-            literals.flat_map(|literal| &self.patterns_of[literal.pattern()]).copied().collect();
-        candidates.sort_unstable();
-        candidates.dedup();
-        for pattern in candidates.into_iter().map(|at| &self.patterns[at]) {
+        for pattern in self.patterns.candidates(line, is_log) {
             let needless = match pattern.of {
                 Of::Symptom(symptom) => symptoms.contains(&symptom) || known.contains(&symptom),
                 Of::Uncovered(failure) => line_match.uncovered.contains(&failure),
@@ -426,44 +396,6 @@ struct Neighbour {
     /// A person wrote it.
     sentence: bool,
     line_match: LineMatch,
-}
-
-impl Pattern {
-    fn is_in(&self, line: &[u8]) -> bool {
-        let regex = self.regex.get_or_init(|| compiled(&self.text).ok());
-        regex.as_ref().is_some_and(|regex| regex.is_match(line))
-    }
-}
-
-fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).unicode(false).build()
-}
-
-/// Every pattern of a table, with its owner.
-fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
-    fn of<'a>(
-        of: Of,
-        name: &'a str,
-        patterns: &'a [String],
-    ) -> impl Iterator<Item = (Of, &'a str, &'a str)> {
-        patterns.iter().map(move |pattern| (of, name, pattern.as_str()))
-    }
-    let symptoms = table.symptoms.iter().enumerate().flat_map(|(at, symptom)| {
-        let unless = of(Of::Unless(at), &symptom.name, &symptom.unless);
-        let prose = of(Of::Prose(at), &symptom.name, &symptom.prose);
-        let printed = of(Of::Symptom(at), &symptom.name, &symptom.patterns);
-        printed.chain(prose).chain(unless)
-    });
-    let concepts = table.concepts.iter().enumerate().flat_map(|(at, concept)| {
-        let unless = of(Of::UnlessConcept(at), &concept.name, &concept.unless);
-        of(Of::Concept(at), &concept.name, &concept.patterns).chain(unless)
-    });
-    let uncovered = table
-        .uncovered
-        .iter()
-        .enumerate()
-        .flat_map(|(at, failure)| of(Of::Uncovered(at), &failure.name, &failure.patterns));
-    symptoms.chain(concepts).chain(uncovered)
 }
 
 /// A test checks that the table has no more concepts than bits.

@@ -11,6 +11,7 @@ mod listing;
 mod literal;
 mod matcher;
 mod notices;
+mod patterns;
 mod pieces;
 mod settings;
 mod table;

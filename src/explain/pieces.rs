@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use memchr::memchr3_iter;
+
 /// Far longer than the messages to match.
 const LONGEST: usize = 8 << 10;
 
@@ -105,9 +107,9 @@ impl<R: Read> LineReader<R> {
 /// The position and length of a line end: line feed, carriage return, or `\n` as in JSON.
 fn line_end(bytes: &[u8]) -> Option<(usize, usize)> {
     // Search no further than the line end: a text may have millions of short lines.
-    bytes.iter().enumerate().find_map(|(at, byte)| {
+    memchr3_iter(b'\n', b'\r', b'\\', bytes).find_map(|at| {
         let after = bytes.get(at + 1);
-        match byte {
+        match bytes[at] {
             b'\r' if after == Some(&b'\n') => Some((at, 2)),
             b'\n' | b'\r' => Some((at, 1)),
             // `C:\new` is a path: `\n` ends a line only before a blank, a capital, a bracket, or at the end.

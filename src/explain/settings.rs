@@ -26,6 +26,7 @@ pub struct Settings {
     reported: Regex,
     /// `NAME=VALUE` in a command. In a sentence it is what somebody advises or tried.
     assigned: Regex,
+    name: Regex,
 }
 
 impl Settings {
@@ -33,7 +34,16 @@ impl Settings {
         let regex = |between: &str| {
             RegexBuilder::new(&[NAME, between, VALUE].concat()).unicode(false).build()
         };
-        Ok(Self { reported: regex(" set (?:by environment )?to ")?, assigned: regex(" ?= ?")? })
+        Ok(Self {
+            reported: regex(" set (?:by environment )?to ")?,
+            assigned: regex(" ?= ?")?,
+            name: RegexBuilder::new(NAME).unicode(false).build()?,
+        })
+    }
+
+    /// True if a line has the name of a variable.
+    pub fn are_in(&self, raw: &[u8]) -> bool {
+        self.name.is_match(raw)
     }
 
     /// Adds the variables of a line. The last value counts, as in a shell.

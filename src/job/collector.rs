@@ -2,11 +2,14 @@
 //! path is one entry for each pair, connection and end, however often the log repeats it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
+
+use memchr::memmem;
 
 use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
-use super::transport::Transport;
+use super::transport::{self, Transport};
 use crate::model::{FailureKind, Quote};
 
 /// Limits: of paths of pairs, of communicators, of other lists.
@@ -18,8 +21,14 @@ const MAX_KEPT: usize = 4_096;
 /// Longest list of NICs that is kept: NCCL writes lines of 2 KiB.
 const LONGEST_LIST: usize = 4 << 10;
 
+/// Longest text of a transport that is kept.
+const LONGEST_TRANSPORT: usize = 128;
+
 /// Communicators of one process and rank that a path without a name may be of.
 const MAX_LAST: usize = 16;
+
+/// How NCCL up to 2.27 begins the line of its version.
+const VERSION: &str = "NCCL version ";
 
 /// Longest line that is quoted.
 const QUOTED: usize = 200;
@@ -44,7 +53,7 @@ pub struct Member {
 pub const NO_RANK: u32 = u32::MAX;
 
 /// A path of a pair; its channels are a bit mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PathKey {
     pub member: u32,
     pub from: u32,
@@ -53,6 +62,16 @@ pub struct PathKey {
     pub transport: u16,
     pub connection: u8,
     pub side: Side,
+}
+
+/// Two words: hashing each field took longer than the rest of the search.
+impl Hash for PathKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [member, from, to] = [self.member, self.from, self.to].map(u64::from);
+        let rest = [u64::from(self.transport) << 16, u64::from(self.connection) << 8];
+        state.write_u64(member << 32 | from);
+        state.write_u64(to << 32 | rest[0] | rest[1] | self.side as u64);
+    }
 }
 
 /// A failure, the rank that reports it, and the process.
@@ -64,7 +83,8 @@ pub struct Collector {
     pub networks: BTreeSet<String>,
     /// Host and process id.
     pub processes: Vec<(String, u64)>,
-    process_ids: HashMap<(String, u64), u32>,
+    /// By host.
+    process_ids: HashMap<String, HashMap<u64, u32>>,
     pub members: Vec<Member>,
     member_ids: HashMap<(u32, String, Option<u32>), u32>,
     /// The last communicators of a process with a rank, the newest last.
@@ -73,6 +93,8 @@ pub struct Collector {
     current: HashMap<(u32, u64), u32>,
     pub transports: Vec<Transport>,
     transport_ids: HashMap<Transport, u16>,
+    /// The transports by what the log writes, which many lines repeat.
+    written: HashMap<String, Option<u16>>,
     pub paths: HashMap<PathKey, u64>,
     /// The names of a process's NICs.
     pub devices: HashMap<u32, String>,
@@ -129,7 +151,8 @@ impl Collector {
         if let Some(failure) = failure::watchdog(text) {
             self.failure(failure, None, || quote(text, number));
         }
-        let version = text.split_once("NCCL version ").map(|(_, version)| version.trim());
+        let version = memmem::find(text.as_bytes(), VERSION.as_bytes())
+            .and_then(|at| Some(text.get(at + VERSION.len()..)?.trim()));
         let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
         if let Some(version) = version.filter(is_whole) {
             insert(&mut self.versions, version);
@@ -204,8 +227,8 @@ impl Collector {
     }
 
     fn process(&mut self, source: Source<'_>) -> Option<u32> {
-        let key = (source.host.to_owned(), source.process);
-        if let Some(known) = self.process_ids.get(&key) {
+        let known = self.process_ids.get(source.host);
+        if let Some(known) = known.and_then(|of_host| of_host.get(&source.process)) {
             return Some(*known);
         }
         let at = u32::try_from(self.processes.len()).ok()?;
@@ -213,8 +236,9 @@ impl Collector {
             self.cut = true;
             return None;
         }
-        self.processes.push(key.clone());
-        self.process_ids.insert(key, at);
+        self.processes.push((source.host.to_owned(), source.process));
+        let of_host = self.process_ids.entry(source.host.to_owned()).or_default();
+        of_host.insert(source.process, at);
         Some(at)
     }
 
@@ -313,7 +337,8 @@ impl Collector {
         }
     }
 
-    fn path(&mut self, path: PathLine, source: Option<Source<'_>>) {
+    fn path(&mut self, path: PathLine<'_>, source: Option<Source<'_>>) {
+        let Some(transport) = self.transport(path.via) else { return };
         let Some(thread) = self.thread(source) else { return };
         let own = match path.side {
             Side::Receive => path.to.unwrap_or(path.from),
@@ -321,15 +346,6 @@ impl Collector {
         };
         let highest = path.from.max(path.to.unwrap_or(0));
         let Some(member) = self.member_of(thread, own, highest) else { return };
-        let transport = match self.transport_ids.get(&path.transport) {
-            Some(known) => *known,
-            None => {
-                let Ok(at) = u16::try_from(self.transports.len()) else { return };
-                self.transports.push(path.transport.clone());
-                self.transport_ids.insert(path.transport, at);
-                at
-            }
-        };
         let key = PathKey {
             member,
             from: path.from,
@@ -346,6 +362,28 @@ impl Collector {
         } else {
             self.cut = true;
         }
+    }
+
+    /// Reads a transport, each text once.
+    fn transport(&mut self, via: &str) -> Option<u16> {
+        if let Some(known) = self.written.get(via) {
+            return *known;
+        }
+        let parsed = transport::parse(via).and_then(|transport| self.transport_id(transport));
+        if self.written.len() < MAX_KEPT && via.len() <= LONGEST_TRANSPORT {
+            self.written.insert(via.to_owned(), parsed);
+        }
+        parsed
+    }
+
+    fn transport_id(&mut self, transport: Transport) -> Option<u16> {
+        if let Some(known) = self.transport_ids.get(&transport) {
+            return Some(*known);
+        }
+        let at = u16::try_from(self.transports.len()).ok()?;
+        self.transports.push(transport.clone());
+        self.transport_ids.insert(transport, at);
+        Some(at)
     }
 
     /// The communicator of a path: of the thread, else the process's last one with these ranks, else one whose line follows.

@@ -1,5 +1,7 @@
 //! Failures that a line reports: NCCL's warnings and the time-outs of PyTorch's watchdog.
 
+use memchr::memmem;
+
 use crate::model::FailureKind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,7 +160,7 @@ pub fn address(text: &str) -> Option<&str> {
 /// PyTorch's watchdog: `[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, …`.
 pub fn watchdog(line: &str) -> Option<Failure> {
     const TEXT: &str = "] Watchdog caught collective operation timeout";
-    let found = line.find(TEXT)?;
+    let found = memmem::find(line.as_bytes(), TEXT.as_bytes())?;
     let head = line[..found].to_ascii_lowercase();
     // `[Rank 3`, `[PG 0 (default_pg) Rank 3`, `[rank3`
     let at = head.rfind("rank")?;

@@ -1,6 +1,11 @@
 //! The start of a line of NCCL: `host:pid:tid [gpu] NCCL INFO …`, `host:pid:tid [gpu] file:line NCCL WARN …`. What a
 //! launcher writes before it (torchrun, `srun -l`, `mpirun --tag-output`, Kubernetes, Ray) is dropped.
 
+use memchr::memrchr_iter;
+
+const INFO: &str = "NCCL INFO ";
+const WARN: &str = "NCCL WARN ";
+
 /// The thread that printed a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Source<'a> {
@@ -19,21 +24,25 @@ pub struct Line<'a> {
 
 /// Reads a line of NCCL. Of two lines in one, the last.
 pub fn parse(line: &str) -> Option<Line<'_>> {
-    let (at, is_warning) = match (line.rfind("NCCL INFO "), line.rfind("NCCL WARN ")) {
-        (Some(info), Some(warning)) => (info.max(warning), warning > info),
-        (Some(info), None) => (info, false),
-        (None, Some(warning)) => (warning, true),
-        (None, None) => return None,
-    };
-    let message = line.get(at + "NCCL INFO ".len()..)?.trim();
-    Some(Line { source: source(&line[..at]), is_warning, message })
+    // A search for the first letter from the end: `rfind` of a text looks at each byte.
+    let at = memrchr_iter(b'N', line.as_bytes()).find(|at| {
+        let rest = &line.as_bytes()[*at..];
+        rest.starts_with(INFO.as_bytes()) || rest.starts_with(WARN.as_bytes())
+    })?;
+    let (header, rest) = line.split_at(at);
+    let is_warning = rest.starts_with(WARN);
+    let message = rest[INFO.len()..].trim();
+    Some(Line { source: source(header), is_warning, message })
 }
 
 /// The last `host:pid:tid` that a GPU in brackets follows.
 fn source(header: &str) -> Option<Source<'_>> {
-    let words: Vec<&str> = header.split_whitespace().collect();
-    let pairs = words.windows(2).rev();
-    pairs.filter(|pair| is_gpu(pair[1])).find_map(|pair| thread(pair[0]))
+    let mut words = header.split_whitespace().rev();
+    let mut next = words.next()?;
+    words.find_map(|word| {
+        let gpu = std::mem::replace(&mut next, word);
+        if is_gpu(gpu) { thread(word) } else { None }
+    })
 }
 
 fn is_gpu(word: &str) -> bool {

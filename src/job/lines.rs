@@ -1,6 +1,6 @@
 //! Finds NCCL's lines in a stream of any size. Other lines cost one search for a word.
 
-use memchr::{memchr, memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 
 use super::collector::Collector;
 use super::{build, why};
@@ -102,6 +102,9 @@ impl JobReader {
     /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.
     fn line(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
+        if memchr2(b'\r', b'\\', line).is_none() {
+            return self.collector.line(&text, self.line);
+        }
         for part in text.split('\r').flat_map(|part| part.split("\\n")) {
             self.collector.line(part, self.line);
         }

@@ -1,7 +1,8 @@
 //! What a line of NCCL says, as far as it concerns the job's paths.
 
+use memchr::{memchr_iter, memmem};
+
 use super::failure::{self, Failure, Warning};
-use super::transport::{self, Transport};
 
 /// Longest pointer or id of a communicator; NCCL's have 18 characters.
 const LONGEST: usize = 64;
@@ -17,7 +18,7 @@ pub enum Event<'a> {
     Communicator(CommLine<'a>),
     /// NCCL begins to connect a communicator.
     Connecting,
-    Path(PathLine),
+    Path(PathLine<'a>),
     NvlsChannels(u32),
     Setting(&'a str, &'a str),
     Gdrcopy(&'a str),
@@ -56,7 +57,7 @@ pub struct CommLine<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathLine {
+pub struct PathLine<'a> {
     pub channel: u32,
     /// 0 for collectives, 1 for send and receive.
     pub connection: u8,
@@ -64,7 +65,8 @@ pub struct PathLine {
     /// `None` of CollNet.
     pub to: Option<u32>,
     pub side: Side,
-    pub transport: Transport,
+    /// The transport, which `transport` reads.
+    pub via: &'a str,
 }
 
 /// Which end printed the line.
@@ -134,7 +136,7 @@ fn other(message: &str) -> Option<Event<'_>> {
     if message.starts_with("Failed to open libibverbs.so") {
         return Some(Event::Reason(Reason::NoVerbs));
     }
-    let at = message.find("comm 0x")?;
+    let at = memmem::find(message.as_bytes(), b"comm 0x")?;
     communicator(&message[at..])
 }
 
@@ -180,10 +182,10 @@ fn communicator(message: &str) -> Option<Event<'_>> {
 
 /// `Channel 00/0 : 0[60] -> 1[70] [send] via NET/IB/0/GDRDMA`; NCCL 2.4 writes `Ring 00 : 0 -> 1 [send] via …`.
 fn path(message: &str) -> Option<Event<'_>> {
-    let (head, via) = message.split_once(" via ")?;
-    let (channel, ends) = head.split_once(" : ")?;
+    let (head, via) = split_once(message, " via ")?;
+    let (channel, ends) = split_once(head, " : ")?;
     let (channel, connection) = channel_of(channel)?;
-    let (from, to) = ends.split_once(" -> ")?;
+    let (from, to) = split_once(ends, " -> ")?;
     let (to, side) = side_of(to);
     Some(Event::Path(PathLine {
         channel,
@@ -191,25 +193,27 @@ fn path(message: &str) -> Option<Event<'_>> {
         from: rank_of(from)?,
         to: Some(rank_of(to)?),
         side,
-        transport: transport::parse(via)?,
+        via,
     }))
 }
 
 /// `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`
 fn collnet(message: &str) -> Option<Event<'_>> {
-    let (head, via) = message.split_once(" via ")?;
-    let (channel, end) = head.split_once(" : ")?;
+    let (head, via) = split_once(message, " via ")?;
+    let (channel, end) = split_once(head, " : ")?;
     let (channel, connection) = channel_of(channel)?;
     let (rank, side) = side_of(end);
-    let transport = transport::parse(via)?;
-    Some(Event::Path(PathLine {
-        channel,
-        connection,
-        from: rank_of(rank)?,
-        to: None,
-        side,
-        transport,
-    }))
+    Some(Event::Path(PathLine { channel, connection, from: rank_of(rank)?, to: None, side, via }))
+}
+
+/// As `str::split_once`, which prepares its search anew for each line of a log. A separator begins with a blank; what follows it
+/// is rarer.
+fn split_once<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
+    let bytes = text.as_bytes();
+    let rare = *separator.as_bytes().get(1)?;
+    let mut found = memchr_iter(rare, bytes).filter_map(|at| at.checked_sub(1));
+    let at = found.find(|at| bytes[*at..].starts_with(separator.as_bytes()))?;
+    Some((text.get(..at)?, text.get(at + separator.len()..)?))
 }
 
 fn channel_of(text: &str) -> Option<(u32, u8)> {
