@@ -25,7 +25,8 @@ pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use fleet::{
-    Fleet, FleetFormat, FleetProbe, FleetProbeKind, FleetReportOptions, FleetRun, FleetWhat,
+    Fleet, FleetFormat, FleetHistoryOptions, FleetProbe, FleetProbeKind, FleetReportOptions,
+    FleetRun, FleetWhat, HistoryFormat,
 };
 pub use help::{Sections, sections};
 pub use packets::{Ordering, Packets};
