@@ -268,6 +268,11 @@ pub struct SnapshotOptions {
     #[arg(long, conflicts_with = "diff")]
     pub mask: bool,
 
+    /// Write one archive for a vendor, masked: the snapshot, the reports of doctor and topo, error counters and lines of the kernel
+    /// log; README.txt in it says what it holds
+    #[arg(long, conflicts_with = "diff")]
+    pub with_reports: bool,
+
     /// Also test the hardware, as doctor --live does, and record the results
     #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]
     pub live: bool,

@@ -392,7 +392,7 @@ fn template() -> Value {
     report["roots"] = json!([]);
     let findings = report["findings"].as_array_mut().expect("findings");
     for finding in findings {
-        if finding["outcome"] == "fail" || finding["outcome"] == "warn" {
+        if ["fail", "warn", "unknown"].iter().any(|outcome| finding["outcome"] == *outcome) {
             finding["outcome"] = json!("pass");
         }
     }
@@ -415,7 +415,7 @@ fn forty_changes_are_reported_once_each() {
         let (mut old, mut new) = (named(&template, &name, DAY1), named(&template, &name, DAY2));
         // Plants stand on every fifth node.
         if let Some((before, after, ..)) =
-            PLANTS.get((number / 5).wrapping_sub(1)).filter(|_| number % 5 == 0)
+            PLANTS.get((number / 5_usize).wrapping_sub(1)).filter(|_| number % 5 == 0)
         {
             before(&mut old);
             after(&mut new);
@@ -576,7 +576,6 @@ fn doctor_judges_counters_since_its_earlier_report() {
     let root = node.laid_out();
     let port = root.path().join("sys/class/infiniband/mlx5_0/ports/1/counters");
     fs::create_dir_all(&port).expect("a directory");
-    fs::write(root.path().join("gdr/network.json"), r#"{"interfaces":{}}"#).expect("a file");
     let count =
         |errors: u64| fs::write(port.join("symbol_error"), format!("{errors}\n")).expect("a file");
     let doctor = |more: &[&str]| {

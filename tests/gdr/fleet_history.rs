@@ -71,7 +71,7 @@ fn each_node_has_its_line() {
     let run = history(dir.path(), &["--format", "json"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let report = json_of(&run);
-    assert_eq!((&report["always_ok"], &report["always_ok_count"]), (&json!("n1,n6"), &json!(2)));
+    assert_eq!((&report["always_ok"], &report["always_ok_count"]), (&json!("n[1,6]"), &json!(2)));
     assert_eq!(report["days"][0], "2026-10-01");
     assert_eq!(report["not_ok"], json!([0, 1, 0, 2, 2, 3, 2, 1, 1, 1]));
     let nodes: Vec<Value> = report["nodes"]
@@ -106,7 +106,7 @@ fn each_node_has_its_line() {
         "6 nodes on 10 days from 2026-10-01 to 2026-10-10: 1 not ok now, 1 that fail and recover, 2",
         "n3  ....XXXXXX  failed since 2026-10-05T06:00:00Z; rdma.port (mlx5_0) in 6 reports",
         "n2  .X.X..X...  ok since 2026-10-08T06:00:00Z; fails and recovers: 3 failures;",
-        "always ok: n1,n6",
+        "always ok: n[1,6]",
     ] {
         table.assert_stdout(line);
     }
