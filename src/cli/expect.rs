@@ -7,9 +7,15 @@ use clap::Args;
 /// `gdr expect`.
 #[derive(Debug, Args)]
 pub struct ExpectOptions {
-    /// Good machines: snapshots, dumps, support reports, and JSON of gdr probe for bandwidths; without any, this machine
-    #[arg(value_name = "FILE", conflicts_with_all = ["sysroot", "from"])]
+    /// Good machines: snapshots, dumps, support reports, JSON of gdr probe for bandwidths, or directories of such files; without any,
+    /// this machine
+    #[arg(value_name = "FILE|DIR", conflicts_with_all = ["sysroot", "from"])]
     pub sources: Vec<PathBuf>,
+
+    /// Expect what most of these machines have, and the median of each bandwidth; machines with failures are left out, and if they
+    /// are half of all, nothing is written
+    #[arg(long, requires = "sources")]
+    pub majority: bool,
 
     /// Output file; '-' is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]

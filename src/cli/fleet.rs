@@ -25,6 +25,12 @@ pub enum FleetWhat {
     /// not share with the others: facts, figures, links.
     Report(FleetReportOptions),
 
+    /// Show each node over time, and the nodes that fail and recover
+    ///
+    /// It reads a directory of records (gdr fleet report --keep), of reports of gdr fleet in JSON, or of directories with the
+    /// reports of the nodes, one a day.
+    History(FleetHistoryOptions),
+
     /// Run doctor on every node of a launcher, and merge the reports
     ///
     /// srun, an mpirun or a Kubernetes Indexed Job starts it on each node. Rank 0 collects the reports and prints one; a
@@ -171,6 +177,29 @@ pub struct FleetReportOptions {
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FleetFormat::Table)]
     pub format: FleetFormat,
+}
+
+/// `gdr fleet history`.
+#[derive(Debug, Args)]
+pub struct FleetHistoryOptions {
+    /// Directory of the records; their times are in them, not in their names
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+
+    /// Output format of the history
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = HistoryFormat::Table)]
+    pub format: HistoryFormat,
+}
+
+/// Output format of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HistoryFormat {
+    /// For people.
+    Table,
+    /// For programs: schema gdr.history/1.
+    Json,
+    /// One page for a browser, to keep or to send.
+    Html,
 }
 
 /// Output format of a fleet's report.

@@ -379,10 +379,26 @@ Where the nodes find rank 0, in the working directory; removed when all have.",
 gdr fleet report reports/
 Merge the reports of a directory.
 gdr fleet report --nodes n[1-64] --format json doctor/*.json probe/*.json
-Also name the nodes without a report; print JSON.",
+Also name the nodes without a report; print JSON.
+gdr fleet report --baseline history/ --keep history/ reports/
+Show what changed since the last record, and keep a new one.",
         files: "",
         exit_status: FLEET_STATUS,
         see_also: "gdr-fleet(1), gdr-doctor(1), gdr-probe(1), srun(1)",
+    },
+    Sections {
+        command: "fleet history",
+        examples: "\
+gdr fleet history /var/lib/gdr/history
+Show the nodes that were not always ok, one letter a day.
+gdr fleet history --format html /var/lib/gdr/history > history.html
+The same as a page with a chart.",
+        files: "",
+        exit_status: "\
+0 Every node is ok now.
+1 A node is not ok now.
+2 Usage or internal error.",
+        see_also: "gdr-fleet-report(1), gdr-fleet(1)",
     },
     Sections {
         command: "undo",

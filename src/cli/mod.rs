@@ -25,7 +25,8 @@ pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use fleet::{
-    Fleet, FleetFormat, FleetProbe, FleetProbeKind, FleetReportOptions, FleetRun, FleetWhat,
+    Fleet, FleetFormat, FleetHistoryOptions, FleetProbe, FleetProbeKind, FleetReportOptions,
+    FleetRun, FleetWhat, HistoryFormat,
 };
 pub use help::{Sections, sections};
 pub use packets::{Ordering, Packets};
@@ -266,6 +267,11 @@ pub struct SnapshotOptions {
     /// Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each consistently
     #[arg(long, conflicts_with = "diff")]
     pub mask: bool,
+
+    /// Write one archive for a vendor, masked: the snapshot, the reports of doctor and topo, error counters and lines of the kernel
+    /// log; README.txt in it says what it holds
+    #[arg(long, conflicts_with = "diff")]
+    pub with_reports: bool,
 
     /// Also test the hardware, as doctor --live does, and record the results
     #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]

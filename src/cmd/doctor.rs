@@ -11,7 +11,10 @@ use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Area, Fact, Facts, Finding, Outcome, Readiness, Readings, Remedy, Summary};
+use crate::model::{
+    Area, Fact, Facts, Finding, Network, Outcome, RdmaPort, Readiness, Readings, Remedy, Summary,
+    Why,
+};
 use crate::output::{self, Document, shell_word};
 use crate::profile::{self, Expectations};
 use crate::render::doctor::{self, Report, Shown};
@@ -129,11 +132,22 @@ fn add_growth(facts: &mut Facts, earlier: &Baseline, taken: &str) {
     let nothing = Expectations::of(&[]);
     let topology = topo::topology(facts);
     let growth = earlier.growth(&readings(&Ctx::new(facts, &topology, &nothing)), taken);
+    // Where all ports are InfiniBand, network interfaces are not asked.
+    if facts.network == Fact::Unknown(Why::NotCovered) && is_all_infiniband(facts) {
+        facts.network = Fact::Known(Network::default());
+    }
     if let Fact::Known(network) = &mut facts.network
         && network.growth.is_none()
     {
         network.growth = growth;
     }
+}
+
+fn is_all_infiniband(facts: &Facts) -> bool {
+    let mut nics = facts.rdma.known().into_iter().flatten();
+    let is_infiniband =
+        |port: &RdmaPort| port.link_layer.known().is_some_and(|layer| layer == "InfiniBand");
+    nics.all(|nic| nic.ports.known().is_some_and(|ports| ports.iter().all(is_infiniband)))
 }
 
 /// Numbers and versions; of a live machine also when it started.

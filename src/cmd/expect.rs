@@ -1,10 +1,11 @@
 //! `gdr expect`: writes a profile that says what good machines have.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use super::baseline::inside;
 use super::machine::{Machine, Recorded};
 use super::profiles::expectations;
 use super::{doctor, document};
@@ -13,7 +14,7 @@ use crate::check::{self, Ctx, Judged};
 use crate::cli::ExpectOptions;
 use crate::model::{Outcome, Why};
 use crate::output::shell_word;
-use crate::profile::{DEFAULT, Expect, Expectations, toml_string};
+use crate::profile::{DEFAULT, Expect, Expectations, Majority, majority, toml_string};
 use crate::topo;
 
 /// From the machine that the global options select.
@@ -38,20 +39,65 @@ pub fn of_files(
     let includes = includes(options)?;
     reject_existing(options)?;
     let mut all = Expect::default();
-    for file in &options.sources {
+    let mut good = Vec::new();
+    let (mut machines, mut failed) = (0, 0);
+    for file in &files(&options.sources)? {
         let name = file.display().to_string();
         let context = || name.clone();
         let expect = match Recorded::read(file).with_context(context)? {
             Recorded::Probe(saved) => {
                 derive_bandwidths(&saved.report.results, f64::from(options.tolerance) / 100.0)
             }
-            Recorded::Machine(machine, _) => read(&machine, &name, options, err)?,
+            Recorded::Machine(machine, _) => {
+                machines += 1;
+                match read(&machine, &name, options, err) {
+                    Err(error) if options.majority => {
+                        failed += 1;
+                        super::remark(err, &format!("{name} is left out: {error:#}"));
+                        continue;
+                    }
+                    expect => expect?,
+                }
+            }
         };
+        if options.majority {
+            good.push((name, expect));
+            continue;
+        }
         for difference in all.merge(&expect) {
             super::remark(err, &format!("{name}: {difference}"));
         }
     }
+    if failed > 0 && 2 * failed >= machines {
+        bail!(
+            "nothing is written: {failed} of {machines} machines cannot be an example, and what most of them have would be expected \
+             of all: repair them first"
+        );
+    }
+    if options.majority {
+        let Majority { expect, differences } = majority(&good);
+        for difference in differences {
+            super::remark(err, &difference);
+        }
+        all = expect;
+    }
     write(&all, options, &includes, out, err)
+}
+
+/// The files, those of directories included.
+fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for source in sources {
+        if source.is_dir() {
+            files.extend(inside(source)?);
+        } else {
+            files.push(source.clone());
+        }
+    }
+    if files.is_empty() {
+        bail!("no file of these directories ends in .json or .json.zst");
+    }
+    Ok(files)
 }
 
 /// The profiles to include, all of them known.

@@ -24,6 +24,7 @@ mod snapshot;
 mod topo;
 mod trusted;
 mod undo;
+mod vendor_report;
 
 use std::io::{self, BufWriter, Write};
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::machine::{Machine, Recorded};
 use super::probe_file::Saved;
-use super::{document, names};
+use super::{document, names, vendor_report};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
 use crate::model::{DIFF_SCHEMA, Diff, Facts, MAX_PATHS, Side, Snapshot};
@@ -37,15 +37,43 @@ pub fn run(
     }
     let cannot_write = || format!("cannot write {}", output.display());
     document::check_writable(output).with_context(cannot_write)?;
+    let is_live = world.host().source == "live";
     let (mut snapshot, facts) = take(world, options.live)?;
     super::notes(global, false, &facts, err);
-    if options.mask {
+    if options.with_reports {
+        reject_plain_name(output)?;
+        if is_live {
+            vendor_report::add_kernel_log(&mut snapshot);
+        }
+    }
+    if options.mask || options.with_reports {
         snapshot::mask(&mut snapshot, &names_to_mask(&facts));
+    }
+    if options.with_reports {
+        let archive = vendor_report::archive(snapshot, err)?;
+        let size = document::write(output, &archive, true, out).with_context(cannot_write)?;
+        let text = format!(
+            "{}: {:.1} kB, masked: snapshot, doctor, topo, counters{}; README.txt in it says what it holds",
+            output.display(),
+            size as f64 / 1e3,
+            if is_live { ", kernel log" } else { "" }
+        );
+        super::remark(err, &text);
+        return Ok(0);
     }
     let text = document::text(&snapshot)?;
     let size = document::write(output, &text, snapshot.masked, out).with_context(cannot_write)?;
     super::remark(err, &summary(output, size, &snapshot, &facts));
     Ok(0)
+}
+
+/// The archive is no document of gdr, so its name should say what it is.
+fn reject_plain_name(output: &Path) -> anyhow::Result<()> {
+    let name = output.to_string_lossy();
+    if name == "-" || [".tar", ".tar.zst"].iter().any(|end| name.ends_with(end)) {
+        return Ok(());
+    }
+    bail!("--with-reports writes an archive: its name ends in .tar or .tar.zst")
 }
 
 /// Names of this machine and its users, to be masked.

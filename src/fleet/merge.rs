@@ -264,6 +264,7 @@ impl Fleet {
             self.recorder.part(at, &part);
             self.part(part, &mut intake);
         });
+        self.recorder.close(at);
         if intake.is_cut {
             self.note(format!(
                 "{}: only the first {MAX_FACTS} facts and figures were compared",

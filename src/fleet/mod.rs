@@ -6,6 +6,7 @@ mod compare;
 mod document;
 mod figures;
 mod heat;
+mod history;
 pub mod isolation;
 mod merge;
 mod names;
@@ -18,6 +19,7 @@ mod tests;
 pub mod topology;
 
 pub use changes::{compare, rises, seconds};
+pub use history::Timeline;
 pub use merge::Fleet;
 pub use names::{fold, natural};
 pub use network::Links;

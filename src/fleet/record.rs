@@ -28,6 +28,8 @@ pub(super) struct Recorder {
     explained: BTreeMap<String, String>,
     /// Since when problems are known, by check and device.
     still: BTreeMap<(String, String), String>,
+    /// Number of problems that the node had before the current report.
+    before: usize,
 }
 
 type Set = BTreeMap<String, String>;
@@ -71,6 +73,17 @@ impl Recorder {
         self.roots.clear();
         self.explained.clear();
         self.still.clear();
+        self.before = node.problems.len();
+    }
+
+    /// The report ends. Its keys may have had any order.
+    pub fn close(&mut self, at: usize) {
+        for own in &mut self.nodes[at].problems[self.before..] {
+            let Problem { check, device, .. } = &self.problems.all[own.problem];
+            let cause = self.explained.get(check).filter(|_| !self.roots.contains(check));
+            own.cause = cause.cloned();
+            own.since = self.still.get(&(check.clone(), device.clone())).cloned();
+        }
     }
 
     pub fn part(&mut self, at: usize, part: &Part<'_>) {
@@ -81,7 +94,6 @@ impl Recorder {
                     self.explained.insert(check.to_string(), root.check.to_string());
                 }
             }
-            // A report says it before its findings.
             Part::Still(still) => {
                 for device in &still.devices {
                     if let Some(since) =
@@ -112,7 +124,6 @@ impl Recorder {
             return;
         }
         let check: &str = &finding.id;
-        let cause = self.explained.get(check).filter(|_| !self.roots.contains(check)).cloned();
         for device in finding.subject.split(", ") {
             if self.nodes[at].problems.len() == MAX_PROBLEMS {
                 return;
@@ -124,8 +135,7 @@ impl Recorder {
                 message: cut(&finding.message),
             });
             let problems = &mut self.nodes[at].problems;
-            let since = self.still.get(&(check.to_owned(), device.to_owned())).cloned();
-            problems.push(NodeProblem { problem, cause: cause.clone(), since });
+            problems.push(NodeProblem { problem, cause: None, since: None });
         }
     }
 

@@ -15,6 +15,7 @@ mod facts;
 mod failures;
 mod finding;
 mod fleet;
+mod history;
 mod idlist;
 mod job;
 mod journal;
@@ -75,6 +76,7 @@ pub use fleet::{
     FleetFigure, FleetFinding, FleetLink, FleetNetwork, FleetNode, FleetReport, FleetState,
     FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
+pub use history::{HISTORY_SCHEMA, History, NodeHistory, ProblemHistory};
 pub use idlist::{IdList, IdListError};
 pub use job::{
     Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,

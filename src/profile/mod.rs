@@ -2,6 +2,7 @@
 
 mod expect;
 mod firmware;
+mod majority;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::input::toml_error;
 use crate::model::{Severity, Shares};
 pub use expect::{Comparison, Expect, Expected, KEYS, Key, Values, key_named, parts, toml_string};
 pub use firmware::{Minimum, minimum_firmware};
+pub use majority::{Majority, majority};
 pub use versions::{BadVersions, Component, Condition, bad_versions, version_numbers};
 
 pub const SHIPPED: [(&str, &str); 8] = [

@@ -55,6 +55,9 @@ pub fn table(comparison: &Comparison, with_nodes: bool, style: Style) -> String 
     let head = wrap(&printable(&headline(comparison)), style.width, 0, "  ");
     // Writing to a String cannot fail.
     let _ = writeln!(page, "{}", style.paint(Tone::Strong, &head));
+    if comparison.is_equal() {
+        return page + &notes(comparison, style);
+    }
     for kind in KINDS {
         let all = comparison.differences.iter().filter(|difference| difference.kind == kind);
         for difference in all.clone().take(MAX_LINES) {
@@ -68,11 +71,15 @@ pub fn table(comparison: &Comparison, with_nodes: bool, style: Style) -> String 
             let _ = writeln!(page, "  and {more} more of this kind: --format json has them");
         }
     }
-    for note in &comparison.notes {
+    page + &notes(comparison, style)
+}
+
+fn notes(comparison: &Comparison, style: Style) -> String {
+    let note = |note: &String| {
         let note = wrap(&printable(note), style.width, 2, "    ");
-        let _ = writeln!(page, "  {}", style.paint(Tone::Dim, &note));
-    }
-    page
+        format!("  {}\n", style.paint(Tone::Dim, &note))
+    };
+    comparison.notes.iter().map(note).collect()
 }
 
 /// A difference in words.
@@ -89,6 +96,7 @@ pub fn sentence(difference: &Difference, with_nodes: bool) -> String {
             format!(": was {before}")
         }
         (Some(before), None) => format!(": gone; was {before}"),
+        (None, Some(now)) if difference.kind == DifferenceKind::Device => format!(": new: {now}"),
         (None, Some(now)) => format!(": {now}"),
         (None, None) => String::new(),
     };

@@ -5,6 +5,7 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod fleet;
+pub mod history;
 pub mod html;
 pub mod job;
 pub mod json;

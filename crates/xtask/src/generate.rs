@@ -54,6 +54,8 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         ),
         ("gdr.diff.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::DiffReport>)),
         ("gdr.fleet.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::FleetReport>)),
+        ("gdr.record.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::Record>)),
+        ("gdr.history.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::History>)),
         ("gdr.plan.1.json", schemars::schema_for!(gdr::output::Document<gdr::model::Plan>)),
         ("gdr.journal.1.json", schemars::schema_for!(gdr::model::Journal)),
     ] {

@@ -1,6 +1,7 @@
 //! `gdr fleet`: the reports of many nodes in one.
 
 mod child;
+mod history;
 mod links;
 mod nodes;
 mod report;
@@ -23,6 +24,7 @@ pub fn run(
 ) -> anyhow::Result<u8> {
     match &options.what {
         FleetWhat::Report(options) => report::run(global, options, out, err),
+        FleetWhat::History(options) => history::run(global, options, out),
         FleetWhat::Doctor(options) => nodes::run(global, &["doctor"], options, out, err),
         FleetWhat::Topo(options) => nodes::run(global, &["topo"], options, out, err),
         FleetWhat::Probe(options) if options.probe == FleetProbeKind::Rdma => {

@@ -3,12 +3,14 @@
 mod doctor;
 mod fleet;
 mod heat;
+mod history;
 mod page;
 mod probe;
 mod topo;
 
 pub use doctor::doctor;
 pub use fleet::fleet;
+pub use history::history;
 pub use probe::probe;
 pub use topo::topo;
 
