@@ -30,7 +30,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
 }
 
 /// The last `host:pid:tid` that a GPU in brackets follows.
-fn source(header: &str) -> Option<Source<'_>> {
+pub fn source(header: &str) -> Option<Source<'_>> {
     let words: Vec<&str> = header.split_whitespace().collect();
     let pairs = words.windows(2).rev();
     pairs.filter(|pair| is_gpu(pair[1])).find_map(|pair| thread(pair[0]))

@@ -221,4 +221,17 @@ pub enum FailureKind {
     Completion,
     /// A queue pair could not be connected: GID, MTU or route.
     QueuePair,
+    /// A file in /dev/shm could not be made or opened.
+    SharedMemory,
+    /// A connection between hosts was refused, timed out or has no route.
+    ConnectionFailed,
+    /// Two processes have one rank, or processes disagree on the number of ranks.
+    Bootstrap,
+    /// Ranks called different collectives, or with different sizes.
+    CollectiveMismatch,
+    CudaFailure,
+    /// A network plugin, such as aws-ofi-nccl, reports an error.
+    NetworkPlugin,
+    /// Another warning, after which a call of NCCL failed.
+    Other,
 }

@@ -218,6 +218,15 @@ fn failed(failure: &RankFailure, style: Style) -> String {
         FailureKind::QueuePair => {
             "could not connect a queue pair: compare GID index, MTU and routes"
         }
+        FailureKind::SharedMemory => "could not make or open shared memory (/dev/shm)",
+        FailureKind::ConnectionFailed => "could not connect to another rank",
+        FailureKind::Bootstrap => {
+            "started with a rank that another process has, or with another number of ranks"
+        }
+        FailureKind::CollectiveMismatch => "called another collective or size than its peer",
+        FailureKind::CudaFailure => "got an error from CUDA",
+        FailureKind::NetworkPlugin => "got an error from its network plugin",
+        FailureKind::Other => "got an error that gdr has no name for",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
     let mut who = Vec::new();
@@ -230,6 +239,9 @@ fn failed(failure: &RankFailure, style: Style) -> String {
         [] => {}
         [one] => who.push(format!("process {one}")),
         many => who.push(format!("each of the processes {}", few(many, MAX_RANKS, ", "))),
+    }
+    if who.is_empty() {
+        who.push("a rank".to_owned());
     }
     let head = format!("failed: {} {what}.", who.join(" and "));
     let head = wrap(&printable(&head), style.width, 0, "    ");
