@@ -94,6 +94,8 @@ pub fn run(
             let recorded = report.host.as_ref().and_then(|host| host.recorded.as_deref());
             output::pretty(&Document::of(EXPLAIN_SCHEMA, recorded, &report))?
         }
+        ExplainFormat::Html => render::html::explain(&report, &output::now()),
+        ExplainFormat::Junit => render::junit::explain(&report),
     };
     super::print(out, &text)?;
     Ok(code)

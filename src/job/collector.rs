@@ -187,9 +187,14 @@ impl Collector {
             self.failure(failure, None, || quote(text, number));
         }
         let version = text.split_once("NCCL version ").map(|(_, version)| version.trim());
-        let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
+        // As RAS writes it.
+        let version = version.map(|version| match version.split_once(" compiled with CUDA ") {
+            Some((number, cuda)) => format!("{number}+cuda{cuda}"),
+            None => version.to_owned(),
+        });
+        let is_whole = |version: &String| version.contains("+cuda") && !version.contains(' ');
         if let Some(version) = version.filter(is_whole) {
-            insert(&mut self.versions, version);
+            insert(&mut self.versions, &version);
         }
     }
 

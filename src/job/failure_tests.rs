@@ -1,7 +1,7 @@
 //! Failures without a log around them, warnings that gdr has no kind for, and messages that share a line.
 
 use super::{Around, JobReader, Shown};
-use crate::model::{Job, ReasonKind};
+use crate::model::{FasterPath, Job, ReasonKind};
 
 fn read(log: &str, around: &Around<'_>) -> Option<Job> {
     let mut reader = JobReader::default();
@@ -167,6 +167,70 @@ fn reasons_have_an_order() {
         let job = job(&lines.concat());
         assert_eq!((job.lost[0].kind, job.lost[0].why.as_str()), (kind, why), "{lines:?}");
     }
+}
+
+/// The plugin for libfabric: its provider, and why GPUDirect RDMA is off.
+#[test]
+fn provider_of_libfabric() {
+    let path = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0\n";
+    let efa = "n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)\n";
+    let tcp = "n1:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp;ofi_rxm, fabric is x (found 1 nics)\n";
+    let off =
+        "n1:1:2 [0] NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n";
+    for (lines, faster, kind, line) in [
+        (vec![efa, path], FasterPath::GpuDirect, ReasonKind::Unknown, None),
+        (vec![efa, off, path], FasterPath::GpuDirect, ReasonKind::NotLoaded, Some(2)),
+        (vec![tcp, path], FasterPath::Rdma, ReasonKind::NotLoaded, Some(1)),
+    ] {
+        let job = job(&lines.concat());
+        let [loss] = job.lost.as_slice() else { panic!("{:?}", job.lost) };
+        let number = loss.line.as_ref().map(|line| line.number);
+        assert_eq!((loss.faster, loss.kind, number), (faster, kind, line), "{lines:?}");
+        assert_eq!(job.networks.join(","), if lines[0] == efa { "efa" } else { "" });
+    }
+}
+
+const RAS: &str = "\
+NCCL version 2.26.2 compiled with CUDA 12.6
+CUDA runtime version 12060, driver version 12060
+
+Job summary
+===========
+
+Errors
+======
+
+#0-0 (27a079b828ff1a75) INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 3487984 on node 192.0.2.13 managing GPU 5
+
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  30 ranks have launched up to operation 640
+  2 ranks have launched up to operation 641
+  Rank 12 -- GPU 4 managed by process 323032 on node 192.0.2.24
+  Rank 13 -- GPU 5 managed by process 323033 on node 192.0.2.24
+";
+
+/// What NCCL's RAS prints, however it arrives; without an error it is no job.
+#[test]
+fn ras_names_ranks_that_differ() {
+    for piece in [1, 7, 64, RAS.len()] {
+        let mut reader = JobReader::default();
+        RAS.as_bytes().chunks(piece).for_each(|bytes| reader.feed(bytes));
+        let job = reader.finish().expect("a job");
+        assert_eq!(failures(&job), ["RasIncomplete [] []", "RasMismatch [12, 13] []"], "{piece}");
+        assert_eq!(job.nccl, ["2.26.2+cuda12.6"]);
+        let details = |at: usize| job.failures[at].details[0].text.as_str();
+        assert!(details(0).contains("Process 3487984 on node 192.0.2.13"), "{}", details(0));
+        assert!(details(1).starts_with("Communicator ranks have different AllGather"));
+        assert_eq!(job.failures[1].line.number, 17);
+    }
+    let (healthy, _) = RAS.split_once("Errors").expect("a part");
+    assert!(read(healthy, &Around::default()).is_none());
 }
 
 /// A variable of the command above the log counts, too.

@@ -4,6 +4,7 @@ use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 use super::collector::Collector;
 use super::last_error::LastErrors;
+use super::ras::Ras;
 use super::why::Around;
 use super::{build, why};
 use crate::model::Job;
@@ -23,6 +24,7 @@ pub struct JobReader {
     word: memmem::Finder<'static>,
     collector: Collector,
     last_errors: LastErrors,
+    ras: Ras,
 }
 
 impl Default for JobReader {
@@ -33,6 +35,7 @@ impl Default for JobReader {
             word: memmem::Finder::new(WORD),
             collector: Collector::default(),
             last_errors: LastErrors::default(),
+            ras: Ras::default(),
         }
     }
 }
@@ -80,6 +83,7 @@ impl JobReader {
     pub fn finish_in(mut self, around: &Around<'_>) -> Option<Job> {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
+        self.ras.end(&mut self.collector);
         self.collector.end();
         if !self.collector.is_job(around.is_explained) {
             return None;
@@ -100,6 +104,7 @@ impl JobReader {
     /// Reads complete lines.
     fn read(&mut self, bytes: &[u8]) {
         self.last_errors.read(bytes, self.line, &mut self.collector);
+        self.ras.read(bytes, self.line, &mut self.collector);
         let mut at = 0;
         while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
             let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);

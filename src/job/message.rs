@@ -95,6 +95,10 @@ pub enum Reason {
     Gdrdma,
     /// The network cannot register GPU memory.
     GdrdmaNoModule,
+    /// The plugin for libfabric has given up GPUDirect RDMA.
+    GdrdmaNoProvider,
+    /// libfabric serves the network by TCP.
+    TcpProvider,
     GdrcopyMissing,
 }
 
@@ -282,6 +286,9 @@ fn network(message: &str) -> Option<Event<'_>> {
         let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
         return Some(Event::Reason(reason));
     }
+    if let Some(rest) = message.strip_prefix("NET/OFI ") {
+        return ofi(rest);
+    }
     if message.starts_with("NET/Plugin") {
         return plugin(message).map(Event::Reason);
     }
@@ -292,6 +299,18 @@ fn network(message: &str) -> Option<Event<'_>> {
         return Some(Event::Devices(devices));
     }
     None
+}
+
+/// The lines of aws-ofi-nccl: `Selected Provider is efa (found 4 nics)`, `Selected provider is efa, fabric is efa-direct (found 16 nics)`.
+fn ofi(message: &str) -> Option<Event<'_>> {
+    if message.contains("disabling GDR") {
+        return Some(Event::Reason(Reason::GdrdmaNoProvider));
+    }
+    let rest = message.strip_prefix("Selected Provider is ");
+    let rest = rest.or_else(|| message.strip_prefix("Selected provider is "))?;
+    let provider = rest.split([' ', ',']).next().filter(|provider| !provider.is_empty())?;
+    let is_tcp = provider.split(';').any(|part| matches!(part, "tcp" | "sockets"));
+    Some(if is_tcp { Event::Reason(Reason::TcpProvider) } else { Event::Network(provider) })
 }
 
 /// What the loader says of a network plugin.

@@ -31,8 +31,11 @@ pub struct Shown {
 
 pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
     let mut losses: BTreeMap<FasterPath, Vec<&JobPath>> = BTreeMap::new();
+    let is_tcp = log.reasons.contains_key(&Reason::TcpProvider);
     for path in job.communicators.iter().flat_map(|communicator| &communicator.paths) {
-        of_path(path).into_iter().for_each(|lost| losses.entry(lost).or_default().push(path));
+        of_path(path, is_tcp)
+            .into_iter()
+            .for_each(|lost| losses.entry(lost).or_default().push(path));
     }
     if log.reasons.contains_key(&Reason::GdrcopyMissing) {
         losses.entry(FasterPath::Gdrcopy).or_default();
@@ -40,9 +43,10 @@ pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
     losses.into_iter().map(|(lost, paths)| loss(lost, &paths, log, job)).collect()
 }
 
-fn of_path(path: &JobPath) -> Vec<FasterPath> {
+/// `is_tcp`: libfabric serves the network by TCP.
+fn of_path(path: &JobPath, is_tcp: bool) -> Vec<FasterPath> {
     let is_network = path.transport.starts_with("NET/");
-    let is_socket = path.transport == "NET/Socket";
+    let is_socket = path.transport == "NET/Socket" || is_tcp && path.transport == "NET/OFI";
     let is_local = path.same_node == Some(true);
     let is_staged = |gdrdma: Option<Gdrdma>| matches!(gdrdma, Some(Gdrdma::No | Gdrdma::Mixed));
     let candidates = [
@@ -75,6 +79,7 @@ fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'st
             ("NCCL_NET", Some(&["Socket", "socket", "SOCKET"])),
             ("NCCL_NET_PLUGIN", Some(&["none"])),
             ("NCCL_IB_HCA", None),
+            ("FI_PROVIDER", Some(&["tcp", "sockets", "tcp;ofi_rxm"])),
         ],
         FasterPath::GpuDirect => &[
             ("NCCL_NET_GDR_LEVEL", DISTANCES),
@@ -101,6 +106,7 @@ fn reasons(lost: FasterPath) -> &'static [(Reason, ReasonKind, &'static str)] {
         ],
         FasterPath::SharedMemory => &[],
         FasterPath::Rdma => &[
+            (Reason::TcpProvider, NotLoaded, "libfabric chose its TCP provider"),
             (Reason::NoVerbs, NotLoaded, "libibverbs did not load"),
             (Reason::PluginFailed, NotLoaded, "a network plugin did not load or start"),
             (Reason::PluginAbsent, NotLoaded, "the network plugin was not found"),
@@ -111,6 +117,11 @@ fn reasons(lost: FasterPath) -> &'static [(Reason, ReasonKind, &'static str)] {
                 Reason::GdrdmaNoModule,
                 NotLoaded,
                 "the NIC cannot register GPU memory: neither nvidia-peermem nor dma-buf",
+            ),
+            (
+                Reason::GdrdmaNoProvider,
+                NotLoaded,
+                "libfabric cannot leave CUDA out of its transfers: update it",
             ),
             (Reason::GdrdmaTooFar, Topology, "GPU and NIC are too far apart for NCCL"),
         ],
