@@ -50,4 +50,8 @@ pub enum ExplainFormat {
     Table,
     /// For programs: schema gdr.explain/1.
     Json,
+    /// One page for a browser, with the matrix of a job's ranks.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
 }

@@ -21,7 +21,7 @@ use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MAX_BYTES, Matcher, Reading, Setting};
 use crate::import;
 use crate::input::Lookahead;
-use crate::job::JobReader;
+use crate::job::{Around, JobReader, Shown};
 use crate::model::Order as _;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Job, Outcome, ReadText, Undecided,
@@ -94,6 +94,8 @@ pub fn run(
             let recorded = report.host.as_ref().and_then(|host| host.recorded.as_deref());
             output::pretty(&Document::of(EXPLAIN_SCHEMA, recorded, &report))?
         }
+        ExplainFormat::Html => render::html::explain(&report, &output::now()),
+        ExplainFormat::Junit => render::junit::explain(&report),
     };
     super::print(out, &text)?;
     Ok(code)
@@ -284,7 +286,8 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
             }
         };
         let cut = reading.bytes == MAX_BYTES && more;
-        Ok(Searched { cut, reading, job: job.finish(), is_report })
+        let job = job_of(job, &reading);
+        Ok(Searched { cut, reading, job, is_report })
     };
     match request {
         Request::Check(_) | Request::Logs(..) => Ok(Default::default()),
@@ -301,6 +304,18 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
             document::open(Path::new("-"), search).context("cannot read standard input")
         }
     }
+}
+
+/// The job that a text is a log of, with what the rest of the text says.
+fn job_of(reader: JobReader, reading: &Reading) -> Option<Job> {
+    let shown = |(name, setting): (&String, &Setting)| Shown {
+        name: name.clone(),
+        value: setting.value.clone(),
+        line: setting.line,
+    };
+    let settings: Vec<Shown> = reading.environment.iter().map(shown).collect();
+    let is_explained = !reading.matches.is_empty();
+    reader.finish_in(&Around { is_explained, settings: &settings })
 }
 
 /// The machine that the options name, or that the text is a report of; else this one.

@@ -58,7 +58,10 @@ pub fn run(global: &Global, options: &Run, err: &mut dyn Write) -> anyhow::Resul
     }
     let mut child = command.spawn().context("cannot start the job")?;
     let status = wait(&mut child, &signals, |err| place.report(global, err), err)?;
-    if place.reports() {
+    // A program that could not start has said so.
+    let has_started =
+        ![NOT_FOUND, NOT_EXECUTABLE].map(i32::from).contains(&status.code().unwrap_or(0));
+    if place.reports() && (has_started || place.has_logs()) {
         place.report(global, err);
     }
     // Removes the logs; exit() would not.
@@ -158,6 +161,13 @@ impl LogDirectory {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
         let ranks = RANKS.iter().filter_map(|(rank, ranks)| Some((number(rank)?, number(ranks)?)));
         ranks.into_iter().find(|(_, ranks)| *ranks > 1).is_none_or(|(rank, _)| rank == 0)
+    }
+
+    fn has_logs(&self) -> bool {
+        let is_log = |entry: io::Result<fs::DirEntry>| {
+            entry.is_ok_and(|entry| entry.file_name().as_bytes().starts_with(LOG.as_bytes()))
+        };
+        fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.any(is_log))
     }
 
     /// Reports the job as far as the logs have it. Errors do not change the job's status.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, Member, NO_RANK, PathKey};
-use super::failures;
 use super::message::Side;
 use super::transport::Transport;
+use super::{failures, matrix};
 use crate::model::{Communicator, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, RankPair};
 
 /// Pairs of a row that are listed.
@@ -222,6 +222,7 @@ fn communicator(
             row.nics.extend(used.nics);
         }
     }
+    let matrix = matrix::of(classes.values().map(|row| &row.pairs), &hosts);
     let mut paths: Vec<JobPath> =
         classes.into_iter().map(|(class, found)| row(class, found)).collect();
     let nvls = members.iter().map(|at| log.members[*at as usize].nvls).max().unwrap_or(0);
@@ -229,7 +230,7 @@ fn communicator(
         paths.push(JobPath { channels: [nvls, nvls], ..plain("NVLS") });
     }
     let first = members.iter().find_map(|at| log.members[*at as usize].id.clone());
-    Communicator { id: first, ranks: size(log, members), paths }
+    Communicator { id: first, ranks: size(log, members), paths, matrix }
 }
 
 /// Of one end of a pair, without the beginnings of longer lines: a line may be cut, and stand in the log as a whole too.

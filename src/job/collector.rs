@@ -10,6 +10,8 @@ use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::{self, Transport};
+use super::unnamed::{Unnamed, is_trace};
+use super::{joined, why};
 use crate::model::{FailureKind, Quote};
 
 /// Limits: of paths of pairs, of communicators, of other lists.
@@ -108,6 +110,7 @@ pub struct Collector {
     pub hosts: HashMap<String, String>,
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
+    unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
     /// Number of the log, from 0.
@@ -130,19 +133,73 @@ impl Collector {
     }
 
     pub fn line(&mut self, text: &str, number: u64) {
+        let mut text = text;
+        while let Some((first, rest)) = joined::split(text) {
+            self.message(first, number);
+            text = rest;
+        }
+        self.message(text, number);
+    }
+
+    fn message(&mut self, text: &str, number: u64) {
         let Some(line) = header::parse(text) else {
             return self.other(text, number);
         };
         self.lines += u64::from(line.source.is_some());
-        if let Some(event) = message::parse(line.message, line.is_warning) {
-            self.event(event, &line, || quote(text, number));
+        match message::parse(line.message, line.is_warning) {
+            Some(event) => self.event(event, &line, || quote(text, number)),
+            None => self.unnamed(&line, || quote(text, number)),
         }
     }
 
-    /// True if the text is the log of a job.
-    pub fn is_job(&self) -> bool {
+    /// A warning that gdr has no kind for, or the trace of a failing call, which confirms one.
+    fn unnamed(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
+        if line.is_warning {
+            let thread = line.source.and_then(|source| self.thread(Some(source)));
+            // Later warnings of a process that failed follow from the failure.
+            let is_first = |thread: &(u32, u64)| {
+                !self.failures.keys().any(|(_, _, process)| *process == Some(thread.0))
+            };
+            if let Some(thread) = thread.filter(is_first) {
+                self.unnamed.warn(thread, line.message, quote);
+            }
+        } else if !self.unnamed.is_empty()
+            && is_trace(line.message)
+            && let Some(thread) = self.thread(line.source)
+            && let Some((kind, line)) = self.unnamed.confirmed(thread)
+        {
+            self.failure(Failure { kind, rank: None, detail: None }, Some(thread.0), || line);
+        }
+    }
+
+    /// A failure that a program reports in NCCL's words.
+    pub fn reported(&mut self, failure: Failure, text: &str, number: u64) {
+        self.failure(failure, None, || quote(text, number));
+    }
+
+    /// The log has ended. A warning after which no communicator began to work is the failure.
+    pub fn end(&mut self) {
+        let has_worked =
+            !self.paths.is_empty() || self.members.iter().any(|member| member.is_complete);
+        if !has_worked && self.failures.is_empty() {
+            for (process, kind, line) in self.unnamed.take() {
+                self.failure(Failure { kind, rank: None, detail: None }, Some(process), || line);
+            }
+        }
+    }
+
+    /// Variables that the rest of the text shows, such as the command.
+    pub fn add_settings(&mut self, settings: &[why::Shown]) {
+        for why::Shown { name, value, line } in settings {
+            let line = || Quote { number: *line, text: format!("{name}={value}"), file: None };
+            self.settings.entry(name.clone()).or_insert_with(|| (value.clone(), line()));
+        }
+    }
+
+    /// True if the text is the log of a job. A failure alone is one unless a symptom explains the text.
+    pub fn is_job(&self, is_explained: bool) -> bool {
         let has_members = self.members.iter().any(|member| member.rank.is_some());
-        let has_failed = self.lines > 1 && !self.failures.is_empty();
+        let has_failed = !self.failures.is_empty() && (self.lines > 1 || !is_explained);
         !self.paths.is_empty() || has_members || has_failed
     }
 
@@ -153,9 +210,14 @@ impl Collector {
         }
         let version = memmem::find(text.as_bytes(), VERSION.as_bytes())
             .and_then(|at| Some(text.get(at + VERSION.len()..)?.trim()));
-        let is_whole = |version: &&str| version.contains("+cuda") && !version.contains(' ');
+        // As RAS writes it.
+        let version = version.map(|version| match version.split_once(" compiled with CUDA ") {
+            Some((number, cuda)) => format!("{number}+cuda{cuda}"),
+            None => version.to_owned(),
+        });
+        let is_whole = |version: &String| version.contains("+cuda") && !version.contains(' ');
         if let Some(version) = version.filter(is_whole) {
-            insert(&mut self.versions, version);
+            insert(&mut self.versions, &version);
         }
     }
 
@@ -275,6 +337,9 @@ impl Collector {
         member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
         member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
         member.is_complete |= comm.is_complete;
+        if comm.is_complete {
+            self.overcome(thread.0);
+        }
         let last = self.last.entry((thread.0, comm.rank)).or_default();
         last.retain(|known| *known != at);
         if last.len() >= MAX_LAST {
@@ -282,6 +347,13 @@ impl Collector {
         }
         last.push(at);
         self.current.insert(thread, at);
+    }
+
+    fn overcome(&mut self, process: u32) {
+        self.unnamed.overcome(process);
+        for kind in [FailureKind::Other, FailureKind::NetworkPlugin] {
+            self.failures.remove(&(kind, None, Some(process)));
+        }
     }
 
     /// The newest communicator with a pointer, of this size if the line says it.

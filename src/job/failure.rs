@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::known;
 use crate::model::FailureKind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,7 @@ pub enum Warning {
     Failure(Failure),
     GdrcopyMissing,
     NoPeerAccess,
+    NoVerbs,
 }
 
 /// The numbers of `ibv_wc_status`.
@@ -40,7 +42,6 @@ const STATUS: [(&str, &str); 6] = [
 
 pub fn warning(message: &str) -> Option<Warning> {
     let has = |text: &str| message.contains(text);
-    let failed = |kind| Some(Warning::Failure(Failure { kind, rank: None, detail: None }));
     if let Some(rest) = message.strip_prefix("Duplicate GPU detected : rank ") {
         let rank = rest.split_whitespace().next()?.parse().ok();
         let kind = FailureKind::DuplicateGpu;
@@ -55,25 +56,21 @@ pub fn warning(message: &str) -> Option<Warning> {
     if has("ibv_modify_qp failed") {
         return queue_pair(message);
     }
-    if is_no_interface(message) {
-        return failed(FailureKind::NoSocketInterface);
-    }
-    if has("Failed to initialize any NET plugin") {
-        return failed(FailureKind::NoNetwork);
-    }
-    if has("closed by remote peer") {
-        return failed(FailureKind::ConnectionClosed);
-    }
     if has("Failed to open libgdrapi.so") {
         return Some(Warning::GdrcopyMissing);
     }
-    has("P2P is disabled between").then_some(Warning::NoPeerAccess)
-}
-
-fn is_no_interface(message: &str) -> bool {
-    let texts = ["no socket interface found", "no interface found", "no usable interface"];
-    let message = message.to_ascii_lowercase();
-    texts.iter().any(|text| message.contains(text))
+    // Up to NCCL 2.8, which then uses sockets.
+    if has("Failed to open libibverbs.so") {
+        return Some(Warning::NoVerbs);
+    }
+    if has("P2P is disabled between") {
+        return Some(Warning::NoPeerAccess);
+    }
+    let kind = known::kind(message)?;
+    let detail = Some(kind).filter(|kind| *kind == FailureKind::CudaFailure);
+    let detail = detail.and_then(|_| message.split('\'').nth(1));
+    let detail = detail.map(|error| Detail::Text(error.to_owned()));
+    Some(Warning::Failure(Failure { kind, rank: None, detail }))
 }
 
 /// `rank 1 version 22105 rank 0 version 21805`: of another rank, then its own.

@@ -36,7 +36,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
 }
 
 /// The last `host:pid:tid` that a GPU in brackets follows.
-fn source(header: &str) -> Option<Source<'_>> {
+pub fn source(header: &str) -> Option<Source<'_>> {
     let mut words = header.split_whitespace().rev();
     let mut next = words.next()?;
     words.find_map(|word| {

@@ -3,6 +3,9 @@
 use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 
 use super::collector::Collector;
+use super::last_error::LastErrors;
+use super::ras::Ras;
+use super::why::Around;
 use super::{build, why};
 use crate::model::Job;
 
@@ -20,6 +23,8 @@ pub struct JobReader {
     line: u64,
     word: memmem::Finder<'static>,
     collector: Collector,
+    last_errors: LastErrors,
+    ras: Ras,
 }
 
 impl Default for JobReader {
@@ -29,6 +34,8 @@ impl Default for JobReader {
             line: 1,
             word: memmem::Finder::new(WORD),
             collector: Collector::default(),
+            last_errors: LastErrors::default(),
+            ras: Ras::default(),
         }
     }
 }
@@ -68,12 +75,20 @@ impl JobReader {
     }
 
     /// The job; `None` if the text is no log of one.
-    pub fn finish(mut self) -> Option<Job> {
+    pub fn finish(self) -> Option<Job> {
+        self.finish_in(&Around::default())
+    }
+
+    /// The job, of which the rest of the text says more.
+    pub fn finish_in(mut self, around: &Around<'_>) -> Option<Job> {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
-        if !self.collector.is_job() {
+        self.ras.end(&mut self.collector);
+        self.collector.end();
+        if !self.collector.is_job(around.is_explained) {
             return None;
         }
+        self.collector.add_settings(around.settings);
         let mut job = build::job(&self.collector);
         job.lost = why::lost(&self.collector, &job);
         Some(job)
@@ -88,6 +103,8 @@ impl JobReader {
 
     /// Reads complete lines.
     fn read(&mut self, bytes: &[u8]) {
+        self.last_errors.read(bytes, self.line, &mut self.collector);
+        self.ras.read(bytes, self.line, &mut self.collector);
         let mut at = 0;
         while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
             let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);

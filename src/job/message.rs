@@ -90,11 +90,17 @@ pub enum Reason {
     NoIbDevice,
     NoVerbs,
     PluginFailed,
+    /// No network plugin was found, which most machines do without.
+    PluginAbsent,
     GdrdmaTooFar,
     /// The network registers GPU memory.
     Gdrdma,
     /// The network cannot register GPU memory.
     GdrdmaNoModule,
+    /// The plugin for libfabric has given up GPUDirect RDMA.
+    GdrdmaNoProvider,
+    /// libfabric serves the network by TCP.
+    TcpProvider,
     GdrcopyMissing,
 }
 
@@ -104,6 +110,7 @@ pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
             Warning::Failure(failure) => Event::Failure(failure),
             Warning::GdrcopyMissing => Event::Reason(Reason::GdrcopyMissing),
             Warning::NoPeerAccess => Event::Reason(Reason::NoPeerAccess),
+            Warning::NoVerbs => Event::Reason(Reason::NoVerbs),
         });
     }
     let first = message.split_once([' ', ':']).map_or(message, |(first, _)| first);
@@ -147,7 +154,8 @@ fn version(message: &str) -> Option<Event<'_>> {
 }
 
 fn setting(message: &str) -> Option<Event<'_>> {
-    let (name, value) = message.split_once(" set by environment to ")?;
+    let by_environment = message.split_once(" set by environment to ");
+    let (name, value) = by_environment.or_else(|| message.split_once(" set to "))?;
     let value = value.trim_end_matches(['"', ',', '.', ' ']);
     (!name.contains(' ')).then_some(Event::Setting(name, value))
 }
@@ -282,6 +290,12 @@ fn network(message: &str) -> Option<Event<'_>> {
         let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
         return Some(Event::Reason(reason));
     }
+    if let Some(rest) = message.strip_prefix("NET/OFI ") {
+        return ofi(rest);
+    }
+    if message.starts_with("NET/Plugin") {
+        return plugin(message).map(Event::Reason);
+    }
     if message.starts_with("NET/IB") && message.contains("No device found") {
         return Some(Event::Reason(Reason::NoIbDevice));
     }
@@ -289,6 +303,29 @@ fn network(message: &str) -> Option<Event<'_>> {
         return Some(Event::Devices(devices));
     }
     None
+}
+
+/// The lines of aws-ofi-nccl: `Selected Provider is efa (found 4 nics)`, `Selected provider is efa, fabric is efa-direct (found 16 nics)`.
+fn ofi(message: &str) -> Option<Event<'_>> {
+    if message.contains("disabling GDR") {
+        return Some(Event::Reason(Reason::GdrdmaNoProvider));
+    }
+    let rest = message.strip_prefix("Selected Provider is ");
+    let rest = rest.or_else(|| message.strip_prefix("Selected provider is "))?;
+    let provider = rest.split([' ', ',']).next().filter(|provider| !provider.is_empty())?;
+    let is_tcp = provider.split(';').any(|part| matches!(part, "tcp" | "sockets"));
+    Some(if is_tcp { Event::Reason(Reason::TcpProvider) } else { Event::Network(provider) })
+}
+
+/// What the loader says of a network plugin.
+fn plugin(message: &str) -> Option<Reason> {
+    let has = |text: &str| message.contains(text);
+    if has("No such file") || has("Could not find") || has("No plugin found") {
+        Some(Reason::PluginAbsent)
+    } else {
+        let texts = ["' not found", "undefined symbol", "wrong ELF class", "cannot open shared"];
+        texts.iter().any(|text| has(text)).then_some(Reason::PluginFailed)
+    }
 }
 
 /// `GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (1/478.1/NVL) …`

@@ -12,10 +12,30 @@ use crate::model::{
 /// Pairs that are listed.
 const MAX_PAIRS: usize = 16;
 
+/// What the rest of a text says about its job.
+#[derive(Debug, Default)]
+pub struct Around<'a> {
+    /// A symptom explains the text: a failure without more of a log is then a quotation of it.
+    pub is_explained: bool,
+    pub settings: &'a [Shown],
+}
+
+/// A variable that the text shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub name: String,
+    pub value: String,
+    /// From 1.
+    pub line: u64,
+}
+
 pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
     let mut losses: BTreeMap<FasterPath, Vec<&JobPath>> = BTreeMap::new();
+    let is_tcp = log.reasons.contains_key(&Reason::TcpProvider);
     for path in job.communicators.iter().flat_map(|communicator| &communicator.paths) {
-        of_path(path).into_iter().for_each(|lost| losses.entry(lost).or_default().push(path));
+        of_path(path, is_tcp)
+            .into_iter()
+            .for_each(|lost| losses.entry(lost).or_default().push(path));
     }
     if log.reasons.contains_key(&Reason::GdrcopyMissing) {
         losses.entry(FasterPath::Gdrcopy).or_default();
@@ -23,9 +43,10 @@ pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
     losses.into_iter().map(|(lost, paths)| loss(lost, &paths, log, job)).collect()
 }
 
-fn of_path(path: &JobPath) -> Vec<FasterPath> {
+/// `is_tcp`: libfabric serves the network by TCP.
+fn of_path(path: &JobPath, is_tcp: bool) -> Vec<FasterPath> {
     let is_network = path.transport.starts_with("NET/");
-    let is_socket = path.transport == "NET/Socket";
+    let is_socket = path.transport == "NET/Socket" || is_tcp && path.transport == "NET/OFI";
     let is_local = path.same_node == Some(true);
     let is_staged = |gdrdma: Option<Gdrdma>| matches!(gdrdma, Some(Gdrdma::No | Gdrdma::Mixed));
     let candidates = [
@@ -58,11 +79,15 @@ fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'st
             ("NCCL_NET", Some(&["Socket", "socket", "SOCKET"])),
             ("NCCL_NET_PLUGIN", Some(&["none"])),
             ("NCCL_IB_HCA", None),
+            ("FI_PROVIDER", Some(&["tcp", "sockets", "tcp;ofi_rxm"])),
         ],
         FasterPath::GpuDirect => &[
             ("NCCL_NET_GDR_LEVEL", DISTANCES),
+            ("NCCL_IB_GDR_LEVEL", DISTANCES),
             ("NCCL_NET_GDR_READ", Some(&["0"])),
+            ("NCCL_IB_CUDA_SUPPORT", Some(&["0"])),
             ("NCCL_DMABUF_ENABLE", Some(&["0"])),
+            ("FI_EFA_USE_DEVICE_RDMA", Some(&["0"])),
         ],
         FasterPath::Gdrcopy => &[],
     }
@@ -81,8 +106,10 @@ fn reasons(lost: FasterPath) -> &'static [(Reason, ReasonKind, &'static str)] {
         ],
         FasterPath::SharedMemory => &[],
         FasterPath::Rdma => &[
+            (Reason::TcpProvider, NotLoaded, "libfabric chose its TCP provider"),
             (Reason::NoVerbs, NotLoaded, "libibverbs did not load"),
-            (Reason::PluginFailed, NotLoaded, "a network plugin did not start"),
+            (Reason::PluginFailed, NotLoaded, "a network plugin did not load or start"),
+            (Reason::PluginAbsent, NotLoaded, "the network plugin was not found"),
             (Reason::NoIbDevice, NotLoaded, "NCCL found no RDMA device"),
         ],
         FasterPath::GpuDirect => &[
@@ -90,6 +117,11 @@ fn reasons(lost: FasterPath) -> &'static [(Reason, ReasonKind, &'static str)] {
                 Reason::GdrdmaNoModule,
                 NotLoaded,
                 "the NIC cannot register GPU memory: neither nvidia-peermem nor dma-buf",
+            ),
+            (
+                Reason::GdrdmaNoProvider,
+                NotLoaded,
+                "libfabric cannot leave CUDA out of its transfers: update it",
             ),
             (Reason::GdrdmaTooFar, Topology, "GPU and NIC are too far apart for NCCL"),
         ],
@@ -119,7 +151,7 @@ fn missing(lost: FasterPath) -> &'static str {
 
 fn loss(lost: FasterPath, paths: &[&JobPath], log: &Collector, job: &Job) -> Loss {
     let (kind, why, line) =
-        by_variable(lost, log).or_else(|| by_line(lost, log)).unwrap_or_else(|| {
+        by_variable(lost, paths, log).or_else(|| by_line(lost, log)).unwrap_or_else(|| {
             let subsystems = missing(lost);
             let why = format!(
                 "the log does not say; NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS={subsystems} would"
@@ -216,10 +248,24 @@ fn bandwidth(lost: FasterPath, paths: &[&JobPath], log: &Collector) -> Option<Lo
     (used > 0.0 && factor > 1.0).then_some(LostBandwidth { used, possible, factor })
 }
 
-fn by_variable(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
+fn by_variable(
+    lost: FasterPath,
+    paths: &[&JobPath],
+    log: &Collector,
+) -> Option<(ReasonKind, String, Option<Quote>)> {
+    let has = |reason: Reason| log.reasons.contains_key(&reason);
     variables(lost).iter().find_map(|(name, values)| {
         let (value, line) = log.settings.get(*name)?;
-        let is_cause = values.is_none_or(|values| values.contains(&value.as_str()));
+        let is_possible = match *name {
+            // It chooses among devices, which need the library.
+            "NCCL_IB_HCA" => !has(Reason::NoVerbs),
+            // It is about the sender alone, and the module about all.
+            "NCCL_NET_GDR_READ" => paths.iter().all(|path| path.gdrdma_receive != Some(Gdrdma::No)),
+            // Distance excludes both ways to register memory.
+            "NCCL_DMABUF_ENABLE" => !has(Reason::GdrdmaTooFar),
+            _ => true,
+        };
+        let is_cause = is_possible && values.is_none_or(|values| values.contains(&value.as_str()));
         let why = format!("{name}={value} is set");
         is_cause.then(|| (ReasonKind::Variable, why, Some(line.clone())))
     })
@@ -228,6 +274,13 @@ fn by_variable(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String,
 fn by_line(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
     reasons(lost).iter().find_map(|(reason, kind, why)| {
         let line = log.reasons.get(reason)?;
-        Some((*kind, (*why).to_owned(), Some(line.clone())))
+        // Most machines have no plugin and need none.
+        let plugin = log.settings.get("NCCL_NET_PLUGIN").map(|(value, _)| value);
+        let why = match (reason, plugin) {
+            (Reason::PluginAbsent, None) => return None,
+            (Reason::PluginAbsent, Some(plugin)) => format!("{why} (NCCL_NET_PLUGIN={plugin})"),
+            _ => (*why).to_owned(),
+        };
+        Some((*kind, why, Some(line.clone())))
     })
 }

@@ -57,6 +57,26 @@ pub struct Communicator {
     pub ranks: Option<u32>,
     /// Pairs with equal paths are one row.
     pub paths: Vec<JobPath>,
+    /// Of this process alone: documents have the pairs.
+    #[serde(skip)]
+    pub matrix: RankMatrix,
+}
+
+/// Which paths led from where to where. Rows are ranks, nodes, or nodes whose paths are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RankMatrix {
+    pub names: Vec<String>,
+    /// Those with a path.
+    pub cells: Vec<RankCell>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankCell {
+    /// Rows.
+    pub from: usize,
+    pub to: usize,
+    /// Positions in the communicator's paths.
+    pub paths: Vec<usize>,
 }
 
 /// A path, and the pairs of ranks that used it.
@@ -221,4 +241,21 @@ pub enum FailureKind {
     Completion,
     /// A queue pair could not be connected: GID, MTU or route.
     QueuePair,
+    /// A file in /dev/shm could not be made or opened.
+    SharedMemory,
+    /// A connection between hosts was refused, timed out or has no route.
+    ConnectionFailed,
+    /// Two processes have one rank, or processes disagree on the number of ranks.
+    Bootstrap,
+    /// Ranks called different collectives, or with different sizes.
+    CollectiveMismatch,
+    CudaFailure,
+    /// A network plugin, such as aws-ofi-nccl, reports an error.
+    NetworkPlugin,
+    /// NCCL's RAS says that ranks of a communicator differ: the operations they launched, or their state.
+    RasMismatch,
+    /// NCCL's RAS has no data from some ranks.
+    RasIncomplete,
+    /// Another warning, after which a call of NCCL failed.
+    Other,
 }

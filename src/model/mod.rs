@@ -80,7 +80,8 @@ pub use history::{HISTORY_SCHEMA, History, NodeHistory, ProblemHistory};
 pub use idlist::{IdList, IdListError};
 pub use job::{
     Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,
-    JobPath, JobVariable, Loss, LostBandwidth, RankFailure, RankPair, ReasonKind,
+    JobPath, JobVariable, Loss, LostBandwidth, RankCell, RankFailure, RankMatrix, RankPair,
+    ReasonKind,
 };
 pub use journal::{
     Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,

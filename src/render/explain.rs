@@ -73,7 +73,13 @@ fn header(report: &ExplainReport, causes: usize, style: Style) -> String {
     let lines = counted(report.read.map_or(0, |read| read.lines), "line");
     let asked = printable(&report.asked);
     if causes == 0 {
-        let text = format!("No known symptom in {lines} of {asked}.");
+        let has_failed = report.job.as_ref().is_some_and(|job| !job.failures.is_empty());
+        let text = match has_failed {
+            true => {
+                format!("No further symptom in {lines} of {asked}: the job's failure is above.")
+            }
+            false => format!("No known symptom in {lines} of {asked}."),
+        };
         return wrap(&text, style.width, 0, "") + "\n";
     }
     let title = format!("gdr explain: {} in {lines} of {asked}", counted(causes, "cause"));

@@ -41,7 +41,26 @@ pub fn page(job: &Job, style: Style) -> String {
     page
 }
 
-fn summary(job: &Job, style: Style) -> String {
+/// The job in one line.
+pub fn headline(job: &Job) -> (Tone, String) {
+    let lost = |allowed: Allowed| job.lost.iter().filter(|loss| loss.allowed == allowed).count();
+    match (job.failures.len() as u64, lost(Allowed::Yes), lost(Allowed::Unknown)) {
+        (0, 0, 0) if job.ranks.is_some_and(|ranks| ranks <= job.ranks_seen) && !job.cut => (
+            Tone::Good,
+            "Every pair of ranks used the best path that its machine allows.".to_owned(),
+        ),
+        (0, 0, 0) => (Tone::Fair, "No slower path is seen; the log lacks ranks.".to_owned()),
+        (0, 0, _) => (
+            Tone::Fair,
+            "Slower paths were used; whether faster ones are possible is unknown.".to_owned(),
+        ),
+        (0, ..) => (Tone::Bad, "Slower paths were used than the machine allows.".to_owned()),
+        (failures, ..) => (Tone::Bad, format!("The job failed: {}.", counted(failures, "failure"))),
+    }
+}
+
+/// Versions, ranks, nodes, GPUs and networks.
+pub fn summary_words(job: &Job) -> String {
     let version = match job.nccl.as_slice() {
         [] => "NCCL, version not in the log".to_owned(),
         versions => format!("NCCL {}", versions.join(" and ")),
@@ -63,7 +82,11 @@ fn summary(job: &Job, style: Style) -> String {
     if !job.networks.is_empty() {
         parts.push(format!("network {}", job.networks.join(", ")));
     }
-    let title = wrap(&printable(&format!("Job: {}", parts.join(", "))), style.width, 0, "     ");
+    parts.join(", ")
+}
+
+fn summary(job: &Job, style: Style) -> String {
+    let title = wrap(&printable(&format!("Job: {}", summary_words(job))), style.width, 0, "     ");
     let mut text = style.paint(Tone::Strong, &title) + "\n";
     if let Some(gdrcopy) = &job.gdrcopy {
         text.push_str(&format!("  {}\n", wrap(&printable(gdrcopy), style.width, 2, "  ")));
@@ -90,7 +113,7 @@ fn table(at: usize, communicator: &Communicator, job: &Job, style: Style) -> Str
     };
     let header = ["path", "GPUDirect RDMA", "channels", "NIC", "ranks"].map(str::to_owned);
     let rows: Vec<[String; 5]> =
-        communicator.paths.iter().map(|path| row(path, &job.gpu_paths)).collect();
+        communicator.paths.iter().map(|path| cells(path, &job.gpu_paths)).collect();
     let width = |column: usize| {
         let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
@@ -108,7 +131,8 @@ fn table(at: usize, communicator: &Communicator, job: &Job, style: Style) -> Str
     text
 }
 
-fn row(path: &JobPath, gpu_paths: &[String]) -> [String; 5] {
+/// Path, GPUDirect RDMA, channels, NICs, ranks.
+pub fn cells(path: &JobPath, gpu_paths: &[String]) -> [String; 5] {
     let mut name = path.transport.clone();
     if path.pxn {
         name.push_str(" PXN");
@@ -187,7 +211,12 @@ fn lost(loss: &Loss, style: Style) -> String {
         let factor = format!("{factor:.1}; NCCL rates the paths {possible:.1} and {used:.1} GB/s");
         text.push_str(&labelled("factor:", &factor, style));
     }
-    let machine = match loss.allowed {
+    text + &labelled("machine:", machine_words(loss), style)
+}
+
+/// Whether the machine allows the faster path.
+pub fn machine_words(loss: &Loss) -> &'static str {
+    match loss.allowed {
         Allowed::No if loss.faster == FasterPath::Gdrcopy => {
             "no pair of ranks used RDMA or sockets, which is what GDRCopy serves"
         }
@@ -197,8 +226,7 @@ fn lost(loss: &Loss, style: Style) -> String {
         Allowed::Unknown => {
             "whether it allows the faster path is unknown; gdr explain --from FILE has it inspected (see gdr snapshot)"
         }
-    };
-    text + &labelled("machine:", machine, style)
+    }
 }
 
 /// A label and its text, wrapped below its start.
@@ -206,7 +234,8 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
     format!("    {label:<9} {}\n", wrap(body, style.width, 14, &" ".repeat(14)))
 }
 
-fn failed(failure: &RankFailure, style: Style) -> String {
+/// Who failed, and in which way.
+pub fn failure_words(failure: &RankFailure) -> String {
     let what = match failure.kind {
         FailureKind::DuplicateGpu => "shares its GPU with another rank",
         FailureKind::NoSocketInterface => "found no network interface",
@@ -218,6 +247,17 @@ fn failed(failure: &RankFailure, style: Style) -> String {
         FailureKind::QueuePair => {
             "could not connect a queue pair: compare GID index, MTU and routes"
         }
+        FailureKind::SharedMemory => "could not make or open shared memory (/dev/shm)",
+        FailureKind::ConnectionFailed => "could not connect to another rank",
+        FailureKind::Bootstrap => {
+            "started with a rank that another process has, or with another number of ranks"
+        }
+        FailureKind::CollectiveMismatch => "called another collective or size than its peer",
+        FailureKind::CudaFailure => "got an error from CUDA",
+        FailureKind::NetworkPlugin => "got an error from its network plugin",
+        FailureKind::RasMismatch => "differs from other ranks of its communicator, says NCCL's RAS",
+        FailureKind::RasIncomplete => "does not answer NCCL's RAS",
+        FailureKind::Other => "got an error that gdr has no name for",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
     let mut who = Vec::new();
@@ -231,7 +271,14 @@ fn failed(failure: &RankFailure, style: Style) -> String {
         [one] => who.push(format!("process {one}")),
         many => who.push(format!("each of the processes {}", few(many, MAX_RANKS, ", "))),
     }
-    let head = format!("failed: {} {what}.", who.join(" and "));
+    if who.is_empty() {
+        who.push("a rank".to_owned());
+    }
+    format!("{} {what}.", who.join(" and "))
+}
+
+fn failed(failure: &RankFailure, style: Style) -> String {
+    let head = format!("failed: {}", failure_words(failure));
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
     let line = printable(&format!("{}: {}", failure.line.place(), failure.line.text));

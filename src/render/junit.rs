@@ -1,5 +1,9 @@
 //! JUnit XML, which CI systems show: one case for each finding, result or node.
 
+mod explain;
+
+pub use explain::explain;
+
 use std::fmt::Write as _;
 
 use super::doctor::Report;

@@ -43,9 +43,26 @@ fn pages(dir: &Path) -> Vec<(String, String)> {
         "probe-copy".to_owned(),
         page(&["probe", "copy", "--sim", "--quick", "--size", "4096,65536"]),
     ));
+    let log = dir.join("job.log");
+    fs::write(&log, JOB).expect("a log");
+    pages.push((
+        "explain-job".to_owned(),
+        page(&["explain", "--no-run", &log.display().to_string()]),
+    ));
     pages.push(("fleet".to_owned(), page(&["fleet", "report", &fleet(dir)])));
     pages
 }
+
+/// A job with everything that a page shows.
+const JOB: &str = "\
+    n1:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n\
+    n1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n\
+    n1:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 3 cudaDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+    n1:2:2 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 3 cudaDev 1 busId 70 commId 0x9 - Init COMPLETE\n\
+    n2:3:3 [0] NCCL INFO ncclCommInitRank comm 0x3 rank 2 nranks 3 cudaDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+    n1:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n\
+    n1:2:2 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0\n\
+    n2:3:3 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-a to 33 bytes, error: No space left on device (28)\n";
 
 /// A fleet with everything that a page shows.
 fn fleet(dir: &Path) -> String {

@@ -52,6 +52,7 @@ mod import_partial;
 mod import_rdma_topo;
 mod import_support;
 mod integrations;
+mod job_formats;
 mod kmod;
 mod kubernetes;
 mod layout;

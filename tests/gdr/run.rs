@@ -92,6 +92,8 @@ fn status_of_a_command_that_cannot_start() {
         let run = Gdr::new().args(["run", "--", command]).run();
         run.assert_code(code);
         assert!(run.stderr.contains(command), "{}", run.stderr);
+        // It is the only thing to say.
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     }
     Gdr::new().args(["run"]).run().assert_code(2);
 }

@@ -167,5 +167,6 @@ pub fn read(
     }
     let reading = Matcher::new(explain::shipped()?)?.read(text.as_slice())?;
     let cut = text.len() as u64 == MAX_BYTES;
-    Ok((Searched { reading, job: job.finish(), cut, is_report: false }, logs))
+    let job = super::job_of(job, &reading);
+    Ok((Searched { reading, job, cut, is_report: false }, logs))
 }

@@ -1,14 +1,17 @@
 //! Reports as one HTML page each, for people who get them by mail: nothing is loaded, nothing runs.
 
 mod doctor;
+mod explain;
 mod fleet;
 mod heat;
 mod history;
 mod page;
 mod probe;
+mod ranks;
 mod topo;
 
 pub use doctor::doctor;
+pub use explain::explain;
 pub use fleet::fleet;
 pub use history::history;
 pub use probe::probe;

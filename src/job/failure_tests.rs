@@ -1,0 +1,244 @@
+//! Failures without a log around them, warnings that gdr has no kind for, and messages that share a line.
+
+use super::{Around, JobReader, Shown};
+use crate::model::{FasterPath, Job, ReasonKind};
+
+fn read(log: &str, around: &Around<'_>) -> Option<Job> {
+    let mut reader = JobReader::default();
+    reader.feed(log.as_bytes());
+    reader.finish_in(around)
+}
+
+fn job(log: &str) -> Job {
+    read(log, &Around::default()).unwrap_or_else(|| panic!("no job in {log}"))
+}
+
+/// Each failure as `kind ranks processes`.
+fn failures(job: &Job) -> Vec<String> {
+    let text = |failure: &crate::model::RankFailure| {
+        format!("{:?} {:?} {:?}", failure.kind, failure.ranks, failure.processes)
+    };
+    job.failures.iter().map(text).collect()
+}
+
+/// An exception of a program, PyTorch's watchdog, or one warning is enough to name the failure.
+#[test]
+fn failure_needs_no_log_around_it() {
+    for (log, expected) in [
+        (
+            "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 3 and rank 0 both on CUDA device f000\n",
+            "DuplicateGpu [3] []",
+        ),
+        (
+            "Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000\n Last error:\n",
+            "DuplicateGpu [9] []",
+        ),
+        (
+            "[trainer0|0]:Last error:\n[trainer0|0]:Bootstrap : no socket interface found\n",
+            "NoSocketInterface [] []",
+        ),
+        (
+            "Last error:\nncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)\n",
+            "NoSocketInterface [] []",
+        ),
+        (
+            "[rank1]:[E626] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE) ran\n",
+            "WatchdogTimeout [1] []",
+        ),
+        (
+            "[0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer 192.0.2.1<36138>\n",
+            "ConnectionClosed [] []",
+        ),
+        (
+            "n1:1:2 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in\n",
+            "Bootstrap [] [\"n1:1\"]",
+        ),
+        (
+            "n1:1:2 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 192.0.2.9<17943> failed : Software caused connection abort\n",
+            "ConnectionFailed [] [\"n1:1\"]",
+        ),
+        (
+            "n1:1:2 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-YrFC5V to 33030532 bytes, error: No space left on device (28)\n",
+            "SharedMemory [] [\"n1:1\"]",
+        ),
+        (
+            "n1:1:2 [0] transport/net_ib.cc:1038 NCCL WARN NET/IB : req 0/1 tag 0 peer 192.0.2.6<58683> collective mismatch error, local size 496640 remote size 65536\n",
+            "CollectiveMismatch [] [\"n1:1\"]",
+        ),
+        (
+            "n1:1:2 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n",
+            "CudaFailure [] [\"n1:1\"]",
+        ),
+    ] {
+        assert_eq!(failures(&job(log)), [expected], "{log}");
+        // A symptom that explains the quotation is the answer.
+        let explained = Around { is_explained: true, ..Around::default() };
+        assert!(read(log, &explained).is_none(), "{log}");
+    }
+}
+
+/// Across pieces of any size, too.
+#[test]
+fn last_error_is_read_across_pieces() {
+    let log = "x\nLast error:\nBootstrap : no socket interface found\n";
+    for cut in 1..log.len() {
+        let mut reader = JobReader::default();
+        reader.feed(&log.as_bytes()[..cut]);
+        reader.feed(&log.as_bytes()[cut..]);
+        let job = reader.finish().unwrap_or_else(|| panic!("no job, cut at {cut}"));
+        assert_eq!(failures(&job), ["NoSocketInterface [] []"], "{cut}");
+        assert_eq!(job.failures[0].line.number, 3, "{cut}");
+    }
+}
+
+const START: &str = "n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 commId 0xab - Init START\n";
+const COMPLETE: &str = "n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 commId 0xab - Init COMPLETE\n";
+const WARNING: &str = "n1:1:2 [0] net.cc:1 NCCL WARN A text that nobody has seen\n";
+const TRACE: &str = "n1:1:2 [0] NCCL INFO transport/net.cc:288 -> 3\n";
+
+/// An unknown warning is a failure where a failing call follows it, and not where the process got over it.
+#[test]
+fn unknown_warning_fails_with_its_call() {
+    let other = "n1:9:9 [0] NCCL INFO transport/net.cc:288 -> 3\n";
+    let in_progress = "n1:1:2 [0] NCCL INFO misc/socket.cc:504 -> 7\n";
+    let plugin = "n1:1:2 [0] rdma:1 NCCL WARN NET/OFI Creating an endpoint failed\n";
+    for (lines, expected) in [
+        (vec![COMPLETE, WARNING, TRACE], vec!["Other [0] []"]),
+        (vec![COMPLETE, plugin, TRACE], vec!["NetworkPlugin [0] []"]),
+        (vec![START, WARNING], vec!["Other [0] []"]),
+        (vec![COMPLETE, WARNING], vec![]),
+        (vec![COMPLETE, WARNING, other], vec![]),
+        (vec![COMPLETE, WARNING, in_progress], vec![]),
+        (vec![START, WARNING, TRACE, COMPLETE], vec![]),
+        (vec![COMPLETE, TRACE], vec![]),
+    ] {
+        assert_eq!(failures(&job(&lines.concat())), expected, "{lines:?}");
+    }
+}
+
+/// Each message of a line counts where a blank shows that the one before it is whole.
+#[test]
+fn messages_share_a_line() {
+    let pairs = |log: &str| {
+        let job = job(log);
+        let paths = job.communicators.iter().flat_map(|communicator| &communicator.paths);
+        let mut pairs: Vec<(u32, Option<u32>)> =
+            paths.flat_map(|path| &path.pairs).map(|pair| (pair.from, pair.to)).collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    let line = "NCCL INFO Channel 12/0 : 13[5] -> 5[5] [receive] via NET/IBext/5/GDRDMA       \
+                vm-1:11980:12549 [2] NCCL INFO Channel 03/0 : 2[2] -> 10[2] [send] via NET/IBext/2/GDRDMA   \
+                vm-1:11978:12548 [0] NCCL INFO Channel 12/0 : 8[0] -> 0[0] [receive] via NET/IBext/0/GDRDMA\n";
+    assert_eq!(pairs(line), [(2, Some(10)), (8, Some(0)), (13, Some(5))]);
+    // Two processes wrote at once: the first message may lack its end.
+    let cut = "vm-1:11980:12549 [2] NCCL INFO Channel 03/0 : 2[2] -> 10[2] [send] via NET/IBext/1\
+               vm-1:11978:12548 [0] NCCL INFO Channel 12/0 : 8[0] -> 0[0] [receive] via NET/IBext/0/GDRDMA\n";
+    assert_eq!(pairs(cut), [(8, Some(0))]);
+}
+
+const SHM: &str = "n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n";
+const SOCKET: &str = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+
+/// Why a path was lost: variables first, then what did not load.
+#[test]
+fn reasons_have_an_order() {
+    let none = "n1:1:2 [0] NCCL INFO NET/IB : No device found.\n";
+    let verbs = "n1:1:2 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n";
+    let hca = "n1:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5_9\n";
+    let absent = "n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.\n";
+    let broken = "n1:1:2 [0] NCCL INFO NET/Plugin: libnccl-net.so: /lib/libc.so.6: version `GLIBC_2.38' not found\n";
+    let named = "n1:1:2 [0] NCCL INFO NCCL_NET_PLUGIN set by environment to aws-ofi\n";
+    for (lines, kind, why) in [
+        (vec![SOCKET, hca, none], ReasonKind::Variable, "NCCL_IB_HCA=mlx5_9 is set"),
+        (vec![SOCKET, hca, verbs], ReasonKind::NotLoaded, "libibverbs did not load"),
+        (vec![SOCKET, absent, none], ReasonKind::NotLoaded, "NCCL found no RDMA device"),
+        (
+            vec![SOCKET, absent, named, none],
+            ReasonKind::NotLoaded,
+            "the network plugin was not found (NCCL_NET_PLUGIN=aws-ofi)",
+        ),
+        (
+            vec![SOCKET, broken, none],
+            ReasonKind::NotLoaded,
+            "a network plugin did not load or start",
+        ),
+    ] {
+        let job = job(&lines.concat());
+        assert_eq!((job.lost[0].kind, job.lost[0].why.as_str()), (kind, why), "{lines:?}");
+    }
+}
+
+/// The plugin for libfabric: its provider, and why GPUDirect RDMA is off.
+#[test]
+fn provider_of_libfabric() {
+    let path = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0\n";
+    let efa = "n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)\n";
+    let tcp = "n1:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp;ofi_rxm, fabric is x (found 1 nics)\n";
+    let off =
+        "n1:1:2 [0] NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n";
+    for (lines, faster, kind, line) in [
+        (vec![efa, path], FasterPath::GpuDirect, ReasonKind::Unknown, None),
+        (vec![efa, off, path], FasterPath::GpuDirect, ReasonKind::NotLoaded, Some(2)),
+        (vec![tcp, path], FasterPath::Rdma, ReasonKind::NotLoaded, Some(1)),
+    ] {
+        let job = job(&lines.concat());
+        let [loss] = job.lost.as_slice() else { panic!("{:?}", job.lost) };
+        let number = loss.line.as_ref().map(|line| line.number);
+        assert_eq!((loss.faster, loss.kind, number), (faster, kind, line), "{lines:?}");
+        assert_eq!(job.networks.join(","), if lines[0] == efa { "efa" } else { "" });
+    }
+}
+
+const RAS: &str = "\
+NCCL version 2.26.2 compiled with CUDA 12.6
+CUDA runtime version 12060, driver version 12060
+
+Job summary
+===========
+
+Errors
+======
+
+#0-0 (27a079b828ff1a75) INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 3487984 on node 192.0.2.13 managing GPU 5
+
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  30 ranks have launched up to operation 640
+  2 ranks have launched up to operation 641
+  Rank 12 -- GPU 4 managed by process 323032 on node 192.0.2.24
+  Rank 13 -- GPU 5 managed by process 323033 on node 192.0.2.24
+";
+
+/// What NCCL's RAS prints, however it arrives; without an error it is no job.
+#[test]
+fn ras_names_ranks_that_differ() {
+    for piece in [1, 7, 64, RAS.len()] {
+        let mut reader = JobReader::default();
+        RAS.as_bytes().chunks(piece).for_each(|bytes| reader.feed(bytes));
+        let job = reader.finish().expect("a job");
+        assert_eq!(failures(&job), ["RasIncomplete [] []", "RasMismatch [12, 13] []"], "{piece}");
+        assert_eq!(job.nccl, ["2.26.2+cuda12.6"]);
+        let details = |at: usize| job.failures[at].details[0].text.as_str();
+        assert!(details(0).contains("Process 3487984 on node 192.0.2.13"), "{}", details(0));
+        assert!(details(1).starts_with("Communicator ranks have different AllGather"));
+        assert_eq!(job.failures[1].line.number, 17);
+    }
+    let (healthy, _) = RAS.split_once("Errors").expect("a part");
+    assert!(read(healthy, &Around::default()).is_none());
+}
+
+/// A variable of the command above the log counts, too.
+#[test]
+fn command_shows_a_variable() {
+    let shown = [Shown { name: "NCCL_P2P_DISABLE".to_owned(), value: "1".to_owned(), line: 1 }];
+    let around = Around { is_explained: false, settings: &shown };
+    let job = read(SHM, &around).expect("a job");
+    assert_eq!(job.lost[0].kind, ReasonKind::Variable);
+    assert_eq!(job.lost[0].line.as_ref().map(|line| line.number), Some(1));
+}
