@@ -4,7 +4,12 @@ use std::ops::Bound;
 
 use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
-use crate::model::{Failure, FileKind, FileState, Hex, ListedGpu, Question, Recorded};
+use crate::import::limits::FUNCTIONS;
+use crate::model::limited::MAX_GPUS;
+use crate::model::{
+    Bdf, Fact, Failure, FileKind, FileState, Hex, Ids, ListedGpu, Note, NvmlOutcome, NvmlPair,
+    P2pCapability, P2pStatus, Question, Recorded,
+};
 
 /// Limit of the files and output kept of a report.
 const MOST: usize = 64 << 20;
@@ -135,11 +140,64 @@ impl Recording {
         Ok(())
     }
 
-    /// Adds GPUs that are listed without their addresses.
+    /// Adds GPUs that are listed without their addresses. What is known of them stays.
     pub fn listed(&mut self, gpus: Vec<ListedGpu>) {
-        if self.report.listed.len() < gpus.len() {
-            self.report.listed = gpus;
+        for (at, gpu) in gpus.into_iter().take(MAX_GPUS).enumerate() {
+            match self.report.listed.get_mut(at) {
+                Some(known) => {
+                    known.model = known.model.take().or(gpu.model);
+                    known.uuid = known.uuid.take().or(gpu.uuid);
+                }
+                None => self.report.listed.push(gpu),
+            }
         }
+    }
+
+    /// Adds a PCI function that the text names, and its numbers as far as the text has them.
+    pub fn function(&mut self, bdf: Bdf, ids: Ids) {
+        let functions = &mut self.report.functions;
+        if functions.len() < FUNCTIONS || functions.contains_key(&bdf) {
+            let known = functions.entry(bdf).or_insert(ids);
+            if known.device.is_none() {
+                *known = ids;
+            }
+        }
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, source: &str, message: String) {
+        self.report.notes.push(Note { source: source.to_owned(), message });
+    }
+
+    /// Adds the peer-to-peer status of pairs of GPUs, by their indexes.
+    pub fn p2p(&mut self, capability: P2pCapability, pairs: Vec<(u32, u32, P2pStatus)>) {
+        for (from, to, status) in pairs {
+            let known = self.report.p2p.entry((from, to)).or_default();
+            known.entry(capability).or_insert(Fact::Known(status));
+        }
+    }
+
+    /// Records that a module is loaded. Others may be loaded too.
+    pub fn module(&mut self, name: &str) -> Result<(), ImportError> {
+        let path = format!("{MODULES}{name}");
+        if !is_kept(&path) || normal(&path).as_deref() != Some(path.as_str()) {
+            return Ok(());
+        }
+        self.take(PER_PATH + path.len())?;
+        let recorded = self.report.files.entry(path).or_default();
+        recorded.state.get_or_insert(state(FileKind::Directory));
+        Ok(())
+    }
+
+    /// Records a limit of the user's programs as the kernel prints it.
+    pub fn unlimited_memlock(&mut self) {
+        let text = Some(
+            "Max locked memory         unlimited            unlimited            bytes\n"
+                .to_owned(),
+        );
+        let recorded =
+            Recorded { text, state: Some(state(FileKind::Regular)), ..Recorded::default() };
+        self.report.files.insert("/proc/self/limits".to_owned(), recorded);
     }
 
     /// Adds RDMA devices; what is known of them stays.
@@ -154,9 +212,14 @@ impl Recording {
                 // Only the end of the target is known, and only it counts.
                 let target = format!("../../devices/{bdf}/infiniband/{name}");
                 self.link(&device, &target)?;
+                // Only software devices have one.
+                let mut parent = Recorded::default();
+                parent.errors.insert(Question::State, absent());
+                self.report.files.insert(format!("{device}/parent"), parent);
             }
         }
-        for path in class.directories {
+        // Those below come first: a directory may hold nothing but them.
+        for path in class.directories.into_iter().rev() {
             let names = self.names_below(&path);
             self.directory(&path, names)?;
         }
@@ -337,7 +400,7 @@ impl Recording {
         for (path, text) in class.files {
             self.file(&path, text.into_bytes())?;
         }
-        for path in class.directories {
+        for path in class.directories.into_iter().rev() {
             self.directory(&path, self.names_below(&path))?;
         }
         Ok(())
@@ -373,6 +436,9 @@ impl Recording {
         }
         self.report.nvml = smi::outcome(&self.report.smi, self.report.pasted);
         self.report.gpus = smi::functions(&self.report.smi);
+        self.report.notes.sort();
+        self.report.notes.dedup();
+        add_pairs(&mut self.report);
         self.report
     }
 
@@ -387,6 +453,17 @@ impl Recording {
         } else {
             Ok(())
         }
+    }
+}
+
+/// NVML's answers have the peer-to-peer status of pairs by index. It is kept only where the text lists these GPUs.
+fn add_pairs(report: &mut SupportReport) {
+    if let Some(NvmlOutcome::Read(nvml)) = &mut report.nvml {
+        let has = |index: &u32| nvml.gpus.iter().any(|gpu| gpu.index == *index);
+        let pairs = report.p2p.iter().filter(|((from, to), _)| has(from) && has(to));
+        nvml.pairs = pairs
+            .map(|((from, to), p2p)| NvmlPair { from: *from, to: *to, p2p: p2p.clone() })
+            .collect();
     }
 }
 
