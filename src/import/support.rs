@@ -150,6 +150,9 @@ impl SupportReport {
     pub fn add_listed(&self, facts: &mut Facts) {
         facts.partial |= self.only_texts;
         facts.notes.extend(self.notes.iter().cloned());
+        let links = facts.devices().iter().filter_map(|device| self.two_links(device));
+        let links: Vec<Note> = links.collect();
+        facts.notes.extend(links);
         let functions = self.named_functions();
         let gpus = functions.iter().filter(|function| is_gpu(function)).count();
         // A matrix shows all GPUs, a line of a log one of them.
@@ -203,6 +206,19 @@ impl SupportReport {
         all
     }
 
+    /// The rule by which a link counts that lspci and nvidia-smi show differently.
+    fn two_links(&self, device: &PciDevice) -> Option<Note> {
+        let gpu = self.gpus.iter().find(|gpu| gpu.bdf == device.bdf)?;
+        let smi = gpu.attributes.as_ref()?.link.present()?.current;
+        let lspci = device.config.express.present()?.link.as_ref()?.current;
+        (smi != lspci).then(|| Note {
+            source: format!("link of {}", device.bdf),
+            message: format!(
+                "lspci shows {lspci} and nvidia-smi {smi}: the faster and wider counts, because an idle GPU lowers its link"
+            ),
+        })
+    }
+
     /// Adds the location that the files state: nvidia-bug-report.sh copies two files of each NVIDIA function.
     fn located(&self, mut device: PciDevice) -> PciDevice {
         let text = |name: &str| {
@@ -214,6 +230,16 @@ impl SupportReport {
             && let Some(node) = node
         {
             device.numa_node = Fact::Known(u32::try_from(node).ok());
+        }
+        // lspci may have read the link while the GPU was idle; nvidia-smi wakes it.
+        let of_smi = self.gpus.iter().find(|gpu| gpu.bdf == device.bdf);
+        if let Some(link) = of_smi.and_then(|gpu| Some(gpu.attributes.as_ref()?.link.clone()))
+            && link.present().is_some()
+        {
+            let attributes = device.attributes.get_or_insert_default();
+            if attributes.link.known().is_none() {
+                attributes.link = link;
+            }
         }
         if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
             device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);

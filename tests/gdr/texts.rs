@@ -387,3 +387,64 @@ fn a_peer_to_peer_matrix_joins_the_gpus() {
     let run = from(&[&alone]).args(["topo"]).run();
     assert!(run.stdout.contains("GPU1"), "{}{}", run.stdout, run.stderr);
 }
+
+/// The classes of a matrix decide which NIC a GPU uses, for doctor as for topo.
+#[test]
+fn doctor_judges_the_pairs_of_a_matrix() {
+    let dir = TempDir::new().expect("a directory");
+    let matrix = file(&dir, "topo.txt", MATRIX.as_bytes());
+    let found = findings(&[&matrix], "pcie.locality");
+    let outcomes: Vec<_> = found.iter().filter_map(|finding| finding["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["warn", "pass", "warn", "pass"], "{found:#?}");
+}
+
+/// Where parts differ, the report says which counts and why.
+#[test]
+fn contradictions_name_the_rule() {
+    let dir = TempDir::new().expect("a directory");
+    let smi = |version: &str, gpu: &str| {
+        format!("index, pci.bus_id, driver_version\n0, 00000000:{gpu}:00.0, {version}\n$ echo\n")
+    };
+    let link = "17:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
+\tCapabilities: [60] Express (v2) Endpoint, MSI 00
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16
+";
+    let awake = "index, pci.bus_id, pcie.link.gen.max, pcie.link.gen.current, pcie.link.width.max, pcie.link.width.current
+0, 00000000:17:00.0, 5, 5, 16, 16
+";
+    for (text, words) in [
+        (
+            format!("{}{}", smi("550.54.15", "17"), smi("570.86.15", "18")),
+            "driver 550.54.15 counts, not 570.86.15",
+        ),
+        (
+            format!("{IBSTAT}$ rdma link\nlink mlx5_1/1 state ACTIVE physical_state LINK_UP netdev a\n"),
+            "'1: DOWN' counts, not '4: ACTIVE'",
+        ),
+        (
+            "Linux node1 6.8.0-45-generic #45-Ubuntu SMP x86_64 GNU/Linux\n$ dmesg\n[    0.000000] Linux version 5.15.0-1 (a)\n".to_owned(),
+            "'6.8.0-45-generic' counts, not '5.15.0-1'",
+        ),
+        (format!("{link}$ nvidia-smi\n{awake}"), "lspci shows 2.5 GT/s x16 and nvidia-smi 32 GT/s x16"),
+    ] {
+        let path = file(&dir, "text", text.as_bytes());
+        let run = from(&[&path]).args(["doctor"]).run();
+        assert!(run.stderr.contains(words), "{words}: {text}{}", run.stderr);
+    }
+    // At the maximum of both readings nothing is slow.
+    let path = file(&dir, "text", format!("{link}$ nvidia-smi\n{awake}").as_bytes());
+    let run = from(&[&path]).args(["doctor", "--only", "pcie.link"]).run();
+    assert!(!run.stdout.contains("2.5 GT/s"), "{}", run.stdout);
+}
+
+/// A listing is of a machine, perhaps of another: explain judges that one.
+#[test]
+fn explain_inspects_the_machine_of_a_listing() {
+    let dir = TempDir::new().expect("a directory");
+    let ibstat = file(&dir, "ibstat.txt", IBSTAT.as_bytes());
+    let run = Gdr::new().args(["explain".as_ref(), ibstat.as_os_str()]).run();
+    assert!(run.stdout.contains("mlx5_1/1"), "{}", run.stdout);
+    assert!(run.stdout.contains("checked: the recorded machine"), "{}", run.stdout);
+    assert!(!run.stdout.contains("perhaps of another machine"), "{}", run.stdout);
+}

@@ -116,10 +116,37 @@ impl Recording {
     /// Records a file that a text shows, unless its content is known.
     pub fn pasted_file(&mut self, path: &str, content: String) -> Result<(), ImportError> {
         match normal(path) {
-            Some(path) if !self.report.files.contains_key(&path) => {
-                self.file(&path, content.into_bytes())
-            }
-            _ => Ok(()),
+            Some(path) => match self.report.files.get(&path) {
+                None => self.file(&path, content.into_bytes()),
+                Some(known) => {
+                    let known = known.text.as_deref().map(str::trim);
+                    if let Some(known) = known.filter(|known| *known != content.trim()) {
+                        self.contradiction(&path, known.to_owned(), content.trim());
+                    }
+                    Ok(())
+                }
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Says which of two parts counts. Programs word most files differently; these are the same in all.
+    fn contradiction(&mut self, path: &str, known: String, other: &str) {
+        const WHOLE: [&str; 4] = [
+            "/proc/cmdline",
+            "/proc/driver/nvidia/version",
+            "/proc/sys/kernel/hostname",
+            "/proc/sys/kernel/osrelease",
+        ];
+        let is_port =
+            path.contains("/ports/") && (path.ends_with("/state") || path.ends_with("/link_layer"));
+        const MOST: usize = 20;
+        if (is_port || WHOLE.contains(&path)) && self.report.notes.len() < MOST {
+            let message = format!(
+                "two parts of the text differ: '{known}' counts, not '{other}', by the order of kinds in the book \
+                 (docs/texts.md); they may be of two machines or times"
+            );
+            self.note(path, message);
         }
     }
 
@@ -436,10 +463,30 @@ impl Recording {
         }
         self.report.nvml = smi::outcome(&self.report.smi, self.report.pasted);
         self.report.gpus = smi::functions(&self.report.smi);
+        if self.report.only_texts || self.report.pasted {
+            self.two_drivers();
+        }
         self.report.notes.sort();
         self.report.notes.dedup();
         add_pairs(&mut self.report);
         self.report
+    }
+
+    /// Outputs of nvidia-smi with different drivers are of two machines or times.
+    fn two_drivers(&mut self) {
+        let mut versions = self.report.smi.lines().filter_map(|line| {
+            let (key, value) = line.split_once(" : ")?;
+            (key.trim() == "Driver Version").then(|| value.trim().to_owned())
+        });
+        if let Some(first) = versions.next()
+            && let Some(other) = versions.find(|version| *version != first)
+        {
+            let message = format!(
+                "two parts of the text differ: driver {first} counts, not {other}; they may be of two machines or times, whose \
+                 GPUs are listed together"
+            );
+            self.note("nvidia-smi", message);
+        }
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), ImportError> {
