@@ -129,14 +129,23 @@ fn search(
         let text = format!("{}: only the first {most} MiB were {read}", report.asked);
         super::remark(err, &text);
     }
+    let is_of_listing =
+        reading.listing.is_some() && !options.no_run && !is_report && !names_machine(global);
+    // What the text shows is a machine, as for doctor --from.
+    let described = match text {
+        Request::File(file) if is_of_listing => Machine::recorded(Path::new(file), err).ok(),
+        _ => None,
+    };
     report.not_inspected = match reading.listing {
-        _ if options.no_run => None,
-        Some(program) if !is_report && !names_machine(global) => Some(of_listing(program)),
+        Some(program) if is_of_listing && described.is_none() => Some(of_listing(program)),
         _ => None,
     };
     let is_inspected = !options.no_run && report.not_inspected.is_none();
     if is_inspected && !report.matches.is_empty() {
-        let machine = machine(text, is_report, global, err)?;
+        let machine = match described {
+            Some(machine) => machine,
+            None => machine(text, is_report, global, err)?,
+        };
         let variables = Variables { settings: reading.environment, logs: &logs };
         inspect(&machine, global, expectations, &variables, report, err);
     }

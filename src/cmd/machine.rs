@@ -210,7 +210,17 @@ struct Parts {
 }
 
 impl Parts {
-    fn add(&mut self, bytes: Vec<u8>, file: Option<String>) -> anyhow::Result<()> {
+    fn add(&mut self, mut bytes: Vec<u8>, file: Option<String>) -> anyhow::Result<()> {
+        if self.dump.is_none()
+            && matches!(import::recognise(&bytes), None | Some(Dump::Lspci))
+            && let Some((dump, rest)) = import::embedded(&bytes)
+        {
+            self.dump = Some(dump);
+            if rest.iter().all(u8::is_ascii_whitespace) {
+                return Ok(());
+            }
+            bytes = rest;
+        }
         match import::recognise(&bytes) {
             None | Some(Dump::Lspci) if self.text.is_empty() => self.text = bytes,
             None | Some(Dump::Lspci) => {

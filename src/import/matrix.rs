@@ -2,8 +2,8 @@
 
 use crate::model::Order as _;
 use crate::model::{
-    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, PciClass, PciDevice,
-    Why,
+    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, P2pCapability,
+    P2pStatus, PciClass, PciDevice, Why,
 };
 
 /// Limit of GPUs: their pairs are kept.
@@ -20,6 +20,8 @@ const MAX_HEADS: usize = 64;
 struct Row<'a> {
     name: &'a str,
     cells: Vec<ListedPair>,
+    /// The column of the device itself.
+    itself: Option<usize>,
     /// The columns after the devices: CPUs, NUMA node.
     rest: Vec<&'a str>,
 }
@@ -123,10 +125,14 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
     let (gpus, nics) = names.split_at(count);
     // A paste may wrap or drop the empty lines between rows.
     let mut below = rows.clone().filter(|line| !line.trim().is_empty());
-    let mut cells = Vec::new();
+    let mut cells: Vec<Vec<ListedPair>> = Vec::new();
     let mut found = Vec::new();
-    for name in gpus {
-        let row = row(below.next()?, names.len()).filter(|row| row.name == *name)?;
+    for (at, name) in gpus.iter().enumerate() {
+        // A paste may end within the rows.
+        let own = below.next().and_then(|line| row(line, names.len()));
+        let Some(row) = own.filter(|row| row.name == *name && row.itself == Some(at)) else {
+            break;
+        };
         found.push(ListedGpu {
             cpus: row.rest.first().map_or(Fact::default(), |cpus| match cpus.parse() {
                 Ok(cpus) => Fact::Known(cpus),
@@ -141,15 +147,21 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
         });
         cells.push(row.cells);
     }
-    if below
+    let is_whole = found.len() == count;
+    let has_more = below
         .next()
-        .is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU")))
-    {
+        .is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU")));
+    if found.is_empty() || is_whole && has_more {
         // A cut head: there are more GPUs than columns.
         return None;
     }
-    let mut below = rows.clone().filter(|line| !line.trim().is_empty()).skip(count).peekable();
-    for (at, name) in nics.iter().enumerate() {
+    for _ in found.len()..count {
+        found.push(ListedGpu::default());
+        cells.push(mirrored(&cells, names.len()));
+    }
+    let skipped = if is_whole { count } else { usize::MAX };
+    let mut below = rows.clone().filter(|line| !line.trim().is_empty()).skip(skipped).peekable();
+    for name in nics {
         let own =
             below.peek().and_then(|line| row(line, names.len())).filter(|row| row.name == *name);
         match own {
@@ -158,14 +170,7 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
                 below.next();
             }
             // The columns of the GPUs say as much of the pairs that count.
-            None => cells.push(
-                (0..names.len())
-                    .map(|to| {
-                        cells.get(to).and_then(|row: &Vec<ListedPair>| row.get(count + at)).copied()
-                    })
-                    .map(Option::unwrap_or_default)
-                    .collect(),
-            ),
+            None => cells.push(mirrored(&cells, names.len())),
         }
     }
     let rest: Vec<&str> = rows.take(names.len() + MAX_LEGEND).collect();
@@ -176,6 +181,13 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
         }
     }
     Some(listed)
+}
+
+/// The row of a device that the text lacks, as far as the columns of the rows above say it.
+fn mirrored(above: &[Vec<ListedPair>], length: usize) -> Vec<ListedPair> {
+    let at = above.len();
+    let cell = |to: usize| above.get(to).and_then(|row| row.get(at)).copied();
+    (0..length).map(cell).map(Option::unwrap_or_default).collect()
 }
 
 /// Limit of lines between a matrix and the end of its legends, besides one for each device.
@@ -219,8 +231,98 @@ fn add_pairs(found: &mut Listed, other: &Listed) {
 fn row(line: &str, count: usize) -> Option<Row<'_>> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().filter(|name| is_device(name))?;
-    let cells: Option<Vec<ListedPair>> = words.by_ref().take(count).map(cell).collect();
-    Some(Row { name, cells: cells.filter(|cells| cells.len() == count)?, rest: words.collect() })
+    let mut words = words.flat_map(apart);
+    let cells: Vec<&str> = words.by_ref().take(count).collect();
+    let itself = cells.iter().position(|cell| *cell == "X");
+    let cells: Option<Vec<ListedPair>> = cells.into_iter().map(cell).collect();
+    let cells = cells.filter(|cells| cells.len() == count)?;
+    Some(Row { name, cells, itself, rest: words.collect() })
+}
+
+/// The classes in a word: where a terminal wrapped a row, the blanks at the break are gone.
+fn apart(word: &str) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), word);
+    while let Some(found) = CLASSES.into_iter().find(|class| rest.starts_with(class)) {
+        let (part, behind) = rest.split_at(found.len());
+        parts.push(part);
+        rest = behind;
+    }
+    if rest.is_empty() { parts } else { vec![word] }
+}
+
+/// Names of classes in cells.
+const CLASSES: [&str; 6] = ["PIX", "PXB", "PHB", "NODE", "SYS", "SOC"];
+
+/// A matrix of `nvidia-smi topo -p2p`.
+pub struct P2pMatrix {
+    pub gpus: usize,
+    /// The capability, if the command line stands above.
+    pub capability: Option<P2pCapability>,
+    /// Pairs by the indexes of GPUs, the smaller one first.
+    pub pairs: Vec<(u32, u32, P2pStatus)>,
+}
+
+/// The first whole matrix of peer-to-peer status.
+pub fn p2p(text: &str) -> Option<P2pMatrix> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let heads = lines.iter().enumerate().filter(|(_, line)| is_head(line)).take(MAX_HEADS);
+    let (at, rows) =
+        heads.filter_map(|(at, head)| Some((at, statuses(head, &lines[at + 1..])?))).next()?;
+    let command = lines[..at].iter().rev().find_map(|line| line.strip_prefix("topo -p2p "));
+    let pairs = rows.iter().zip(0_u32..).flat_map(|(row, from)| {
+        let cells = row.iter().zip(0_u32..).filter(move |(_, to)| *to > from);
+        cells.filter_map(move |(status, to)| Some((from, to, (*status)?)))
+    });
+    Some(P2pMatrix {
+        gpus: rows.len(),
+        capability: command.and_then(capability),
+        pairs: pairs.collect(),
+    })
+}
+
+/// The cells of all rows; none on the diagonal.
+fn statuses(head: &str, below: &[&str]) -> Option<Vec<Vec<Option<P2pStatus>>>> {
+    let head = head.replace("\u{1b}[4m", " ");
+    let names: Vec<&str> = head.split_ascii_whitespace().collect();
+    if names.len() > MAX_GPUS || !names.iter().all(|name| name.starts_with("GPU")) {
+        return None;
+    }
+    let row = |(at, name): (usize, &&str)| {
+        let mut words = below.get(at)?.split_ascii_whitespace();
+        words.next().filter(|first| first == name)?;
+        let cell = |(to, word): (usize, &str)| match word {
+            "X" if to == at => Some(None),
+            _ => Some(Some(status(word).filter(|_| to != at)?)),
+        };
+        let cells: Option<Vec<_>> = words.enumerate().map(cell).collect();
+        cells.filter(|cells| cells.len() == names.len())
+    };
+    names.iter().enumerate().map(row).collect()
+}
+
+fn status(word: &str) -> Option<P2pStatus> {
+    const ALL: [P2pStatus; 7] = [
+        P2pStatus::Ok,
+        P2pStatus::Chipset,
+        P2pStatus::Gpu,
+        P2pStatus::Topology,
+        P2pStatus::Disabled,
+        P2pStatus::NotSupported,
+        P2pStatus::Unknown,
+    ];
+    ALL.into_iter().find(|status| status.abbreviation() == word)
+}
+
+/// The letter after `-p2p`.
+fn capability(options: &str) -> Option<P2pCapability> {
+    Some(match options.split_ascii_whitespace().next()? {
+        "r" => P2pCapability::Read,
+        "w" => P2pCapability::Write,
+        "n" => P2pCapability::Nvlink,
+        "a" => P2pCapability::Atomics,
+        "p" => P2pCapability::Pci,
+        _ => return None,
+    })
 }
 
 fn cell(text: &str) -> Option<ListedPair> {
@@ -296,12 +398,60 @@ mlx5_0\tPIX\tSYS\t X
     }
 
     #[test]
-    fn a_cut_matrix_is_ignored() {
-        let cut = MATRIX.replace("NV18\t X ", "NV18");
+    fn what_is_no_matrix_is_ignored() {
+        let cut = MATRIX.replace("\t X \tNV18", "\tNV18");
         for text in [cut.as_str(), "GPU0: NVIDIA H100\nGPU1: x\n", "GPU0", "GPU0 X NV999999999999"]
         {
             assert_eq!(listed(text), None, "{text}");
         }
+    }
+
+    /// A paste ends within the rows: what they say of the other devices counts.
+    #[test]
+    fn a_cut_matrix_has_the_pairs_of_its_rows() {
+        let end = MATRIX.find("NV18\t X ").expect("the second row");
+        let listed = listed(&MATRIX[..end + 5]).expect("a matrix");
+        assert_eq!(listed.gpus.len(), 2);
+        assert_eq!(listed.pair(1, 0).expect("a pair").nvlinks, Some(18));
+        assert_eq!(listed.pair(0, 2).expect("a pair").class, Some(PciClass::Pix));
+        assert_eq!(listed.pair(1, 2), Some(ListedPair::default()));
+        assert_eq!(listed.pair(2, 1), Some(ListedPair::default()));
+    }
+
+    /// Where a terminal wrapped the rows, the blanks at the break are gone.
+    #[test]
+    fn classes_without_a_blank_between_them_are_told_apart() {
+        let text = "        GPU0    GPU1    mlx5_0  mlx5_1  CPU Affinity
+GPU0     X      NODE    NODESYS         0-31
+GPU1    NODE     X      PIX     SYS     0-31
+";
+        let listed = listed(text).expect("a matrix");
+        assert_eq!(listed.pair(0, 2).expect("a pair").class, Some(PciClass::Node));
+        assert_eq!(listed.pair(0, 3).expect("a pair").class, Some(PciClass::Sys));
+        assert_eq!(listed.gpus[0].cpus.known().map(ToString::to_string).as_deref(), Some("0-31"));
+    }
+
+    /// As `nvidia-smi topo -p2p r` prints it.
+    #[test]
+    fn peer_to_peer_status_is_read() {
+        let text = "\tGPU0\tGPU1\tGPU2\t
+GPU0\tX\tOK\tTNS\t
+GPU1\tOK\tX\tCNS\t
+GPU2\tTNS\tCNS\tX\t
+
+Legend:
+
+  X    = Self
+  OK   = Status Ok
+";
+        let read = p2p(&format!("topo -p2p r\n{text}")).expect("a matrix");
+        assert_eq!((read.gpus, read.capability), (3, Some(P2pCapability::Read)));
+        let (ok, tns, cns) = (P2pStatus::Ok, P2pStatus::Topology, P2pStatus::Chipset);
+        assert_eq!(read.pairs, [(0, 1, ok), (0, 2, tns), (1, 2, cns)]);
+        assert_eq!(p2p(text).expect("a matrix").capability, None);
+        assert!(p2p(&text.replace("TNS", "SYS")).is_none());
+        assert!(p2p(MATRIX).is_none());
+        assert!(listed(text).is_none());
     }
 
     /// As the driver 550 prints it: columns by number, names below.

@@ -55,6 +55,7 @@ pub fn recognise(bytes: &[u8]) -> Option<Dump> {
     match start.first()? {
         // Other text may begin like this too: `<details>`, `[root@node ~]# lspci`.
         b'<' if hwloc::is_format(start) => Some(Dump::Hwloc),
+        b'<' if nccl::is_graph(start) => None,
         b'<' if nccl::is_format(start) => Some(Dump::Nccl),
         b'[' if rdma_topo::is_format(start) => Some(Dump::RdmaTopo),
         _ => lspci::is_format(bytes).then_some(Dump::Lspci),
@@ -74,6 +75,17 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         Dump::Nccl => nccl::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }
+}
+
+/// The XML of hwloc or NCCL that stands between other words, and the text without it.
+pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (xml, rest) = text::embedded(bytes)?;
+    let is_whole = match recognise(&xml)? {
+        Dump::Hwloc => hwloc::facts(&xml).is_ok(),
+        Dump::Nccl => nccl::facts(&xml).is_ok(),
+        Dump::Lspci | Dump::RdmaTopo => false,
+    };
+    is_whole.then_some((xml, rest))
 }
 
 /// The facts of lspci's output alone.
@@ -97,6 +109,7 @@ pub fn text(bytes: &[u8], recorded: SupportReport) -> Result<SupportReport, Impo
     }
     if was_empty {
         report.complete = false;
+        report.only_texts = true;
     }
     let has_functions = kinds.contains(&"lspci") || lspci::is_format(&report.lspci);
     if was_empty && !has_functions && report.says_nothing() {

@@ -19,19 +19,17 @@ use crate::model::{
     RdmaDevice, RdmaPort, RootBus, Why,
 };
 
-/// Detects NCCL's topologies and graphs.
+/// Detects NCCL's topologies.
 pub fn is_format(bytes: &[u8]) -> bool {
-    matches!(super::xml::root(bytes).as_deref(), Some("system" | "graphs"))
+    super::xml::root(bytes).as_deref() == Some("system")
+}
+
+/// Detects NCCL's graphs: they are read like a text.
+pub fn is_graph(bytes: &[u8]) -> bool {
+    super::xml::root(bytes).as_deref() == Some("graphs")
 }
 
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
-    if super::xml::root(bytes).as_deref() == Some("graphs") {
-        return Err(ImportError::Malformed(
-            "a graph of NCCL (NCCL_GRAPH_DUMP_FILE): it has the order of ranks in each channel, and no PCI device; give the \
-             topology that NCCL writes with NCCL_TOPO_DUMP_FILE"
-                .to_owned(),
-        ));
-    }
     let system = xml::read(bytes)?;
     one_machine(&system)?;
     let mut found = Found { of_amd: is_of_amd(&system), ..Found::default() };

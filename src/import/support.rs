@@ -24,7 +24,11 @@ use sections::Layout;
 
 use super::ImportError;
 use crate::input::Lookahead;
-use crate::model::{Fact, Facts, Listed, ListedGpu, Nvml, NvmlOutcome, PciDevice, Recorded};
+use crate::model::Order as _;
+use crate::model::{
+    Bdf, Config, Fact, Facts, Ids, Listed, ListedGpu, Note, Nvml, NvmlOutcome, P2pCapability,
+    P2pStatus, PciDevice, Recorded,
+};
 use crate::pci::PciNames;
 
 /// Bytes at the start of a file that are searched for the kind of report: people paste a log below their own words.
@@ -51,6 +55,14 @@ pub struct SupportReport {
     domain: DefaultDomain,
     /// GPUs that nvidia-smi lists.
     gpus: Vec<PciDevice>,
+    /// Functions that other texts name, as a kernel's log.
+    functions: BTreeMap<Bdf, Ids>,
+    /// Peer-to-peer status by the indexes of GPUs.
+    p2p: BTreeMap<(u32, u32), BTreeMap<P2pCapability, Fact<P2pStatus>>>,
+    /// Remarks for the report.
+    notes: Vec<Note>,
+    /// Only texts: they need not show all devices.
+    pub(super) only_texts: bool,
     /// Answers of NVML, from output of nvidia-smi.
     pub nvml: Option<NvmlOutcome>,
 }
@@ -124,6 +136,7 @@ impl SupportReport {
         self.files.is_empty()
             && self.nvml.as_ref().is_none_or(is_empty)
             && self.listed.is_empty()
+            && self.functions.is_empty()
             && super::matrix::listed(&self.matrices).is_none()
     }
 
@@ -135,8 +148,21 @@ impl SupportReport {
     /// Adds the devices that nvidia-smi lists to facts without a list of PCI functions, and what the kernel's log says of their IOMMU
     /// groups.
     pub fn add_listed(&self, facts: &mut Facts) {
-        if facts.pci.known().is_none() && !self.gpus.is_empty() {
-            facts.pci = Fact::Known(self.gpus.clone());
+        facts.partial |= self.only_texts;
+        facts.notes.extend(self.notes.iter().cloned());
+        let links = facts.devices().iter().filter_map(|device| self.two_links(device));
+        let links: Vec<Note> = links.collect();
+        facts.notes.extend(links);
+        let functions = self.named_functions();
+        let gpus = functions.iter().filter(|function| is_gpu(function)).count();
+        // A matrix shows all GPUs, a line of a log one of them.
+        let shows_more = |listed: Listed| listed.gpus.len() > gpus;
+        let more_listed = super::matrix::listed(&self.matrices).is_some_and(shows_more);
+        if facts.pci.known().is_none() && !functions.is_empty() && !more_listed {
+            if facts.rdma.known().is_none() {
+                facts.unnamed_nics = super::nics(&functions);
+            }
+            facts.pci = Fact::Known(functions);
             facts.partial = true;
             super::matrix::add(facts, &self.smi);
             super::matrix::add(facts, &self.matrices);
@@ -161,6 +187,38 @@ impl SupportReport {
         self.domain.add_to(facts);
     }
 
+    /// The functions that nvidia-smi and other texts name. nvidia-smi's GPUs are those of the machine; a log may be older.
+    fn named_functions(&self) -> Vec<PciDevice> {
+        let named = self.functions.iter().map(|(bdf, ids)| PciDevice {
+            bdf: *bdf,
+            ids: Fact::Known(*ids),
+            place: Fact::default(),
+            numa_node: Fact::default(),
+            config: Config::default(),
+            attributes: None,
+        });
+        let has_gpus = !self.gpus.is_empty();
+        let others = named.filter(|function| !(has_gpus && is_gpu(function)));
+        let mut all: Vec<PciDevice> = others.map(|function| self.located(function)).collect();
+        all.extend(self.gpus.iter().cloned());
+        all.order_by_key(|function| function.bdf);
+        all.dedup_by_key(|function| function.bdf);
+        all
+    }
+
+    /// The rule by which a link counts that lspci and nvidia-smi show differently.
+    fn two_links(&self, device: &PciDevice) -> Option<Note> {
+        let gpu = self.gpus.iter().find(|gpu| gpu.bdf == device.bdf)?;
+        let smi = gpu.attributes.as_ref()?.link.present()?.current;
+        let lspci = device.config.express.present()?.link.as_ref()?.current;
+        (smi != lspci).then(|| Note {
+            source: format!("link of {}", device.bdf),
+            message: format!(
+                "lspci shows {lspci} and nvidia-smi {smi}: the faster and wider counts, because an idle GPU lowers its link"
+            ),
+        })
+    }
+
     /// Adds the location that the files state: nvidia-bug-report.sh copies two files of each NVIDIA function.
     fn located(&self, mut device: PciDevice) -> PciDevice {
         let text = |name: &str| {
@@ -173,11 +231,25 @@ impl SupportReport {
         {
             device.numa_node = Fact::Known(u32::try_from(node).ok());
         }
+        // lspci may have read the link while the GPU was idle; nvidia-smi wakes it.
+        let of_smi = self.gpus.iter().find(|gpu| gpu.bdf == device.bdf);
+        if let Some(link) = of_smi.and_then(|gpu| Some(gpu.attributes.as_ref()?.link.clone()))
+            && link.present().is_some()
+        {
+            let attributes = device.attributes.get_or_insert_default();
+            if attributes.link.known().is_none() {
+                attributes.link = link;
+            }
+        }
         if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
             device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
         }
         device
     }
+}
+
+fn is_gpu(function: &PciDevice) -> bool {
+    function.ids.known().is_some_and(Ids::is_nvidia_gpu)
 }
 
 /// Adds facts of lspci's output where the files of the report state none.

@@ -106,11 +106,6 @@ fn part_of_a_text_gives_no_other_verdict() {
         }
         for (what, text) in parts(dir.path()) {
             for (id, part) in outcomes(&text).unwrap_or_default() {
-                // Only VPD, which -vv prints, shows that a NIC is the management function of an NVSwitch, with one lane.
-                if id == "pcie.link" && what.contains("-x") && machine.name == "hgx-h100-8gpu-8nic"
-                {
-                    continue;
-                }
                 compared += 1;
                 for (outcome, message) in wrong(&whole[&id], &part) {
                     failures.push(format!(

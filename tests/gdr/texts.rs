@@ -223,3 +223,228 @@ fn hints_name_commands_that_show_the_source() {
         }
     }
 }
+
+/// What each text makes gdr print, on stdout or stderr; a word after `!` must not be there.
+#[test]
+fn devices_are_read_where_a_text_names_them() {
+    let dir = TempDir::new().expect("a directory");
+    let nccl = "node1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:192.0.2.1<0>\n\
+        node1:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 17000 commId 0x2 - Init COMPLETE\n";
+    let two_nodes = format!("{nccl}{}", nccl.replace("node1", "node2"));
+    for (text, command, words) in [
+        (
+            "[Sun Feb 23 16:24:18 2025] NVRM: GPU at PCI:0000:9b:00: GPU-01234567-89ab-cdef-0123-456789abcdef\n\
+             [Sun Feb 23 16:24:18 2025] NVRM: Xid (PCI:0000:9b:00): 119, pid=1, name=a, Timeout\n",
+            "topo",
+            &["0000:9b:00.0", "kernel log: Xid 119 of the GPU 0000:9b:00.0: gdr explain"][..],
+        ),
+        (
+            "kern  :warn  : 2025-01-21T04:41:44,283302+00:00 NVRM: Xid (PCI:0000:38:00): 13, a\n\
+             kern  :warn  : 2025-01-21T04:41:44,283303+00:00 NVRM: Xid (PCI:0000:38:00): 13, b\n",
+            "topo",
+            &["0000:38:00.0", "Xid 13 of the GPU 0000:38:00.0 in 2 lines"],
+        ),
+        (
+            "[    1.5] x\n[    2.123456] pci 0000:17:00.0: [10de:2330] type 00 class 0x030200 PCIe Endpoint\n\
+             [    3.123456] mlx5_core 0000:18:00.0 mlx5_4: Port: 1 Link ACTIVE\n",
+            "topo",
+            &["0000:17:00.0", "0000:18:00.0", "mlx5_4"],
+        ),
+        (
+            "$ ibdev2netdev | column -t\nmlx5_0   port  1  ==>  ibp26s0  (Down)  # first\nmlx5_10  port  1  ==>  ibp204s0  (Down)\n",
+            "topo",
+            &["mlx5_0", "mlx5_10"],
+        ),
+        (
+            "mlx5_0 port 1 ==> ibp26s0 (Down)\n",
+            "doctor",
+            &["!There is no NIC", "!No port of any NIC"],
+        ),
+        (
+            "CA 'mlx5_3'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n",
+            "doctor",
+            &["!No port of any NIC"],
+        ),
+        (
+            "DEVICE_TYPE             MST                           PCI       RDMA            NET           NUMA\n\
+             ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      1a:00.0   mlx5_0          net-ibp26s0   1\n",
+            "topo",
+            &["mlx5_0", "0000:1a:00.0"],
+        ),
+        (
+            "Roles:              worker\nLabels:             nvidia.com/gpu.count=2\n                    nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3-SHARED\n",
+            "topo",
+            &["GPU1", "NVIDIA-H100-80GB-HBM3", "!SHARED"],
+        ),
+        (
+            "#      Transport: tcp\n#         Device: eth0\n#      Transport: rc_mlx5\n#         Device: mlx5_2:1\n",
+            "topo",
+            &["mlx5_2", "!eth0"],
+        ),
+        (
+            "provider: tcp\n    domain: lo\nprovider: efa\n    fabric: efa\n    domain: rdmap16s27-dgrm\n",
+            "topo",
+            &["rdmap16s27", "!dgrm"],
+        ),
+        (
+            "GPU INFO:\n=====\nGPU index 1 NVIDIA A100-SXM4-40GB bar:1 bar size (MiB):65536 supports GDS\n",
+            "topo",
+            &["GPU0", "GPU1", "NVIDIA A100-SXM4-40GB"],
+        ),
+        (nccl, "topo", &["0000:17:00.0", "mlx5_0"]),
+        (&two_nodes, "topo", &["looks like NCCL's log", "!0000:17:00.0"]),
+        (
+            "<graphs version=\"1\">\n  <graph id=\"0\">\n <channel>\n<gpu dev=\"0\"/>\n<gpu dev=\"3\"/>\n",
+            "topo",
+            &["GPU3"],
+        ),
+        (
+            "$ lsmod | grep nvidia\nnvidia_peermem         16384  0\nnvidia              56598528  147 nvidia_uvm,nvidia_peermem\n",
+            "doctor --only peermem.loaded,gdrdrv.loaded --format json",
+            &["nvidia-peermem is loaded"],
+        ),
+        (
+            "GPU 6: NVIDIA A100-SXM4-80GB (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)\n",
+            "topo",
+            &["GPU6", "!GPU7"],
+        ),
+        ("GPU models and configuration: GPU 0: Tesla T4\n", "topo", &["Tesla T4"]),
+        (
+            "max locked memory           (kbytes, -l) unlimited\n",
+            "doctor --only limits.memlock -v",
+            &["Locked memory is unlimited"],
+        ),
+        (
+            "LnkSta: Speed 5GT/s (downgraded), Width x1 (downgraded)\n",
+            "doctor",
+            &["lines of lspci -vv without the line that names the device"],
+        ),
+        ("-[0000:00]-+-00.0\n           \\-01.1-[01]----00.0\n", "doctor", &["a tree of lspci -t"]),
+        (
+            "GPU7    NV8     NV8      X      SYS\nNIC0    PXB     PXB     NODE     X\n",
+            "doctor",
+            &["rows of nvidia-smi topo -m without its first line"],
+        ),
+    ] {
+        let path = file(&dir, "text", text.as_bytes());
+        let run = from(&[&path]).args(command.split(' ')).run();
+        let out = run.stdout + &run.stderr;
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for word in words {
+            match word.strip_prefix('!') {
+                Some(word) => assert!(!out.contains(word), "{word}: {text}{out}"),
+                None => assert!(out.contains(word), "{word}: {text}{out}"),
+            }
+        }
+    }
+}
+
+/// XML of NCCL that stands in a quoted text gives the same as the file.
+#[test]
+fn xml_within_a_text_is_read() {
+    let dir = TempDir::new().expect("a directory");
+    let xml = "<system version=\"1\">
+  <cpu numaid=\"0\" affinity=\"0000ffff\" arch=\"x86_64\" vendor=\"GenuineIntel\">
+    <pci busid=\"0000:15:00.0\" class=\"0x060400\">
+      <pci busid=\"0000:17:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\"/>
+      <pci busid=\"0000:18:00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x1021\"/>
+    </pci>
+  </cpu>
+</system>
+";
+    let alone = file(&dir, "topo.xml", xml.as_bytes());
+    let quoted: String = xml.lines().map(|line| format!("> {line}\n")).collect();
+    let smi = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)\n";
+    let issue = file(
+        &dir,
+        "issue.txt",
+        format!("It is slow.\n$ cat topo.xml\n{quoted}> and\n{smi}").as_bytes(),
+    );
+    let matrix = |file: &Path| {
+        let run = from(&[file]).args(["topo", "--format", "json"]).run();
+        let topology: Value = serde_json::from_str(&run.stdout).expect(&run.stderr);
+        topology["matrix"].clone()
+    };
+    assert_eq!(matrix(&alone)["GPU0"]["NIC0"], "PIX");
+    assert_eq!(matrix(&issue), matrix(&alone));
+    // Without its end it is no document.
+    let cut = file(&dir, "cut.txt", format!("$ cat\n{}", &xml[..300]).as_bytes());
+    assert_eq!(from(&[&cut]).args(["topo"]).run().code, 2);
+}
+
+/// The status of each pair, where the command line names the capability and another part lists the GPUs.
+#[test]
+fn a_peer_to_peer_matrix_joins_the_gpus() {
+    let dir = TempDir::new().expect("a directory");
+    let gpus =
+        "index, name, pci.bus_id\n0, NVIDIA L4, 00000000:17:00.0\n1, NVIDIA L4, 00000000:18:00.0\n";
+    let p2p = "$ nvidia-smi topo -p2p r\n \tGPU0\tGPU1\t\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n";
+    let both = file(&dir, "text", format!("{gpus}{p2p}").as_bytes());
+    let run =
+        from(&[&both]).args(["doctor", "--only", "gpu.p2p-grant", "--profile", "p2p", "-v"]).run();
+    assert!(run.stdout.contains("CNS"), "{}{}", run.stdout, run.stderr);
+    let alone = file(&dir, "alone", p2p.as_bytes());
+    let run = from(&[&alone]).args(["topo"]).run();
+    assert!(run.stdout.contains("GPU1"), "{}{}", run.stdout, run.stderr);
+}
+
+/// The classes of a matrix decide which NIC a GPU uses, for doctor as for topo.
+#[test]
+fn doctor_judges_the_pairs_of_a_matrix() {
+    let dir = TempDir::new().expect("a directory");
+    let matrix = file(&dir, "topo.txt", MATRIX.as_bytes());
+    let found = findings(&[&matrix], "pcie.locality");
+    let outcomes: Vec<_> = found.iter().filter_map(|finding| finding["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["warn", "pass", "warn", "pass"], "{found:#?}");
+}
+
+/// Where parts differ, the report says which counts and why.
+#[test]
+fn contradictions_name_the_rule() {
+    let dir = TempDir::new().expect("a directory");
+    let smi = |version: &str, gpu: &str| {
+        format!("index, pci.bus_id, driver_version\n0, 00000000:{gpu}:00.0, {version}\n$ echo\n")
+    };
+    let link = "17:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
+\tCapabilities: [60] Express (v2) Endpoint, MSI 00
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16
+";
+    let awake = "index, pci.bus_id, pcie.link.gen.max, pcie.link.gen.current, pcie.link.width.max, pcie.link.width.current
+0, 00000000:17:00.0, 5, 5, 16, 16
+";
+    for (text, words) in [
+        (
+            format!("{}{}", smi("550.54.15", "17"), smi("570.86.15", "18")),
+            "driver 550.54.15 counts, not 570.86.15",
+        ),
+        (
+            format!("{IBSTAT}$ rdma link\nlink mlx5_1/1 state ACTIVE physical_state LINK_UP netdev a\n"),
+            "'1: DOWN' counts, not '4: ACTIVE'",
+        ),
+        (
+            "Linux node1 6.8.0-45-generic #45-Ubuntu SMP x86_64 GNU/Linux\n$ dmesg\n[    0.000000] Linux version 5.15.0-1 (a)\n".to_owned(),
+            "'6.8.0-45-generic' counts, not '5.15.0-1'",
+        ),
+        (format!("{link}$ nvidia-smi\n{awake}"), "lspci shows 2.5 GT/s x16 and nvidia-smi 32 GT/s x16"),
+    ] {
+        let path = file(&dir, "text", text.as_bytes());
+        let run = from(&[&path]).args(["doctor"]).run();
+        assert!(run.stderr.contains(words), "{words}: {text}{}", run.stderr);
+    }
+    // At the maximum of both readings nothing is slow.
+    let path = file(&dir, "text", format!("{link}$ nvidia-smi\n{awake}").as_bytes());
+    let run = from(&[&path]).args(["doctor", "--only", "pcie.link"]).run();
+    assert!(!run.stdout.contains("2.5 GT/s"), "{}", run.stdout);
+}
+
+/// A listing is of a machine, perhaps of another: explain judges that one.
+#[test]
+fn explain_inspects_the_machine_of_a_listing() {
+    let dir = TempDir::new().expect("a directory");
+    let ibstat = file(&dir, "ibstat.txt", IBSTAT.as_bytes());
+    let run = Gdr::new().args(["explain".as_ref(), ibstat.as_os_str()]).run();
+    assert!(run.stdout.contains("mlx5_1/1"), "{}", run.stdout);
+    assert!(run.stdout.contains("checked: the recorded machine"), "{}", run.stdout);
+    assert!(!run.stdout.contains("perhaps of another machine"), "{}", run.stdout);
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Ctx, endpoints, or_skip, unplaced};
 use crate::check::{Check, CheckAction, Hint, Judgement, Source, unknown_if, words};
 use crate::model::{
-    ActionClass, Area, Bdf, Fact, Ids, Kind, Link, LinkState, PciDevice, Severity, Why,
+    ActionClass, Area, Bdf, Fact, Ids, Kind, Link, LinkState, PciDevice, RdmaDevice, Severity, Why,
 };
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
@@ -257,12 +257,33 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         return Some(Judgement::info(subject, message));
     }
     Some(match card.width / slot.width {
+        MANAGEMENT.. if may_manage_switches(ctx, hop.below) => {
+            let source = format!("vital product data of {}", hop.below.bdf);
+            let unknown = Judgement::unknown(subject, Why::NotCovered, Area::ConfigSpace, &source);
+            let message = format!(
+                "{message} Such is the NIC that manages the NVSwitches; whether this is one is in its vital product data (lspci -vv \
+                 as root), which are unknown."
+            );
+            Judgement { message, ..unknown }
+        }
         _ if ctx.facts.platform.is_guest() => {
             Judgement::info(subject, format!("{message} In a guest the link belongs to the host."))
         }
         NARROW.. => Judgement::broken(subject, message).advice(advice),
         _ => Judgement::info(subject, message).advice(advice),
     })
+}
+
+/// An eighth of the lanes: x1 or x2.
+const MANAGEMENT: u8 = 8;
+
+/// True if the function may be the NIC that manages the NVSwitches of a baseboard: its link has one or two lanes by design.
+fn may_manage_switches(ctx: &Ctx<'_>, device: &PciDevice) -> bool {
+    let nics = ctx.facts.rdma.known().into_iter().flatten();
+    let mut own = nics.filter(|nic| nic.place.present() == Some(&device.bdf));
+    device.ids.known().is_some_and(|ids| ids.vendor == Ids::MELLANOX)
+        && ctx.facts.gpus().count() >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM
+        && own.next().is_none_or(|nic| nic.management.known().is_none())
 }
 
 fn evident(judgement: Judgement, above: Bdf, hop: &Hop<'_>) -> Judgement {

@@ -27,11 +27,15 @@ pub const CHECK: Check = Check {
 
 /// Each GPU's best NIC, as the topology pairs them.
 fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_devices(ctx) {
-        return vec![unknown];
-    }
-    if nics::rdma_nics(ctx.facts).next().is_none() {
-        return vec![Judgement::skip("machine", "There is no NIC.")];
+    // A matrix of nvidia-smi has the classes of all pairs, whatever else is unknown.
+    let is_listed = ctx.facts.listed.as_ref().is_some_and(|listed| !listed.nics.is_empty());
+    if !is_listed {
+        if let Some(unknown) = unknown_devices(ctx) {
+            return vec![unknown];
+        }
+        if nics::rdma_nics(ctx.facts).next().is_none() {
+            return vec![Judgement::skip("machine", "There is no NIC.")];
+        }
     }
     let matches = ctx.topology.matches.iter();
     let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();

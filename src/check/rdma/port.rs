@@ -6,7 +6,7 @@ use super::{CLASS, each_port, subject};
 use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Source, words};
 use crate::model::{
     ActionClass, Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome,
-    VerbsPort, VerbsTrial, Verdict,
+    VerbsPort, VerbsTrial, Verdict, Why,
 };
 use crate::output::shell_word;
 
@@ -70,12 +70,19 @@ fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
             }
         }
     }
-    if up == 0 && !down.is_empty() {
+    let evidence = (format!("{CLASS}/*/ports/*/state"), down.join(", "));
+    if up == 0 && !down.is_empty() && ctx.facts.partial {
+        // A NIC that the text does not show may be active.
+        let (source, states) = evidence;
+        let unknown =
+            Judgement::unknown("machine", Why::NotCovered, Area::Sys, "the list of all NICs");
+        judgements.push(unknown.evidence(source, states));
+    } else if up == 0 && !down.is_empty() {
         let broken = Judgement::broken(
             "machine",
             "No port of any NIC is active: nothing can be transferred.",
         );
-        let broken = broken.evidence(format!("{CLASS}/*/ports/*/state"), down.join(", "));
+        let broken = broken.evidence(evidence.0, evidence.1);
         judgements.push(broken.advice(
             "Bring the interface up (ip link set INTERFACE up); check cable, switch and subnet \
                  manager.",

@@ -4,7 +4,12 @@ use std::ops::Bound;
 
 use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
-use crate::model::{Failure, FileKind, FileState, Hex, ListedGpu, Question, Recorded};
+use crate::import::limits::FUNCTIONS;
+use crate::model::limited::MAX_GPUS;
+use crate::model::{
+    Bdf, Fact, Failure, FileKind, FileState, Hex, Ids, ListedGpu, Note, NvmlOutcome, NvmlPair,
+    P2pCapability, P2pStatus, Question, Recorded,
+};
 
 /// Limit of the files and output kept of a report.
 const MOST: usize = 64 << 20;
@@ -111,10 +116,37 @@ impl Recording {
     /// Records a file that a text shows, unless its content is known.
     pub fn pasted_file(&mut self, path: &str, content: String) -> Result<(), ImportError> {
         match normal(path) {
-            Some(path) if !self.report.files.contains_key(&path) => {
-                self.file(&path, content.into_bytes())
-            }
-            _ => Ok(()),
+            Some(path) => match self.report.files.get(&path) {
+                None => self.file(&path, content.into_bytes()),
+                Some(known) => {
+                    let known = known.text.as_deref().map(str::trim);
+                    if let Some(known) = known.filter(|known| *known != content.trim()) {
+                        self.contradiction(&path, known.to_owned(), content.trim());
+                    }
+                    Ok(())
+                }
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Says which of two parts counts. Programs word most files differently; these are the same in all.
+    fn contradiction(&mut self, path: &str, known: String, other: &str) {
+        const WHOLE: [&str; 4] = [
+            "/proc/cmdline",
+            "/proc/driver/nvidia/version",
+            "/proc/sys/kernel/hostname",
+            "/proc/sys/kernel/osrelease",
+        ];
+        let is_port =
+            path.contains("/ports/") && (path.ends_with("/state") || path.ends_with("/link_layer"));
+        const MOST: usize = 20;
+        if (is_port || WHOLE.contains(&path)) && self.report.notes.len() < MOST {
+            let message = format!(
+                "two parts of the text differ: '{known}' counts, not '{other}', by the order of kinds in the book \
+                 (docs/texts.md); they may be of two machines or times"
+            );
+            self.note(path, message);
         }
     }
 
@@ -135,11 +167,64 @@ impl Recording {
         Ok(())
     }
 
-    /// Adds GPUs that are listed without their addresses.
+    /// Adds GPUs that are listed without their addresses. What is known of them stays.
     pub fn listed(&mut self, gpus: Vec<ListedGpu>) {
-        if self.report.listed.len() < gpus.len() {
-            self.report.listed = gpus;
+        for (at, gpu) in gpus.into_iter().take(MAX_GPUS).enumerate() {
+            match self.report.listed.get_mut(at) {
+                Some(known) => {
+                    known.model = known.model.take().or(gpu.model);
+                    known.uuid = known.uuid.take().or(gpu.uuid);
+                }
+                None => self.report.listed.push(gpu),
+            }
         }
+    }
+
+    /// Adds a PCI function that the text names, and its numbers as far as the text has them.
+    pub fn function(&mut self, bdf: Bdf, ids: Ids) {
+        let functions = &mut self.report.functions;
+        if functions.len() < FUNCTIONS || functions.contains_key(&bdf) {
+            let known = functions.entry(bdf).or_insert(ids);
+            if known.device.is_none() {
+                *known = ids;
+            }
+        }
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, source: &str, message: String) {
+        self.report.notes.push(Note { source: source.to_owned(), message });
+    }
+
+    /// Adds the peer-to-peer status of pairs of GPUs, by their indexes.
+    pub fn p2p(&mut self, capability: P2pCapability, pairs: Vec<(u32, u32, P2pStatus)>) {
+        for (from, to, status) in pairs {
+            let known = self.report.p2p.entry((from, to)).or_default();
+            known.entry(capability).or_insert(Fact::Known(status));
+        }
+    }
+
+    /// Records that a module is loaded. Others may be loaded too.
+    pub fn module(&mut self, name: &str) -> Result<(), ImportError> {
+        let path = format!("{MODULES}{name}");
+        if !is_kept(&path) || normal(&path).as_deref() != Some(path.as_str()) {
+            return Ok(());
+        }
+        self.take(PER_PATH + path.len())?;
+        let recorded = self.report.files.entry(path).or_default();
+        recorded.state.get_or_insert(state(FileKind::Directory));
+        Ok(())
+    }
+
+    /// Records a limit of the user's programs as the kernel prints it.
+    pub fn unlimited_memlock(&mut self) {
+        let text = Some(
+            "Max locked memory         unlimited            unlimited            bytes\n"
+                .to_owned(),
+        );
+        let recorded =
+            Recorded { text, state: Some(state(FileKind::Regular)), ..Recorded::default() };
+        self.report.files.insert("/proc/self/limits".to_owned(), recorded);
     }
 
     /// Adds RDMA devices; what is known of them stays.
@@ -154,9 +239,14 @@ impl Recording {
                 // Only the end of the target is known, and only it counts.
                 let target = format!("../../devices/{bdf}/infiniband/{name}");
                 self.link(&device, &target)?;
+                // Only software devices have one.
+                let mut parent = Recorded::default();
+                parent.errors.insert(Question::State, absent());
+                self.report.files.insert(format!("{device}/parent"), parent);
             }
         }
-        for path in class.directories {
+        // Those below come first: a directory may hold nothing but them.
+        for path in class.directories.into_iter().rev() {
             let names = self.names_below(&path);
             self.directory(&path, names)?;
         }
@@ -337,7 +427,7 @@ impl Recording {
         for (path, text) in class.files {
             self.file(&path, text.into_bytes())?;
         }
-        for path in class.directories {
+        for path in class.directories.into_iter().rev() {
             self.directory(&path, self.names_below(&path))?;
         }
         Ok(())
@@ -373,7 +463,30 @@ impl Recording {
         }
         self.report.nvml = smi::outcome(&self.report.smi, self.report.pasted);
         self.report.gpus = smi::functions(&self.report.smi);
+        if self.report.only_texts || self.report.pasted {
+            self.two_drivers();
+        }
+        self.report.notes.sort();
+        self.report.notes.dedup();
+        add_pairs(&mut self.report);
         self.report
+    }
+
+    /// Outputs of nvidia-smi with different drivers are of two machines or times.
+    fn two_drivers(&mut self) {
+        let mut versions = self.report.smi.lines().filter_map(|line| {
+            let (key, value) = line.split_once(" : ")?;
+            (key.trim() == "Driver Version").then(|| value.trim().to_owned())
+        });
+        if let Some(first) = versions.next()
+            && let Some(other) = versions.find(|version| *version != first)
+        {
+            let message = format!(
+                "two parts of the text differ: driver {first} counts, not {other}; they may be of two machines or times, whose \
+                 GPUs are listed together"
+            );
+            self.note("nvidia-smi", message);
+        }
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), ImportError> {
@@ -387,6 +500,17 @@ impl Recording {
         } else {
             Ok(())
         }
+    }
+}
+
+/// NVML's answers have the peer-to-peer status of pairs by index. It is kept only where the text lists these GPUs.
+fn add_pairs(report: &mut SupportReport) {
+    if let Some(NvmlOutcome::Read(nvml)) = &mut report.nvml {
+        let has = |index: &u32| nvml.gpus.iter().any(|gpu| gpu.index == *index);
+        let pairs = report.p2p.iter().filter(|((from, to), _)| has(from) && has(to));
+        nvml.pairs = pairs
+            .map(|((from, to), p2p)| NvmlPair { from: *from, to: *to, p2p: p2p.clone() })
+            .collect();
     }
 }
 

@@ -32,7 +32,9 @@ pub(super) fn outcome(text: &str, pasted: bool) -> Option<NvmlOutcome> {
         return Some(NvmlOutcome::Absent { reason: line.to_owned() });
     }
     if !unreachable.is_empty() || text.contains("No devices were found") {
-        return Some(NvmlOutcome::Read(Box::new(Nvml { unreachable, ..Nvml::default() })));
+        // A pasted line about one GPU says nothing of the others.
+        let partial = pasted && !unreachable.is_empty();
+        return Some(NvmlOutcome::Read(Box::new(Nvml { partial, unreachable, ..Nvml::default() })));
     }
     text.lines().find_map(|line| {
         if line.starts_with("NVIDIA-SMI has failed because it couldn't communicate with") {

@@ -39,9 +39,10 @@ pub fn cut(bytes: &[u8]) -> Cut {
         part = match (command, part) {
             (Some(command), part) => {
                 cut.end(part);
-                match printed_file(command) {
-                    Some(path) => Part::File(path.to_owned(), String::new()),
-                    None => Part::Open,
+                match (printed_file(command), p2p_status(command)) {
+                    (Some(path), _) => Part::File(path.to_owned(), String::new()),
+                    (None, Some((kind, line))) => Part::Section(kind, line),
+                    (None, None) => Part::Open,
                 }
             }
             (None, Part::File(path, lines))
@@ -80,6 +81,38 @@ fn longer(mut lines: String, line: &str) -> String {
     lines.push_str(line);
     lines.push('\n');
     lines
+}
+
+/// The command line of a peer-to-peer matrix names the capability; the matrix itself does not.
+fn p2p_status(command: &str) -> Option<(usize, String)> {
+    let (_, options) = command.split_once("topo -p2p")?;
+    let kind = KINDS.iter().position(|kind| kind.name == "nvidia-smi topo -m")?;
+    Some((kind, format!("topo -p2p {}\n", options.trim())))
+}
+
+/// The first XML of hwloc or NCCL between other words, without quote marks, and the text with empty lines in its place.
+pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    const ROOTS: [(&[u8], &str); 2] =
+        [(b"<system version", "</system>"), (b"<topology", "</topology>")];
+    let has = |root: &[u8]| bytes.windows(root.len()).any(|window| window == root);
+    let (root, end) = ROOTS.into_iter().find(|(root, _)| has(root))?;
+    let root = String::from_utf8_lossy(root);
+    let (mut xml, mut rest) = (Vec::new(), Vec::with_capacity(bytes.len()));
+    let (mut inside, mut ended) = (false, false);
+    for raw in bytes.split(|byte| *byte == b'\n') {
+        // Lines of hwloc's distances may be longer than those that are cut.
+        let line = if ended { String::new() } else { clean(raw) };
+        inside |= !ended && line.trim_start().starts_with(root.as_ref());
+        if inside {
+            xml.extend_from_slice(line.as_bytes());
+            xml.push(b'\n');
+            (inside, ended) = if line.contains(end) { (false, true) } else { (true, false) };
+        } else {
+            rest.extend_from_slice(raw);
+        }
+        rest.push(b'\n');
+    }
+    ended.then_some((xml, rest))
 }
 
 /// The kind that a line begins.

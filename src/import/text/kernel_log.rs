@@ -1,18 +1,26 @@
 //! Kernel logs, by dmesg or journalctl: what they state of the boot and the driver. Failures in them are `gdr explain`'s.
 
+use std::collections::BTreeMap;
+
 use super::Kind;
+use super::nccl::GPU;
+use super::nic_tools::mellanox;
 use crate::import::ImportError;
-use crate::import::support::Recording;
+use crate::import::support::{Class, Recording};
+use crate::model::{Bdf, Ids};
 
 pub const KERNEL_LOG: Kind = Kind {
     name: "kernel log (dmesg, journalctl -k)",
     begins: |line| {
         is_timed(line)
+            || is_decoded(line)
             || line.contains(" kernel: ")
+            || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
             || line.starts_with("iommu: Default domain type")
     },
-    yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; failures: gdr explain FILE",
+    yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; GPUs and NICs that it names; Xids, as \
+             remarks; failures: gdr explain FILE",
     example: "[    0.000000] Linux version 6.8.0-45-generic (buildd@host) (gcc 13.2.0) #45-Ubuntu SMP
 [    0.000000] Command line: BOOT_IMAGE=/vmlinuz-6.8.0-45-generic root=/dev/sda1 iommu=pt
 [   12.345678] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15  Thu Feb 22 01:44:30 UTC 2024
@@ -20,21 +28,43 @@ pub const KERNEL_LOG: Kind = Kind {
     read,
 };
 
-/// `[   12.345678] message`.
+/// `[   12.345678] message`, or `[Sun Feb 23 16:24:18 2025] message` of dmesg -T.
 fn is_timed(line: &str) -> bool {
-    let time = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let time =
-        time.and_then(|(time, rest)| rest.starts_with(' ').then(|| time.trim().split_once('.')));
-    time.flatten().is_some_and(|(seconds, fraction)| {
+    let Some((time, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
+        return false;
+    };
+    let is_uptime = time.trim().split_once('.').is_some_and(|(seconds, fraction)| {
         fraction.len() == 6 && seconds.parse::<u64>().is_ok() && fraction.parse::<u32>().is_ok()
-    })
+    });
+    let is_date = || {
+        let words: Vec<&str> = time.split_ascii_whitespace().collect();
+        matches!(words.as_slice(), [day, month, _, time, year]
+            if day.len() == 3 && month.len() == 3 && time.matches(':').count() == 2 && year.parse::<u32>().is_ok())
+    };
+    // Other programs print another bracket behind the time.
+    rest.starts_with(' ') && !rest.starts_with(" [") && (is_uptime || is_date())
+}
+
+/// `kern  :warn  : message` of dmesg --decode.
+fn is_decoded(line: &str) -> bool {
+    let word = |text: &str| {
+        let text = text.trim_end();
+        !text.is_empty() && text.len() <= 8 && text.bytes().all(|byte| byte.is_ascii_lowercase())
+    };
+    let mut parts = line.splitn(3, ':');
+    let facilities = ["kern", "user", "daemon", "syslog"];
+    parts.next().is_some_and(|facility| facilities.contains(&facility.trim_end()))
+        && parts.next().is_some_and(word)
+        && parts.next().is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// A log may have several boots and drivers: what it states differently is unknown.
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut lines = [Once::default(), Once::default(), Once::default()];
+    let mut devices = Devices::default();
     for line in text.lines() {
         recording.kernel_line(line);
+        devices.read(line);
         let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest.trim());
         if let Some(rest) = after("Linux version ") {
             lines[0].add(rest.split(' ').next().unwrap_or_default());
@@ -44,6 +74,7 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             lines[2].add(rest);
         }
     }
+    devices.record(recording)?;
     let [release, command_line, module] = lines;
     if let Some(release) = release.only() {
         recording.pasted_file("/proc/sys/kernel/osrelease", release)?;
@@ -76,4 +107,99 @@ impl Once {
     fn only(self) -> Option<String> {
         self.value.filter(|value| !self.differs && !value.is_empty())
     }
+}
+
+/// The devices that lines name, and the Xids.
+#[derive(Default)]
+struct Devices {
+    functions: BTreeMap<Bdf, Ids>,
+    /// RDMA devices.
+    class: Class,
+    /// The lines of each Xid, by number and GPU.
+    xids: BTreeMap<(Bdf, u32), usize>,
+}
+
+impl Devices {
+    fn read(&mut self, line: &str) {
+        let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
+        if let Some((bdf, rest)) = after("NVRM: Xid (").and_then(xid) {
+            self.add(bdf, GPU);
+            // The number stands before a comma, a blank or the end.
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+            if let Ok(number) = digits.parse() {
+                *self.xids.entry((bdf, number)).or_default() += 1;
+            }
+            return;
+        }
+        let marks = ["NVRM: GPU at PCI:", "NVRM: GPU at ", "NVRM: GPU ", "NVRM: The NVIDIA GPU "];
+        if let Some(bdf) = marks.into_iter().find_map(after).and_then(address) {
+            self.add(bdf, GPU);
+        } else if let Some(rest) = after("mlx5_core ")
+            && let Some(bdf) = address(rest)
+        {
+            self.add(bdf, mellanox(None));
+            let name = rest.split_ascii_whitespace().nth(1).and_then(|word| word.strip_suffix(':'));
+            let name = name.filter(|name| {
+                let number = name.strip_prefix("mlx5_");
+                number.is_some_and(|number| number.parse::<u16>().is_ok())
+            });
+            if let Some(device) = name.and_then(|name| self.class.device(name)) {
+                self.class.links.push((device, bdf));
+            }
+        } else if let Some((bdf, ids)) = after("pci ").and_then(enumerated) {
+            self.add(bdf, ids);
+        }
+    }
+
+    fn add(&mut self, bdf: Bdf, ids: Ids) {
+        let known = self.functions.entry(bdf).or_insert(ids);
+        if known.device.is_none() {
+            *known = ids;
+        }
+    }
+
+    fn record(self, recording: &mut Recording) -> Result<(), ImportError> {
+        for (bdf, ids) in self.functions {
+            recording.function(bdf, ids);
+        }
+        for ((bdf, number), lines) in self.xids {
+            let times = if lines > 1 { format!(" in {lines} lines") } else { String::new() };
+            let message = format!(
+                "Xid {number} of the GPU {bdf}{times}: gdr explain FILE says what it means"
+            );
+            recording.note("kernel log", message);
+        }
+        recording.class(self.class)
+    }
+}
+
+/// `PCI:0000:9b:00): 119, …`, or without `PCI:` of old drivers; and what follows the address.
+fn xid(text: &str) -> Option<(Bdf, &str)> {
+    let (bdf, rest) = text.split_once("): ")?;
+    Some((address(bdf.strip_prefix("PCI:").unwrap_or(bdf))?, rest))
+}
+
+/// An address at the start, perhaps without the function.
+fn address(text: &str) -> Option<Bdf> {
+    let end = text.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'));
+    let text = text[..end.unwrap_or(text.len())].trim_end_matches(':');
+    match text.matches(':').count() {
+        2 if text.contains('.') => text.parse().ok(),
+        2 => format!("{text}.0").parse().ok(),
+        _ => None,
+    }
+}
+
+/// `0000:17:00.0: [10de:2330] type 00 class 0x030200 …`: GPUs and NICs.
+fn enumerated(text: &str) -> Option<(Bdf, Ids)> {
+    let bdf = address(text)?;
+    let (_, rest) = text.split_once(": [")?;
+    let (numbers, rest) = rest.split_once(']')?;
+    let (vendor, device) = numbers.split_once(':')?;
+    let (_, class) = rest.split_once(" class 0x")?;
+    let hex = |text: &str| u16::from_str_radix(text, 16).ok();
+    let class = u32::from_str_radix(class.get(..6)?, 16).ok()?;
+    let ids = Ids { vendor: hex(vendor)?, device: Some(hex(device)?), class };
+    let is_nic = ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02;
+    (ids.is_nvidia_gpu() || is_nic).then_some((bdf, ids))
 }

@@ -4,13 +4,18 @@
 //! order of [`KINDS`], so the facts do not depend on the order of the text. What a text does not show stays unknown.
 
 mod adapters;
+mod cluster;
 mod cut;
 mod driver;
 mod kernel_log;
+mod nccl;
+mod nic_tools;
 mod other;
 mod smi;
 #[cfg(test)]
 mod tests;
+
+pub(super) use cut::embedded;
 
 use super::ImportError;
 use super::support::{Recording, SupportReport};
@@ -30,12 +35,14 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 22] = [
+pub const KINDS: [&Kind; 34] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
     &driver::INFORMATION,
     &other::LSMOD,
+    &other::MODINFO,
+    &other::ULIMIT,
     &other::COMMAND_LINE,
     &other::UNAME,
     &other::NUMACTL,
@@ -46,13 +53,23 @@ pub const KINDS: [&Kind; 22] = [
     &adapters::RDMA_LINK,
     &adapters::IBDEV2NETDEV,
     &adapters::SHOW_GIDS,
+    &nic_tools::MST_STATUS,
+    &nic_tools::MLXCONFIG,
+    &nic_tools::ETHTOOL,
+    &nic_tools::UCX_INFO,
+    &nic_tools::FI_INFO,
     &smi::QUERY,
     &smi::XML,
     &smi::TABLE,
     &smi::CSV,
     &smi::LIST,
     &smi::MATRIX,
+    &cluster::DCGMI,
+    &cluster::GDSCHECK,
+    &cluster::KUBECTL,
     &kernel_log::KERNEL_LOG,
+    &nccl::LOG,
+    &nccl::GRAPH,
 ];
 
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.
@@ -92,8 +109,11 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
         _ if name.starts_with("kernel log") => {
             format!("a {name}, whose failures gdr explain FILE shows")
         }
-        _ if name.starts_with("a ") || name.starts_with("an ") => name.to_owned(),
+        _ if BARE.iter().any(|word| name.starts_with(word)) => name.to_owned(),
         _ if name.starts_with('/') => format!("the content of {name}"),
         _ => format!("the output of {name}"),
     })
 }
+
+/// Beginnings of names that are not names of commands.
+const BARE: [&str; 6] = ["a ", "an ", "rows ", "lines ", "environment ", "NCCL"];

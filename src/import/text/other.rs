@@ -19,15 +19,83 @@ pub const LSMOD: Kind = Kind {
     name: "lsmod",
     begins: |line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        words == ["Module", "Size", "Used", "by"]
+        words == ["Module", "Size", "Used", "by"] || module(line).is_some_and(is_of_interest)
     },
-    yields: "loaded kernel modules",
+    yields: "loaded kernel modules; of lines without the head (lsmod | grep) those that are loaded",
     example: "Module                  Size  Used by
 nvidia_peermem         16384  0
 nvidia              56717312  1 nvidia_peermem
 ib_core               434176  1 nvidia_peermem
 ",
-    read: |text, recording| recording.command("lsmod", text),
+    read: |text, recording| {
+        if text.lines().any(|line| line.starts_with("Module ")) {
+            return recording.command("lsmod", text);
+        }
+        text.lines().filter_map(module).try_for_each(|name| recording.module(name))
+    },
+};
+
+/// The module of a line `nvidia_peermem 16384 0`, perhaps with the modules that use it.
+fn module(line: &str) -> Option<&str> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next()?;
+    let counts = [words.next()?, words.next()?];
+    let is_count = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = words.next().is_none_or(|users| !is_count(users)) && words.next().is_none();
+    (counts.into_iter().all(is_count) && rest).then_some(name)
+}
+
+/// Modules by which the output of lsmod is recognized without its head.
+fn is_of_interest(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "nvidia",
+        "nvidia_uvm",
+        "nvidia_peermem",
+        "nv_peer_mem",
+        "gdrdrv",
+        "ib_core",
+        "mlx5_core",
+        "mlx5_ib",
+    ];
+    NAMES.contains(&name)
+}
+
+pub const MODINFO: Kind = Kind {
+    name: "modinfo",
+    begins: |line| {
+        let file = line.strip_prefix("filename:").map(str::trim);
+        file.is_some_and(|file| file.starts_with("/lib/modules/"))
+    },
+    yields: "release of the kernel",
+    example: "filename:       /lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko
+version:        570.86.15
+license:        Dual MIT/GPL
+",
+    read: |text, recording| {
+        let file = text.lines().find_map(|line| line.trim().strip_prefix("filename:"));
+        let release = file.and_then(|file| file.trim().split('/').nth(3));
+        match release {
+            Some(release) => {
+                recording.pasted_file("/proc/sys/kernel/osrelease", release.to_owned())
+            }
+            None => Ok(()),
+        }
+    },
+};
+
+pub const ULIMIT: Kind = Kind {
+    name: "ulimit -a",
+    begins: |line| line.starts_with("max locked memory ") && line.contains("-l)"),
+    yields: "whether locked memory is unlimited",
+    example: "max locked memory           (kbytes, -l) unlimited
+",
+    read: |text, recording| {
+        // A number is the soft limit; the hard one is unknown.
+        if text.lines().next().is_some_and(|line| line.trim_end().ends_with(" unlimited")) {
+            recording.unlimited_memlock();
+        }
+        Ok(())
+    },
 };
 
 pub const COMMAND_LINE: Kind = Kind {
@@ -110,16 +178,49 @@ const FOREIGN: [(&str, &str); 12] = [
     ("nvcc: NVIDIA", "nvcc --version"),
 ];
 
+/// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
+const WITHOUT_DEVICES: [(&str, &str, &str); 18] = [
+    ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
+    ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
+    ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
+    ("LnkSta:", "GT/s", "lines of lspci -vv without the line that names the device"),
+    ("-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
+    ("-+-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
+    ("max locked memory", "-l)", "ulimit -a"),
+    ("NCCL_", "=", "environment variables"),
+    ("export NCCL_", "=", "environment variables"),
+    ("UCX_", "=", "environment variables"),
+    ("Settings for ", ":", "ethtool"),
+    ("", ": <BROADCAST,", "ip link"),
+    ("", "UCX  DEBUG", "a log of UCX"),
+    ("Operational Info", "", "mlxlink"),
+    ("Successfully ran diagnostic", "", "dcgmi diag"),
+    ("Container runtime", "", "docker info"),
+    ("\"HostConfig\":", "", "docker inspect"),
+    ("PyTorch version:", "", "PyTorch's collect_env"),
+];
+
+/// What another text looks like, by its first lines.
 /// What another text looks like, by its first lines.
 pub fn foreign(bytes: &[u8]) -> Option<&'static str> {
-    let start = &bytes[..bytes.len().min(4096)];
+    let start = &bytes[..bytes.len().min(16 << 10)];
     let text = String::from_utf8_lossy(start);
     if start.iter().filter(|byte| **byte < 9).count() > start.len() / 50 {
         return Some("a binary file");
     }
+    let mut lines = text.lines().map(str::trim_start);
+    let without_devices = lines.find_map(|line| {
+        let line = line.trim_start_matches(['>', ' ']);
+        let known = WITHOUT_DEVICES
+            .iter()
+            .find(|(begin, word, _)| line.starts_with(begin) && line.contains(word));
+        known.map(|(.., name)| *name)
+    });
     let mut lines = text.lines().filter(|line| !line.trim().is_empty()).take(20);
-    lines.find_map(|line| {
-        let known = FOREIGN.iter().find(|(begin, _)| line.starts_with(begin));
-        known.map(|(_, name)| *name)
+    without_devices.or_else(|| {
+        lines.find_map(|line| {
+            let known = FOREIGN.iter().find(|(begin, _)| line.starts_with(begin));
+            known.map(|(_, name)| *name)
+        })
     })
 }

@@ -1,6 +1,7 @@
 //! Output of nvidia-smi: each form becomes that of `nvidia-smi -q`, which one reader reads.
 
 use super::Kind;
+use super::cluster::by_index;
 use crate::import::ImportError;
 use crate::import::matrix;
 use crate::import::support::Recording;
@@ -65,12 +66,7 @@ pub const CSV: Kind = Kind {
 
 pub const LIST: Kind = Kind {
     name: "nvidia-smi -L, nvidia-smi nvlink",
-    begins: |line| {
-        let number = line.strip_prefix("GPU ").and_then(|rest| rest.split_once(": "));
-        number.is_some_and(|(number, rest)| {
-            number.parse::<u32>().is_ok() && rest.contains("(UUID: GPU-")
-        })
-    },
+    begins: |line| listed_gpu(line).is_some(),
     yields: "models of the GPUs; which NVLinks are active, and their other ends",
     example: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)
 \t Link 0: 26.562 GB/s
@@ -82,7 +78,8 @@ pub const LIST: Kind = Kind {
 pub const MATRIX: Kind = Kind {
     name: "nvidia-smi topo -m",
     begins: matrix::is_head,
-    yields: "the class and the NVLinks of each pair of GPUs and NICs, their CPUs and NUMA nodes; no paths",
+    yields: "the class and the NVLinks of each pair of GPUs and NICs, their CPUs and NUMA nodes; no paths; of -p2p the GPUs, and with \
+             its command line the status of each pair",
     example: "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
 GPU0\t X \tNV18\tPIX\t0-31\t0\t\tN/A
 GPU1\tNV18\t X \tSYS\t32-63\t1\t\tN/A
@@ -92,7 +89,15 @@ NIC Legend:
 
   NIC0: mlx5_0
 ",
-    read: |text, recording| recording.matrix(text),
+    read: |text, recording| {
+        if let Some(status) = matrix::p2p(text) {
+            recording.listed(vec![ListedGpu::default(); status.gpus]);
+            if let Some(capability) = status.capability {
+                recording.p2p(capability, status.pairs);
+            }
+        }
+        recording.matrix(text)
+    },
 };
 
 pub const XML: Kind = Kind {
@@ -113,24 +118,24 @@ pub const XML: Kind = Kind {
 
 /// Builds text as `nvidia-smi -q` prints it.
 #[derive(Default)]
-struct Log {
+pub struct Log {
     head: String,
     gpus: String,
     count: usize,
 }
 
 impl Log {
-    fn head(&mut self, name: &str, value: &str) {
+    pub fn head(&mut self, name: &str, value: &str) {
         self.head.push_str(&format!("{name} : {value}\n"));
     }
 
-    fn gpu(&mut self, bdf: Bdf) {
+    pub fn gpu(&mut self, bdf: Bdf) {
         self.count += 1;
         self.gpus.push_str(&format!("GPU {bdf}\n"));
     }
 
     /// A field of the last GPU, by its path of headings.
-    fn field(&mut self, path: &str, value: &str) {
+    pub fn field(&mut self, path: &str, value: &str) {
         if self.count == 0 || value.is_empty() {
             return;
         }
@@ -144,7 +149,7 @@ impl Log {
     }
 
     /// The text; `count` is the number of GPUs if that is certain.
-    fn finish(self, count: Option<usize>) -> String {
+    pub fn finish(self, count: Option<usize>) -> String {
         let attached = count.map_or_else(String::new, |count| format!("Attached GPUs : {count}\n"));
         format!("NVSMI LOG\n\n{}{attached}\n{}\n", self.head, self.gpus)
     }
@@ -334,24 +339,28 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 }
 
 fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    let mut listed: Vec<ListedGpu> = Vec::new();
-    for line in text.lines().filter(|line| (LIST.begins)(line.trim())) {
-        let Some((number, rest)) =
-            line.trim().strip_prefix("GPU ").and_then(|l| l.split_once(": "))
-        else {
-            continue;
+    let mut gpus = Vec::new();
+    for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
+        let (model, uuid) = match rest.split_once(" (UUID: ") {
+            Some((model, uuid)) => (model, Some(uuid.trim_end_matches(')').to_owned())),
+            None => (rest, None),
         };
-        let Some((model, uuid)) = rest.split_once(" (UUID: ") else { continue };
-        if number.parse() == Ok(listed.len()) {
-            listed.push(ListedGpu {
-                model: Some(model.to_owned()),
-                uuid: Some(uuid.trim_end_matches(')').to_owned()),
-                ..ListedGpu::default()
-            });
-        }
+        let model = Some(model.trim().to_owned());
+        gpus.push((number, ListedGpu { model, uuid, ..ListedGpu::default() }));
     }
-    recording.listed(listed);
+    recording.listed(by_index(gpus));
     recording.smi(text)
+}
+
+/// `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)`: the number and the rest. PyTorch's collect_env leaves out the UUID.
+fn listed_gpu(line: &str) -> Option<(usize, &str)> {
+    const BRANDS: [&str; 7] =
+        ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
+    let line = line.strip_prefix("GPU models and configuration: ").unwrap_or(line);
+    let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
+    let is_model = rest.contains("(UUID: GPU-")
+        || rest.len() < 64 && BRANDS.iter().any(|brand| rest.starts_with(brand));
+    Some((number.parse().ok().filter(|_| is_model)?, rest))
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.

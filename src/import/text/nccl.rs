@@ -1,0 +1,92 @@
+//! NCCL's log and graph: the devices that they name. Paths and failures in them are `gdr explain`'s.
+
+use std::collections::BTreeSet;
+
+use super::Kind;
+use super::cluster::by_index;
+use crate::import::ImportError;
+use crate::import::support::{Class, Recording};
+use crate::model::{Bdf, Ids, ListedGpu};
+
+pub const LOG: Kind = Kind {
+    name: "NCCL's log (NCCL_DEBUG=INFO)",
+    begins: |line| line.contains(" NCCL INFO "),
+    yields: "GPUs and RDMA devices, if all lines are of one machine; paths and failures: gdr explain FILE",
+    example: "node1:100:120 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
+node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 17000 commId 0x1 - Init COMPLETE
+",
+    read: log,
+};
+
+pub const GRAPH: Kind = Kind {
+    name: "NCCL_GRAPH_DUMP_FILE",
+    begins: |line| line.starts_with("<graphs "),
+    yields: "number of GPUs; the topology is in NCCL_TOPO_DUMP_FILE",
+    example: "<graphs version=\"1\">
+  <graph id=\"0\" pattern=\"4\" crossnic=\"0\" nchannels=\"1\" speedintra=\"12\" speedinter=\"12\" latencyinter=\"0\" typeintra=\"NVL\" typeinter=\"PIX\" samechannels=\"0\">
+    <channel>
+      <gpu dev=\"0\"/>
+      <gpu dev=\"1\"/>
+    </channel>
+  </graph>
+</graphs>
+",
+    read: |text, recording| {
+        let numbers = text.split("<gpu dev=\"").skip(1);
+        let numbers = numbers.filter_map(|rest| rest.split('"').next()?.parse().ok());
+        recording.listed(by_index(numbers.map(|at| (at, ListedGpu::default())).collect()));
+        Ok(())
+    },
+};
+
+fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut class = Class::default();
+    let (mut hosts, mut gpus) = (BTreeSet::new(), BTreeSet::new());
+    for line in text.lines() {
+        let Some((head, message)) = line.split_once(" NCCL INFO ") else {
+            continue;
+        };
+        hosts.insert(head.trim().split(':').next().unwrap_or_default());
+        if let Some(list) = message.split_once("NET/IB : Using ").map(|(_, list)| list) {
+            nics(list, &mut class);
+        }
+        let bus = message.split_once(" busId ").and_then(|(_, rest)| rest.split(' ').next());
+        gpus.extend(bus.and_then(address));
+    }
+    // Devices of several machines are not those of one.
+    if hosts.len() > 1 {
+        return Ok(());
+    }
+    for bdf in gpus {
+        recording.function(bdf, GPU);
+    }
+    recording.class(class)
+}
+
+/// A GPU of unknown model. NCCL takes this class where it cannot read one.
+pub const GPU: Ids = Ids { vendor: Ids::NVIDIA, device: None, class: 0x03_0200 };
+
+/// `[0]mlx5_0:1/RoCE [1]mlx5_1:1/IB [RO]; OOB …`.
+fn nics(list: &str, class: &mut Class) {
+    for nic in list.split(' ').filter(|word| word.starts_with('[')) {
+        let Some((_, nic)) = nic.split_once(']') else { continue };
+        let Some((name, rest)) = nic.split_once(':') else { continue };
+        let Some((port, layer)) = rest.split_once('/') else { continue };
+        let Some(port) = class.device(name).and_then(|device| class.port(&device, port)) else {
+            continue;
+        };
+        match layer.trim_end_matches(';') {
+            "RoCE" => class.add(&port, "link_layer", "Ethernet"),
+            "IB" => class.add(&port, "link_layer", "InfiniBand"),
+            _ => {}
+        }
+    }
+}
+
+/// NCCL prints an address as a number without its separators: `17000` is 0000:17:00.0.
+fn address(hex: &str) -> Option<Bdf> {
+    let number = u64::from_str_radix(hex, 16).ok()?;
+    let (domain, bus) = (number >> 20, number >> 12 & 0xff);
+    let (device, function) = (number >> 4 & 0xff, number & 0xf);
+    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
+}

@@ -1,0 +1,169 @@
+//! NICs as programs of their drivers and of communication libraries name them: mst, mlxconfig, ethtool -i, ucx_info, fi_info.
+
+use super::Kind;
+use crate::import::ImportError;
+use crate::import::support::{Class, Recording};
+use crate::model::{Bdf, Ids};
+
+pub const MST_STATUS: Kind = Kind {
+    name: "mst status",
+    begins: |line| line == "MST devices:" || is_mst_head(line),
+    yields: "NICs: address, chip; with -v their RDMA devices and NUMA nodes",
+    example: "DEVICE_TYPE             MST                           PCI       RDMA            NET                                     NUMA
+ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      1a:00.0   mlx5_0          net-ibp26s0                             0
+",
+    read: mst_status,
+};
+
+pub const MLXCONFIG: Kind = Kind {
+    name: "mlxconfig or mstconfig query",
+    begins: |line| {
+        let of_type = line.strip_prefix("Device type:").map(str::trim);
+        of_type.is_some_and(|name| name.starts_with("ConnectX") || name.starts_with("BlueField"))
+    },
+    yields: "addresses of NICs",
+    example: "Device type:        ConnectX7
+Name:               MCX75310AAS-NEA_Ax
+Device:             0000:1a:00.0
+",
+    read: |text, recording| {
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("Device:")) {
+            if let Some(bdf) = line.split_ascii_whitespace().find_map(|word| word.parse().ok()) {
+                recording.function(bdf, mellanox(None));
+            }
+        }
+        Ok(())
+    },
+};
+
+pub const ETHTOOL: Kind = Kind {
+    name: "ethtool -i",
+    begins: |line| matches!(line, "driver: mlx5_core" | "driver: mlx4_core" | "driver: mlx4_en"),
+    yields: "addresses of NICs",
+    example: "driver: mlx5_core
+version: 6.8.0-45-generic
+firmware-version: 28.39.1002 (MT_0000000838)
+bus-info: 0000:1a:00.0
+",
+    read: |text, recording| {
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("bus-info:")) {
+            if let Ok(bdf) = line.trim().parse() {
+                recording.function(bdf, mellanox(None));
+            }
+        }
+        Ok(())
+    },
+};
+
+pub const UCX_INFO: Kind = Kind {
+    name: "ucx_info -d",
+    begins: |line| {
+        let rest = line.strip_prefix('#').map(str::trim_start);
+        rest.is_some_and(|rest| {
+            rest.starts_with("Memory domain: ") || rest.starts_with("Transport: ")
+        })
+    },
+    yields: "RDMA devices",
+    example: "# Memory domain: mlx5_0
+#      Transport: rc_mlx5
+#         Device: mlx5_0:1
+#           Type: network
+",
+    read: |text, recording| recording.class(ucx_info(text)),
+};
+
+pub const FI_INFO: Kind = Kind {
+    name: "fi_info",
+    begins: |line| matches!(line, "provider: efa" | "provider: verbs" | "provider: verbs;ofi_rxm"),
+    yields: "RDMA devices of the providers efa and verbs",
+    example: "provider: efa
+    fabric: efa-direct
+    domain: rdmap16s27-rdm
+    version: 201.0
+    type: FI_EP_RDM
+    protocol: FI_PROTO_EFA
+",
+    read: |text, recording| recording.class(fi_info(text)),
+};
+
+/// A NIC of Mellanox. Which class of network controller it has is not in these texts.
+pub fn mellanox(device: Option<u16>) -> Ids {
+    Ids { vendor: Ids::MELLANOX, device, class: 0x02_0000 }
+}
+
+fn is_mst_head(line: &str) -> bool {
+    line.starts_with("DEVICE_TYPE") && line.contains(" MST ")
+}
+
+/// The chip in `/dev/mst/mt4129_pciconf0`: its PCI device id, in decimal.
+fn chip(path: &str) -> Option<u16> {
+    let number = path.strip_prefix("/dev/mst/mt")?.split('_').next()?;
+    number.parse().ok()
+}
+
+fn mst_status(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut class = Class::default();
+    let mut last = None;
+    let lines = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    for words in lines {
+        let path = words.iter().find(|word| word.starts_with("/dev/mst/"));
+        last = path.and_then(|path| chip(path)).or(last);
+        let address = |word: &&str| word.rsplit('=').next()?.parse::<Bdf>().ok();
+        let Some((at, bdf)) =
+            words.iter().enumerate().find_map(|(at, word)| Some((at, address(word)?)))
+        else {
+            continue;
+        };
+        recording.function(bdf, mellanox(last));
+        if path.is_none() {
+            continue;
+        }
+        // RDMA device, interface and NUMA node; each may be missing.
+        let rest = &words[at + 1..];
+        let is_name = |word: &&&str| {
+            word.starts_with(|c: char| c.is_ascii_alphabetic()) && !word.starts_with("net-")
+        };
+        if let Some(device) = rest.first().filter(is_name).and_then(|name| class.device(name)) {
+            class.links.push((device, bdf));
+        }
+        if let Some(node) = rest.last().filter(|word| word.parse::<i32>().is_ok()) {
+            let path = format!("/sys/bus/pci/devices/{bdf}/numa_node");
+            recording.pasted_file(&path, format!("{node}\n"))?;
+        }
+    }
+    recording.class(class)
+}
+
+fn ucx_info(text: &str) -> Class {
+    let mut class = Class::default();
+    let mut is_rdma = false;
+    for line in text.lines() {
+        let line = line.trim_start_matches(['#', ' ']);
+        if let Some(transport) = line.strip_prefix("Transport: ") {
+            let starts = ["rc_", "ud_", "dc_", "gga_", "srd"];
+            is_rdma = starts.iter().any(|start| transport.starts_with(start));
+        } else if let Some(port) = line.strip_prefix("Device: ").filter(|_| is_rdma) {
+            let (name, number) = port.trim().split_once(':').unwrap_or((port.trim(), ""));
+            if let Some(device) = class.device(name) {
+                class.port(&device, number);
+            }
+        }
+    }
+    class
+}
+
+fn fi_info(text: &str) -> Class {
+    let mut class = Class::default();
+    let mut is_rdma = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(provider) = line.strip_prefix("provider: ") {
+            is_rdma = provider == "efa" || provider.starts_with("verbs");
+        } else if let Some(domain) = line.strip_prefix("domain: ").filter(|_| is_rdma) {
+            // libfabric names a domain by the device and the kind of endpoint.
+            let ends = ["-rdm", "-dgrm", "-dgram", "-xrc"];
+            let name = ends.iter().find_map(|end| domain.strip_suffix(end)).unwrap_or(domain);
+            class.device(name);
+        }
+    }
+    class
+}
