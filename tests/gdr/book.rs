@@ -32,7 +32,7 @@ fn headings(page: &str) -> Vec<String> {
 
 /// Each page fits a phone, has its title, its neighbours, a mark where the reader is, a search and, if it is long, an index.
 #[test]
-#[ignore = "needs python3-markdown-it, python3-mdit-py-plugins and linkchecker"]
+#[ignore = "needs python3-markdown-it, python3-mdit-py-plugins"]
 fn pages_of_the_book_lead_the_reader() {
     let dir = scratch();
     let book = dir.path().join("book");
@@ -77,6 +77,29 @@ fn pages_of_the_book_lead_the_reader() {
     assert!(long > 5, "{long} long pages");
     let sections = fs::read_to_string(book.join("search.js")).expect("the search");
     assert!(sections.contains("tasks/cluster.html\", \"\", \"Check a cluster"), "{sections:.300}");
+}
+
+#[test]
+#[ignore = "needs python3-markdown-it, python3-mdit-py-plugins"]
+fn dead_links_are_named() {
+    let dir = scratch();
+    let copied = Command::new("cp").arg("-r").arg(root().join("docs")).arg(dir.path()).status();
+    assert!(copied.expect("cp").success());
+    fs::create_dir(dir.path().join(".ci")).expect("a directory");
+    let script = dir.path().join(".ci/book");
+    fs::copy(root().join(".ci/book"), &script).expect("a copy");
+    let page = dir.path().join("docs/introduction.md");
+    let text = fs::read_to_string(&page).expect("a page");
+    let links = "[a](checks.md) [b](checks.md#no-such-check) [c](#nowhere) [d](absent.html) [e](https://example.org/x#y)";
+    fs::write(&page, format!("{text}\n{links}\n")).expect("written");
+    let built = Command::new("/usr/bin/python3").arg(script).output().expect("python3");
+    let text = String::from_utf8_lossy(&built.stderr);
+    assert_eq!(built.status.code(), Some(1), "{text}");
+    let of_the_page = text.lines().filter_map(|line| line.strip_prefix("introduction.html: "));
+    assert_eq!(
+        of_the_page.collect::<Vec<_>>(),
+        ["#nowhere", "absent.html", "checks.html#no-such-check"]
+    );
 }
 
 #[test]
