@@ -4,7 +4,8 @@ use anyhow::bail;
 
 use crate::cli::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
 use crate::probe::copy::{
-    self, Allocator, Choices, DataRounds, MappingChoice, MemoryLocation, Producer, RoundTrips, TESTS,
+    self, Allocator, Choices, DataRounds, MappingChoice, MemoryLocation, Producer, RoundTrips,
+    TESTS,
 };
 use crate::probe::scope::{Nodes, Scope};
 use crate::render::Style;

@@ -14,7 +14,11 @@ pub enum SharedMemory {
 
 impl SharedMemory {
     /// Allocates memory of zeros.
-    pub fn new(session: &Session<'_>, place: MemoryLocation, bytes: usize) -> Result<Self, StepError> {
+    pub fn new(
+        session: &Session<'_>,
+        place: MemoryLocation,
+        bytes: usize,
+    ) -> Result<Self, StepError> {
         if place == MemoryLocation::Host {
             let memory = session.gpu.pinned(bytes)?;
             memory.write(0, &vec![0; bytes])?;

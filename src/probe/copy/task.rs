@@ -55,7 +55,12 @@ pub struct RoundTrips {
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { producer: Producer::Cpu, flag: MemoryLocation::Gpu, reply: MemoryLocation::Host, data: None }
+        Self {
+            producer: Producer::Cpu,
+            flag: MemoryLocation::Gpu,
+            reply: MemoryLocation::Host,
+            data: None,
+        }
     }
 }
 
