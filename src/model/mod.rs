@@ -13,6 +13,7 @@ mod fabric;
 mod fact;
 mod facts;
 mod failures;
+pub mod figure;
 mod finding;
 mod fleet;
 mod history;

@@ -54,7 +54,7 @@ fn every_fact_has_a_reader() {
     fields(&schema, false, &mut facts);
     assert!(facts.contains("peer_memory") && facts.contains("egress_vector"), "{facts:?}");
     // A field of a value, or a name in a pattern.
-    let used = Regex::new(r"\.(\w+)\b|[{,]\s*(\w+)\s*[,:}]").expect("a pattern");
+    let used = Regex::new(r"\.([a-z0-9_]+)|[{,][ \n]*([a-z0-9_]+)[ \n]*[,:}]").expect("a pattern");
     let mut read = BTreeSet::new();
     for (module, path, text) in sources() {
         let inner = path.to_string_lossy();

@@ -193,11 +193,8 @@ mod tests {
     #[test]
     fn pending_setting_and_virtual_function() {
         let mut facts = with_prefetchable_bar();
-        let next = FirmwareSetting {
-            current: Some("False(0)".to_owned()),
-            next: "True(1)".to_owned(),
-            ..FirmwareSetting::default()
-        };
+        let next =
+            FirmwareSetting { current: Some("False(0)".to_owned()), next: "True(1)".to_owned() };
         facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), next)].into()));
         let found = only("rdma.nonprefetchable", &facts);
         assert_says(&found, "next reset");

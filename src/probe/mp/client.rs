@@ -13,6 +13,7 @@ use super::session::Session;
 use super::talk::{Drive, Kind, Message, Step};
 use super::task::Side;
 use crate::model::ProbeResult;
+use crate::model::figure;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -62,10 +63,10 @@ impl Figure {
         match self {
             Self::PingPong(drive) => format!("mp.{}.latency", drive.name()),
             Self::Messages(drive) => format!("mp.{}.bandwidth", drive.name()),
-            Self::PutLatency => "mp.put.latency".to_owned(),
-            Self::Puts => "mp.put.bandwidth".to_owned(),
-            Self::GetLatency => "mp.get.latency".to_owned(),
-            Self::Gets => "mp.get.bandwidth".to_owned(),
+            Self::PutLatency => figure::mp::PUT_LATENCY.name.to_owned(),
+            Self::Puts => figure::mp::PUT.name.to_owned(),
+            Self::GetLatency => figure::mp::GET_LATENCY.name.to_owned(),
+            Self::Gets => figure::mp::GET.name.to_owned(),
         }
     }
 

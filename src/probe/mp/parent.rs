@@ -5,6 +5,7 @@ use super::mpi::{self, MpiFigures};
 use super::plan::MAX_ROOM;
 use super::talk::Message;
 use super::task::{HcaChoice, Side, Task};
+use crate::model::figure;
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::depth::Terms;
@@ -157,7 +158,7 @@ impl Probe for Options {
         for gpu in &report.gpus {
             let why = "no expected latency: it can only be measured on the machine itself";
             let about = Subject::new(&gpu.subject, "cuda");
-            let result = about.not_measured("mp.cpu.latency", 8, why.to_owned());
+            let result = about.not_measured(figure::mp::CPU_LATENCY.name, 8, why.to_owned());
             report.results.push(result);
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
 use super::task::{OrderedPair, Task, Unit};
+use crate::model::figure::p2p;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, by_kernel, fill};
@@ -158,7 +159,7 @@ impl<'a> Cluster<'a> {
         if !self.open(number, reporter)? {
             return Ok(());
         }
-        let name = "p2p.local.bandwidth";
+        let name = p2p::LOCAL;
         self.begin(name, Unit::Alone(number), reporter)?;
         let bytes = self.largest().next_multiple_of(16);
         let (sent, before) = (self.seeds.next(), self.seeds.next());

@@ -4,6 +4,7 @@ use gpu::{DeviceMemory, Pattern, PeerAccess, Stream};
 
 use super::cluster::{Cluster, Member};
 use super::task::{OrderedPair, Unit};
+use crate::model::figure::p2p;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{LOOK_AT, by_kernel, fill};
@@ -33,9 +34,9 @@ pub fn run(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let name = match unit {
-        Unit::OneToAll(_) => "p2p.one-to-all.bandwidth",
-        Unit::AllToOne(_) => "p2p.all-to-one.bandwidth",
-        Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => "p2p.all-pairs.bandwidth",
+        Unit::OneToAll(_) => p2p::ONE_TO_ALL.name,
+        Unit::AllToOne(_) => p2p::ALL_TO_ONE.name,
+        Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => p2p::ALL_PAIRS.name,
     };
     let is_selected = |pair: &&OrderedPair| match unit {
         Unit::OneToAll(gpu) => pair.from == gpu,

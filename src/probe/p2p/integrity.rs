@@ -3,6 +3,7 @@
 use gpu::{DeviceMemory, Error};
 
 use super::cluster::Member;
+use crate::model::figure::{FigureKind, p2p};
 use crate::probe::integrity::{ROUNDS, Seeds, Wrong, by_engine, by_kernel, fill};
 
 /// How one GPU accesses the other's memory.
@@ -28,6 +29,16 @@ impl Transfer {
             Self::Read => "copy.read",
             Self::Store => "kernel.store",
             Self::Load => "kernel.load",
+        }
+    }
+
+    /// Its bandwidth.
+    pub fn figure(self) -> FigureKind {
+        match self {
+            Self::Write => p2p::WRITE,
+            Self::Read => p2p::READ,
+            Self::Store => p2p::STORE,
+            Self::Load => p2p::LOAD,
         }
     }
 

@@ -6,6 +6,7 @@ use super::cluster::{Cluster, Member};
 use super::integrity::{GpuPair, Transfer};
 use super::task::{OrderedPair, Unit};
 use crate::model::ProbedPair;
+use crate::model::figure::{FigureKind, p2p};
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;
 use crate::probe::events::{Event, Reporter};
@@ -199,8 +200,8 @@ impl Work<'_> {
     fn staged(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         self.verify(Transfer::Write, "validate.staged", reporter)?;
         for bytes in self.other_sizes() {
-            self.begin("p2p.staged.bandwidth", reporter)?;
-            self.measure_size(Transfer::Write, ("p2p.staged", false), bytes, reporter)?;
+            self.begin(p2p::STAGED.name, reporter)?;
+            self.measure_size(Transfer::Write, (p2p::STAGED, false), bytes, reporter)?;
         }
         Ok(())
     }
@@ -211,7 +212,7 @@ impl Work<'_> {
     fn measure_size(
         &self,
         transfer: Transfer,
-        (name, access): (&str, bool),
+        (figure, access): (FigureKind, bool),
         bytes: usize,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
@@ -219,8 +220,7 @@ impl Work<'_> {
         let stream = &self.gpus.local_gpu.stream;
         let copy = || self.gpus.queue(transfer, bytes);
         let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
-        let latency = format!("{name}.latency");
-        reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
+        reporter.result(self.about.latency(&latency_of(figure), Some(bytes), 0, &samples))?;
         let samples = if access {
             self.sample(bytes, copy)?
         } else {
@@ -233,18 +233,17 @@ impl Work<'_> {
             all
         };
         let promise = self.cluster.promise(self.pair, bytes).filter(|_| access);
-        let name = format!("{name}.bandwidth");
-        Ok(reporter.result(self.about.bandwidth(&name, bytes, 0, &samples, promise))?)
+        Ok(reporter.result(self.about.bandwidth(figure.name, bytes, 0, &samples, promise))?)
     }
 
     fn copies(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         for (transfer, sizes) in
             [(Transfer::Write, self.cluster.sizes()), (Transfer::Read, self.other_sizes())]
         {
-            let name = format!("p2p.{}", transfer.name());
+            let figure = transfer.figure();
             for bytes in sizes {
-                self.begin(&format!("{name}.bandwidth"), reporter)?;
-                self.measure_size(transfer, (&name, true), bytes, reporter)?;
+                self.begin(figure.name, reporter)?;
+                self.measure_size(transfer, (figure, true), bytes, reporter)?;
             }
         }
         Ok(())
@@ -252,7 +251,7 @@ impl Work<'_> {
 
     /// Each GPU writes to the other at the same time: the sum, compared with twice the path.
     fn both_directions(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        let name = "p2p.copy.both.bandwidth";
+        let name = p2p::BOTH.name;
         self.begin(name, reporter)?;
         let (gpus, bytes) = (&self.gpus, self.cluster.largest());
         let (a, b) = (&gpus.local_gpu.stream, &gpus.remote_gpu.stream);
@@ -271,14 +270,13 @@ impl Work<'_> {
 
     /// Ping-pong of consecutive copies. The bandwidth is the size over half the round trip, as in publications.
     fn round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        let name = "p2p.copy.round-trip";
-        let (latency, bandwidth) = (format!("{name}.latency"), format!("{name}.bandwidth"));
+        let (latency, bandwidth) = (latency_of(p2p::ROUND_TRIP), p2p::ROUND_TRIP.name);
         for bytes in self.other_sizes() {
-            self.begin(name, reporter)?;
+            self.begin("p2p.copy.round-trip", reporter)?;
             let samples = self.round_trips(bytes)?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
             reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
-            reporter.result(self.about.bandwidth(&bandwidth, bytes, 0, &half, None))?;
+            reporter.result(self.about.bandwidth(bandwidth, bytes, 0, &half, None))?;
         }
         Ok(())
     }
@@ -305,16 +303,16 @@ impl Work<'_> {
     fn kernels(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         let gpus = &self.gpus;
         for transfer in [Transfer::Store, Transfer::Load] {
-            let name = format!("p2p.{}.bandwidth", transfer.name());
+            let name = transfer.figure().name;
             let sizes = self.other_sizes().into_iter();
             for bytes in sizes.filter(|bytes| bytes % 16 == 0) {
-                self.begin(&name, reporter)?;
+                self.begin(name, reporter)?;
                 let samples = self.sample(bytes, || gpus.queue(transfer, bytes))?;
                 let promise = self.cluster.promise(self.pair, bytes);
-                reporter.result(self.about.bandwidth(&name, bytes, 0, &samples, promise))?;
+                reporter.result(self.about.bandwidth(name, bytes, 0, &samples, promise))?;
             }
         }
-        let name = "p2p.kernel.load.latency";
+        let name = p2p::LOAD_LATENCY.name;
         self.begin(name, reporter)?;
         let list = gpus.remote_gpu.allocate(LIST)?;
         gpus.remote_gpu.witness.write(&list, 0, &ring())?;
@@ -328,7 +326,7 @@ impl Work<'_> {
 
     /// Ping-pong of two kernels: each waits for a word that the other stores in its memory.
     fn kernel_round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        let name = "p2p.kernel.round-trip.latency";
+        let name = p2p::KERNEL_ROUND_TRIP.name;
         self.begin(name, reporter)?;
         let (local_gpu, remote_gpu) = (self.gpus.local_gpu, self.gpus.remote_gpu);
         let (local, remote) = (local_gpu.allocate(64)?, remote_gpu.allocate(64)?);
@@ -356,4 +354,9 @@ impl Work<'_> {
         let samples = sampler.finish().1;
         Ok(reporter.result(self.about.latency(name, Some(4), 0, &samples))?)
     }
+}
+
+/// The name of the latency beside a bandwidth.
+fn latency_of(bandwidth: FigureKind) -> String {
+    bandwidth.name.replace(".bandwidth", ".latency")
 }

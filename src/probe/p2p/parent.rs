@@ -2,6 +2,7 @@
 
 use super::cluster::LIMITED_BY_LINK;
 use super::task::{OrderedPair, Task, Unit, arrow};
+use crate::model::figure::p2p;
 use crate::model::{ProbeKind, ProbeReport, ProbeResult, ProbedGpu, ProbedPair, Shares};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -122,7 +123,7 @@ fn pair_of(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
 
 fn expect_of(pair: &ProbedPair, shares: Shares) -> ProbeResult {
     let about = Subject::new(&pair.subject, "cuda");
-    let name = "p2p.copy.write.bandwidth";
+    let name = p2p::WRITE.name;
     match (pair.link, pair.nvlinks) {
         (Some(link), _) => {
             expect_bandwidth(&about, name, LIMITED_BY_LINK, Some(link), shares.pci_express)

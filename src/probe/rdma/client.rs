@@ -32,6 +32,7 @@ use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
 use super::test_case::{Planned, TestCase};
+use crate::model::figure::rdma;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -387,7 +388,7 @@ impl Client<'_, '_> {
         connected: &mut [ConnectedQueuePair],
         bytes: usize,
     ) -> Result<(), StepError> {
-        let label = "rdma.write.both.bandwidth";
+        let label = rdma::BOTH.name;
         let pairs = connected.len() as u32;
         let flow = Flow { seeds: None, ..self.flow(Kind::Write, bytes, pairs) };
         let mut theirs = 0.0;
@@ -433,7 +434,7 @@ impl Client<'_, '_> {
         connected: &mut [ConnectedQueuePair],
         bytes: usize,
     ) -> Result<(), StepError> {
-        let label = "rdma.write.rate";
+        let label = rdma::WRITE_RATE;
         let pairs = connected.len() as u32;
         let flow = Flow { seeds: None, ..self.flow(Kind::Write, bytes, pairs) };
         let (samples, _) = self.measure(flow, pairs, &mut |this, flow| {
@@ -452,7 +453,7 @@ impl Client<'_, '_> {
         connected: &mut [ConnectedQueuePair],
         bytes: usize,
     ) -> Result<(), StepError> {
-        let label = "rdma.staged.bandwidth";
+        let label = rdma::STAGED.name;
         let [connected] = connected else {
             return Err(StepError::OutOfStep);
         };

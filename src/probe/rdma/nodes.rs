@@ -7,6 +7,7 @@ use super::options::Options;
 use super::pairs::task;
 use super::task::{Extent, LocalEnd};
 use crate::model::ProbeResult;
+use crate::model::figure::rdma;
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::depth::Depth;
 use crate::probe::machine::{Machine, ProbedNic};
@@ -17,10 +18,10 @@ const ON_NODE: &str = " on node ";
 
 /// The results that are compared: name, words, and whether the largest message counts.
 const COSTS: [(&str, &str, bool); 4] = [
-    ("rdma.send.latency", "latency of sends", false),
-    ("rdma.write.bandwidth", "bandwidth of writes", true),
-    ("rdma.staged.bandwidth", "staged bandwidth", true),
-    ("rdma.write.rate", "rate of writes", true),
+    (rdma::SEND_LATENCY.name, "latency of sends", false),
+    (rdma::WRITE.name, "bandwidth of writes", true),
+    (rdma::STAGED.name, "staged bandwidth", true),
+    (rdma::WRITE_RATE, "rate of writes", true),
 ];
 
 /// The ends on each selected node.

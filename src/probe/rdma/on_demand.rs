@@ -11,13 +11,10 @@ use super::purpose::{Purpose, Role, Traffic};
 use super::task::{Extent, Task};
 use super::test_case::{Planned, TestCase};
 use crate::model::ProbeResult;
+use crate::model::figure::rdma;
 
 /// Ends the name of a result of memory with on-demand paging.
 pub const SUFFIX: &str = ".odp";
-/// A write into pages that are not there, and one into the same pages afterwards.
-pub const FIRST_TOUCH: &str = "rdma.write.first-touch.odp";
-pub const NEXT_TOUCH: &str = "rdma.write.next-touch.odp";
-
 /// Names the result of ends that have none of it.
 const ALL: &str = "rdma.odp";
 
@@ -135,12 +132,12 @@ fn is_repeated(case: &Planned) -> bool {
 
 /// The results that are compared: name, words, and whether the largest message counts.
 const COSTS: [(&str, &str, bool); 6] = [
-    ("rdma.write.latency", "latency of writes", false),
-    ("rdma.read.latency", "latency of reads", false),
-    ("rdma.send.latency", "latency of sends", false),
-    ("rdma.write.bandwidth", "bandwidth of writes", true),
-    ("rdma.read.bandwidth", "bandwidth of reads", true),
-    ("rdma.send.bandwidth", "bandwidth of sends", true),
+    (rdma::WRITE_LATENCY.name, "latency of writes", false),
+    (rdma::READ_LATENCY.name, "latency of reads", false),
+    (rdma::SEND_LATENCY.name, "latency of sends", false),
+    (rdma::WRITE.name, "bandwidth of writes", true),
+    (rdma::READ.name, "bandwidth of reads", true),
+    (rdma::SEND.name, "bandwidth of sends", true),
 ];
 
 /// What on-demand paging changes, for each subject that was measured with it.
@@ -173,7 +170,8 @@ pub fn costs(results: &[ProbeResult]) -> Vec<String> {
             format!("{subject}: on-demand paging instead of pinned pages: {}.", ratios.join(", "))
         });
         let touch = |is_largest| {
-            let (first, next) = (of(FIRST_TOUCH, is_largest)?, of(NEXT_TOUCH, is_largest)?);
+            let (first, next) =
+                (of(rdma::FIRST_TOUCH.name, is_largest)?, of(rdma::NEXT_TOUCH.name, is_largest)?);
             Some(format!(
                 "{subject}: a write of {} bytes into pages that are not there takes {:.1} us, and {:.1} us once they are.",
                 first.bytes?, first.median?, next.median?

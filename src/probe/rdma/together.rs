@@ -19,6 +19,7 @@ use super::server;
 use super::stream::drive;
 use super::task::{LocalEnd, Part, Task};
 use super::test_case::TestCase;
+use crate::model::figure::rdma;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::cpus::{bind, on_node};
 use crate::probe::events::Reporter;
@@ -27,9 +28,9 @@ use crate::probe::task;
 use crate::probe::verdict::Subject;
 
 /// Results of a connection alone, of each while all run, and of their sum.
-const ALONE: &str = "rdma.alone.bandwidth";
-const EACH: &str = "rdma.together.bandwidth";
-const SUM: &str = "rdma.together.sum.bandwidth";
+const ALONE: &str = rdma::ALONE.name;
+const EACH: &str = rdma::TOGETHER.name;
+const SUM: &str = rdma::SUM.name;
 /// Subject of the sum.
 const ALL: &str = "all together";
 /// A connection that keeps less than this share of its bandwidth shares something.

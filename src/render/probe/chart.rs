@@ -7,6 +7,7 @@ use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
 use super::panel::{Line, Panel, What, line};
 use super::{copy_chart, mpi, size, transfer};
 use crate::model::Order as _;
+use crate::model::figure::{self, FigureKind};
 use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
@@ -15,8 +16,8 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = match report.probe {
         ProbeKind::Host => host(report),
         ProbeKind::P2p => p2p(report),
-        ProbeKind::Rdma => of_subjects(report, &RDMA),
-        ProbeKind::Mp => of_subjects(report, &MP),
+        ProbeKind::Rdma => of_subjects(report, &figure::rdma::BANDWIDTHS),
+        ProbeKind::Mp => of_subjects(report, &figure::mp::BANDWIDTHS),
         ProbeKind::Mpi => ranks(report),
         ProbeKind::Transfer => transfer::panels(report),
         ProbeKind::Async => asynchronous(report),
@@ -59,44 +60,31 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
 
 /// One per ordered pair.
 fn p2p(report: &ProbeReport) -> Vec<Panel> {
-    let ways = [
-        ("p2p.copy.write.bandwidth", Stroke::First, "copy engine, peer access on"),
-        ("p2p.kernel.store.bandwidth", Stroke::Second, "kernel that stores"),
-        ("p2p.kernel.load.bandwidth", Stroke::Third, "kernel that loads"),
-        ("p2p.staged.bandwidth", Stroke::Fourth, "through the host, peer access off"),
-    ];
     let pairs = report.pairs.iter();
     pairs
         .map(|pair| Panel {
             title: pair.subject.clone(),
             what: What::Bandwidth,
-            lines: ways
-                .map(|(name, stroke, label)| line(report, &pair.subject, name, stroke, label))
-                .to_vec(),
+            lines: lines(report, &pair.subject, &figure::p2p::PAIRS),
             link: pair.link.map(|link| link as f64 / 1e9),
             crossover: None,
         })
         .collect()
 }
 
-/// The lines of a panel: name of the results, stroke, label.
-type Ways = [(&'static str, Stroke, &'static str); 4];
-
-const RDMA: Ways = [
-    ("rdma.write.bandwidth", Stroke::First, "the NIC writes"),
-    ("rdma.read.bandwidth", Stroke::Second, "the NIC reads"),
-    ("rdma.send.bandwidth", Stroke::Third, "the NIC sends"),
-    ("rdma.staged.bandwidth", Stroke::Fourth, "staged, without GPUDirect RDMA"),
-];
-const MP: Ways = [
-    ("mp.cpu.bandwidth", Stroke::First, "messages by the CPU"),
-    ("mp.stream.bandwidth", Stroke::Second, "messages by a stream"),
-    ("mp.put.bandwidth", Stroke::Third, "puts"),
-    ("mp.mpi.bandwidth", Stroke::Fourth, "MPI, in host memory"),
-];
+/// The lines of the figures that are drawn.
+fn lines(report: &ProbeReport, subject: &str, figures: &[FigureKind]) -> Vec<Line> {
+    const STROKES: [Stroke; 4] = [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth];
+    let drawn = STROKES.into_iter().enumerate().filter_map(|(at, stroke)| {
+        let is_it = |figure: &&FigureKind| figure.line.is_some_and(|(line, _)| line == at + 1);
+        let figure = figures.iter().find(is_it)?;
+        Some(line(report, subject, figure.name, stroke, figure.line?.1))
+    });
+    drawn.collect()
+}
 
 /// One for each subject.
-fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
+fn of_subjects(report: &ProbeReport, figures: &[FigureKind]) -> Vec<Panel> {
     let mut subjects: Vec<&str> = Vec::new();
     for result in &report.results {
         if !subjects.contains(&result.subject.as_str()) {
@@ -106,9 +94,7 @@ fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
     let panel = |subject: &&str| Panel {
         title: (*subject).to_owned(),
         what: What::Bandwidth,
-        lines: ways
-            .map(|(name, stroke, label)| line(report, subject, name, stroke, label))
-            .to_vec(),
+        lines: lines(report, subject, figures),
         link: report
             .results
             .iter()

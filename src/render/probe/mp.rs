@@ -3,25 +3,10 @@
 use super::INDENT;
 use super::by_size::{bandwidths_by_size, latencies_by_size};
 use super::lines::{failures, line_of, verified};
+use crate::model::figure::{FigureKind, mp};
 use crate::model::{ProbeReport, ProbeResult};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
-
-const LATENCIES: [(&str, &str); 6] = [
-    ("mp.cpu.latency", "CPU"),
-    ("mp.stream.latency", "stream"),
-    ("mp.kernel.latency", "kernel"),
-    ("mp.put.latency", "put"),
-    ("mp.get.latency", "get"),
-    ("mp.mpi.latency", "MPI"),
-];
-const BANDWIDTHS: [(&str, &str); 5] = [
-    ("mp.cpu.bandwidth", "CPU"),
-    ("mp.stream.bandwidth", "stream"),
-    ("mp.put.bandwidth", "put"),
-    ("mp.get.bandwidth", "get"),
-    ("mp.mpi.bandwidth", "MPI"),
-];
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
     let mut subjects: Vec<&str> = Vec::new();
@@ -53,6 +38,6 @@ fn chapter(subject: &str, results: &[&ProbeResult], style: Style) -> String {
     if !backends.is_empty() {
         text.push_str(&line_of(&format!("by {}", backends.join("; ")), style));
     }
-    text + &latencies_by_size(results, &LATENCIES, style)
-        + &bandwidths_by_size(results, &BANDWIDTHS, style)
+    text + &latencies_by_size(results, &mp::LATENCIES.map(FigureKind::column), style)
+        + &bandwidths_by_size(results, &mp::BANDWIDTHS.map(FigureKind::column), style)
 }

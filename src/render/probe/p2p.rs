@@ -6,25 +6,9 @@ use std::collections::BTreeMap;
 use super::grid::grid;
 use super::lines::line_of;
 use super::{figure, figure_or_dash, size};
+use crate::model::figure::{FigureKind, p2p};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;
-
-/// The matrices: name of the results, heading, and whether to show the share of the link.
-const MATRICES: [(&str, &str, bool); 9] = [
-    ("p2p.copy.write.bandwidth", "GB/s, the copy engine writes, peer access on", true),
-    ("p2p.copy.read.bandwidth", "GB/s, the copy engine reads", true),
-    ("p2p.copy.both.bandwidth", "GB/s, both directions at once, the sum", false),
-    ("p2p.staged.bandwidth", "GB/s, peer access off: staged through the host", true),
-    ("p2p.kernel.store.bandwidth", "GB/s, a kernel stores", true),
-    ("p2p.kernel.load.bandwidth", "GB/s, a kernel loads", true),
-    (
-        "p2p.copy.round-trip.bandwidth",
-        "GB/s, there and back again, size by half the round trip",
-        false,
-    ),
-    ("p2p.kernel.load.latency", "us, a kernel waits for one load", false),
-    ("p2p.kernel.round-trip.latency", "us, a word there and back between two kernels", false),
-];
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
     let names: Vec<&str> = report.gpus.iter().map(short).collect();
@@ -36,8 +20,8 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         pairs.entry(&pair.subject).or_insert(pair);
     }
     let mut text = access(&pairs, &names, style);
-    for (name, title, share) in MATRICES {
-        text.push_str(&matrix(report, &pairs, &names, (name, title, share), style));
+    for figure in p2p::PAIRS {
+        text.push_str(&matrix(report, &pairs, &names, figure, style));
     }
     text + &together(report, style)
 }
@@ -108,7 +92,7 @@ fn matrix(
     report: &ProbeReport,
     pairs: &Pairs<'_>,
     names: &[&str],
-    (name, title, share): (&str, &str, bool),
+    FigureKind { name, heading, of_link, .. }: FigureKind,
     style: Style,
 ) -> String {
     let first = report.results.iter().find(|result| result.name == name && result.median.is_some());
@@ -117,20 +101,20 @@ fn matrix(
     };
     let largest_of = largest(report, name);
     // The diagonal: copies within a GPU.
-    let local = largest(report, "p2p.local.bandwidth");
+    let local = largest(report, p2p::LOCAL);
     let local = |gpu: &str| {
         let probed = report.gpus.iter().find(|probed| short(probed) == gpu)?;
         local.get(probed.subject.as_str())
     };
     let cell = |from: &str, to: &str| {
         if from == to {
-            let found = local(from).filter(|_| name == "p2p.copy.write.bandwidth");
+            let found = local(from).filter(|_| name == p2p::WRITE.name);
             return figure_or_dash(found.and_then(|result| result.median));
         }
         let found = largest_of.get(format!("{from} -> {to}").as_str());
         let found = found.and_then(|result| result.median);
         let link = pair(pairs, from, to).and_then(|pair| pair.link).filter(|link| *link > 0);
-        match (found, link.filter(|_| share)) {
+        match (found, link.filter(|_| of_link)) {
             (Some(rate), Some(link)) => {
                 format!("{} {:>3.0}%", figure(rate), 100.0 * rate * 1e9 / link as f64)
             }
@@ -144,8 +128,8 @@ fn matrix(
         .filter_map(|result| result.bytes)
         .collect();
     let title = match sizes.iter().max() {
-        Some(bytes) if first.unit == "GB/s" => format!("{title}, {}", size(*bytes)),
-        _ => title.to_owned(),
+        Some(bytes) if first.unit == "GB/s" => format!("{heading}, {}", size(*bytes)),
+        _ => heading.to_owned(),
     };
     table(names, &title, cell, style)
 }
@@ -153,12 +137,7 @@ fn matrix(
 /// Transfers of several GPUs at once.
 fn together(report: &ProbeReport, style: Style) -> String {
     let mut text = String::new();
-    let ways = [
-        ("p2p.one-to-all.bandwidth", "to all others at once"),
-        ("p2p.all-to-one.bandwidth", "from all others at once"),
-        ("p2p.all-pairs.bandwidth", "every pair at once"),
-    ];
-    for (name, words) in ways {
+    for (name, words) in p2p::TOGETHER.map(FigureKind::column) {
         for result in report.results.iter().filter(|result| result.name == name) {
             if let Some(median) = result.median {
                 let subject = result.subject.split(" (").next().unwrap_or_default();

@@ -5,6 +5,7 @@ use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, size};
+use crate::model::figure::{FigureKind, rdma};
 use crate::model::{
     BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
     VirtualFunction,
@@ -12,40 +13,6 @@ use crate::model::{
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// The columns of latencies: name of the results, and heading.
-const LATENCIES: [(&str, &str); 4] = [
-    ("rdma.write.latency", "write"),
-    ("rdma.write-imm.latency", "write-imm"),
-    ("rdma.read.latency", "read"),
-    ("rdma.send.latency", "send"),
-];
-/// The same with on-demand paging, in a table of their own: a line has room for few.
-const PAGED_LATENCIES: [(&str, &str); 5] = [
-    ("rdma.write.latency.odp", "write"),
-    ("rdma.read.latency.odp", "read"),
-    ("rdma.send.latency.odp", "send"),
-    ("rdma.write.first-touch.odp", "first touch"),
-    ("rdma.write.next-touch.odp", "next touch"),
-];
-/// The columns of bandwidths.
-const BANDWIDTHS: [(&str, &str); 16] = [
-    ("rdma.write.bandwidth", "write"),
-    ("rdma.write.bandwidth.strict", "write, strict"),
-    ("rdma.write.bandwidth.odp", "write, ODP"),
-    ("rdma.read.bandwidth", "read"),
-    ("rdma.read.bandwidth.strict", "read, strict"),
-    ("rdma.read.bandwidth.odp", "read, ODP"),
-    ("rdma.send.bandwidth", "send"),
-    ("rdma.send.bandwidth.strict", "send, strict"),
-    ("rdma.send.bandwidth.odp", "send, ODP"),
-    ("rdma.write.both.bandwidth", "both ways"),
-    ("rdma.write.both.bandwidth.strict", "both, strict"),
-    ("rdma.staged.bandwidth", "staged"),
-    ("rdma.staged.bandwidth.strict", "staged, strict"),
-    ("rdma.alone.bandwidth", "alone"),
-    ("rdma.together.bandwidth", "together"),
-    ("rdma.together.sum.bandwidth", "sum"),
-];
 /// Ends the name of a bandwidth with strict order.
 const STRICT: &str = ".strict";
 /// A matrix with fewer rows is shown as a list.
@@ -198,16 +165,16 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
 
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
     let title = "latency with on-demand paging, us";
-    latencies_by_size(results, &LATENCIES, style)
-        + &medians_by_size(title, results, &PAGED_LATENCIES, style)
+    latencies_by_size(results, &rdma::LATENCIES.map(FigureKind::column), style)
+        + &medians_by_size(title, results, &rdma::PAGED_LATENCIES.map(FigureKind::column), style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
-    let mut text = bandwidths_by_size(results, &BANDWIDTHS, style);
+    let mut text = bandwidths_by_size(results, &rdma::BANDWIDTHS.map(FigureKind::column), style);
     for line in orderings(results) {
         text.push_str(&line_of(&line, style));
     }
-    let rate = results.iter().find(|result| result.name == "rdma.write.rate");
+    let rate = results.iter().find(|result| result.name == rdma::WRITE_RATE);
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
         let line =
             format!("{} million writes of {bytes} bytes per second", small_figure(Some(rate)));
@@ -218,7 +185,7 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
 
 /// What relaxed ordering gains, at the largest message of each bandwidth that was measured both ways.
 fn orderings(results: &[&ProbeResult]) -> Vec<String> {
-    let gain = |(name, word): &(&str, &str)| {
+    let gain = |FigureKind { name, heading, .. }: FigureKind| {
         let relaxed = name.strip_suffix(STRICT)?;
         let largest = |name: &str| {
             let found = results.iter().filter(|result| result.name == name);
@@ -226,13 +193,13 @@ fn orderings(results: &[&ProbeResult]) -> Vec<String> {
         };
         let (strict, relaxed) = (largest(name)?, largest(relaxed)?);
         let ratio = relaxed.median? / strict.median.filter(|median| *median > 0.0)?;
-        let word = word.trim_end_matches(", strict");
+        let word = heading.trim_end_matches(", strict");
         Some(format!(
             "relaxed ordering: {ratio:.2} times the bandwidth of strict order ({word}, {})",
             size(relaxed.bytes?)
         ))
     };
-    BANDWIDTHS.iter().filter_map(gain).collect()
+    rdma::BANDWIDTHS.into_iter().filter_map(gain).collect()
 }
 
 /// How packets are addressed and retried, where that is not the default.
@@ -270,7 +237,7 @@ fn packets(report: &ProbeReport) -> Option<String> {
 
 /// Writes of the largest message, GPUs against NICs.
 fn matrix(report: &ProbeReport, style: Style) -> String {
-    let names = ["rdma.write.bandwidth", "rdma.staged.bandwidth"];
+    let names = [rdma::WRITE.name, rdma::STAGED.name];
     let is_cell = |result: &&ProbeResult| {
         names.contains(&result.name.as_str()) && !result.subject.contains(" -> ")
     };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lines::{failures, line_of, unexpected, verified};
 use super::panel::DIRECTIONS;
 use super::{INDENT, asynchronous, calls, copy, host, mp, mpi, opening, p2p, rdma, transfer};
+use crate::model::figure;
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, Outcome, ProbeKind, ProbeReport, ProbeResult,
     ProbeVerdict, ProbedGpu, WITHOUT_GPUDIRECT,
@@ -213,8 +214,8 @@ fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
             ("host.pinned.d2h.bandwidth", "from the GPU"),
         ]),
         ProbeKind::Rdma => vec![
-            ("rdma.write.bandwidth".to_owned(), "written by the NIC"),
-            ("rdma.read.bandwidth".to_owned(), "read by the NIC"),
+            (figure::rdma::WRITE.name.to_owned(), "written by the NIC"),
+            (figure::rdma::READ.name.to_owned(), "read by the NIC"),
         ],
         ProbeKind::Transfer => named([
             ("transfer.host.bandwidth", "of host memory"),
@@ -224,7 +225,7 @@ fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
             ("mpi.host.bandwidth", "of host memory"),
             ("mpi.gpu.bandwidth", "of GPU memory"),
         ]),
-        ProbeKind::P2p => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
+        ProbeKind::P2p => vec![(figure::p2p::WRITE.name.to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS
             .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))
             .to_vec(),

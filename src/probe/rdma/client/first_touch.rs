@@ -5,12 +5,12 @@ use std::time::Instant;
 use gpu::Pattern;
 
 use super::Client;
+use crate::model::figure::rdma;
 use crate::probe::failure::StepError;
 use crate::probe::rdma::agree::allowance;
 use crate::probe::rdma::connected::ConnectedQueuePair;
 use crate::probe::rdma::control::{Message, Step, expect};
 use crate::probe::rdma::kind::Kind;
-use crate::probe::rdma::on_demand::{FIRST_TOUCH, NEXT_TOUCH};
 use crate::probe::rdma::queue_pair::Post;
 use crate::probe::rdma::stream::operation;
 
@@ -32,7 +32,7 @@ impl Client<'_, '_> {
         let time = allowance(bytes.saturating_mul(2 * ROUNDS as usize));
         self.end.fill(bytes, Pattern::new(seed))?;
         let step = Step::FirstTouch { bytes, count: ROUNDS, seed, time };
-        self.begin(FIRST_TOUCH, bytes, step, time)?;
+        self.begin(rdma::FIRST_TOUCH.name, bytes, step, time)?;
         let request = Post::new(operation(Kind::Write, connected.remote(0)), 0, bytes);
         let (mut first, mut next) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
@@ -48,9 +48,9 @@ impl Client<'_, '_> {
             }
         }
         let wrong = self.finish_step(time)?;
-        let result = self.about.latency(FIRST_TOUCH, Some(bytes), bytes, &first);
+        let result = self.about.latency(rdma::FIRST_TOUCH.name, Some(bytes), bytes, &first);
         self.report(result, wrong)?;
-        let result = self.about.latency(NEXT_TOUCH, Some(bytes), bytes, &next);
+        let result = self.about.latency(rdma::NEXT_TOUCH.name, Some(bytes), bytes, &next);
         Ok(self.reporter.result(result)?)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::message::{MAX_RAILS, Message, Nic, PairFigures, Ready, Work, interface};
+use crate::model::figure::rdma;
 use crate::model::{CounterKind, ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Watcher};
 use crate::probe::events::Step;
@@ -272,9 +273,9 @@ fn figures(report: &ProbeReport) -> PairFigures {
     let is_loss = |kind| matches!(kind, CounterKind::Loss | CounterKind::Link);
     let losses = report.counters.iter().filter(|change| is_loss(change.kind));
     let figures = PairFigures {
-        there: value(&["rdma.write.bandwidth", "rdma.staged.bandwidth"]),
-        back: value(&["rdma.read.bandwidth"]),
-        latency: value(&["rdma.send.latency"]),
+        there: value(&[rdma::WRITE.name, rdma::STAGED.name]),
+        back: value(&[rdma::READ.name]),
+        latency: value(&[rdma::SEND_LATENCY.name]),
         lost: losses.map(|change| change.rise).fold(0, u64::saturating_add),
         failed: None,
     };
