@@ -15,6 +15,7 @@ mod facts;
 mod failures;
 mod finding;
 mod fleet;
+mod hosts;
 mod idlist;
 mod job;
 mod journal;
@@ -69,8 +70,10 @@ pub use finding::{
 pub use fleet::{
     Absence, AbsentNode, FLEET_SCHEMA, FaultKind, FleetDifference, FleetFact, FleetFault,
     FleetFigure, FleetFinding, FleetLink, FleetNetwork, FleetNode, FleetReport, FleetState,
-    FleetSummary, FleetValue, HeatMap, NodeGroup,
+    FleetSummary, FleetTopology, FleetValue, HeatMap, NodeAction, NodeGroup, NodeProblem,
+    TopologyDevice, TopologyRow,
 };
+pub use hosts::{fold, natural};
 pub use idlist::{IdList, IdListError};
 pub use job::{
     Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,

@@ -33,6 +33,7 @@ mod fix_peermem;
 mod fix_persistence;
 mod fix_rdma_modules;
 mod fix_unknown;
+mod fleet_actions;
 mod fleet_launchers;
 mod fleet_links;
 mod fleet_report;
