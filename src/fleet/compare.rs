@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::isolation::{Entity, Fault};
+use super::lacking::Lacking;
 use super::merge::{Fleet, Node};
 use super::names::cut;
 use super::network::Links;
@@ -32,6 +33,13 @@ impl Fleet {
         if mask {
             self.number_nodes();
         }
+        self.add_faults(&faults, mask);
+        let worse = figures::worse(&self);
+        let slow = figures::slow_nodes(&self, &worse);
+        for at in slow.keys() {
+            let node = &mut self.nodes[*at];
+            node.state = node.state.max(FleetState::Slow);
+        }
         let section = self.links.as_ref().map(|links| links.section(&faults, mask));
         let (network, mut findings) = section.unzip();
         let (links, heat) = match &self.links {
@@ -40,29 +48,35 @@ impl Fleet {
         };
         let order = self.order();
         let majorities = self.majorities(&order);
-        let differences = self.differences(&majorities);
-        let (groups, more_groups) = self.groups(&order, &majorities, &differences);
+        let mut differences = self.differences(&majorities);
+        let lacking = self.fold_lacking(&majorities, &mut differences);
+        let (groups, more_groups) = self.groups(&order, &majorities, (&differences, &lacking));
         let (facts, more_facts) = self.facts(&order, &majorities, &differences);
         let (own_findings, more_findings) = self.findings(&order);
         let mut report = FleetReport {
             summary: self.summary(),
             simulated: self.simulated,
+            actions: self.actions(&slow),
             nodes: order
                 .iter()
-                .map(|at| &self.nodes[*at])
-                .map(|node| FleetNode {
+                .map(|at| (at, &self.nodes[*at]))
+                .map(|(at, node)| FleetNode {
                     name: node.name.clone(),
                     state: node.state,
-                    reasons: node.reasons.of(node.state),
+                    reasons: match slow.get(at) {
+                        Some(slow) if node.state == FleetState::Slow => vec![slow.words()],
+                        _ => node.reasons.of(node.state),
+                    },
                     next_step: node.reasons.next_step(node.state),
                 })
                 .collect(),
+            topology: self.shared_topology(&majorities),
             absent: self.absent.values().cloned().collect(),
             versions: self.versions(&order),
             groups,
             findings: own_findings,
             facts,
-            figures: figures::outliers(&self),
+            figures: figures::outliers(&self, worse),
             network,
             links,
             heat,
@@ -146,6 +160,7 @@ impl Fleet {
             nodes: self.nodes.len() + self.absent.len(),
             ok: count(FleetState::Ok),
             failed: count(FleetState::Failed),
+            slow: count(FleetState::Slow),
             undetermined: count(FleetState::Undetermined),
             absent: self.absent.len(),
         }
@@ -207,7 +222,7 @@ impl Fleet {
     }
 
     /// Number of nodes with a document of each kind.
-    fn nodes_of_kinds(&self) -> Vec<usize> {
+    pub(super) fn nodes_of_kinds(&self) -> Vec<usize> {
         let has = |kind: usize| move |node: &&Node| node.kinds & (1 << kind) != 0;
         (0..self.kinds.len()).map(|kind| self.nodes.iter().filter(has(kind)).count()).collect()
     }
@@ -263,12 +278,12 @@ impl Fleet {
         &self,
         order: &[usize],
         majorities: &[Option<Option<u32>>],
-        differences: &[Vec<(u32, Option<u32>)>],
+        (differences, lacking): (&[Vec<(u32, Option<u32>)>], &[Option<Lacking>]),
     ) -> (Vec<NodeGroup>, usize) {
-        type Alike<'a> = (FleetState, &'a [(u32, Option<u32>)]);
+        type Alike<'a> = (FleetState, Option<&'a Lacking>, &'a [(u32, Option<u32>)]);
         let mut groups: HashMap<Alike<'_>, Vec<usize>> = HashMap::new();
         for at in order {
-            let alike = (self.nodes[*at].state, differences[*at].as_slice());
+            let alike = (self.nodes[*at].state, lacking[*at].as_ref(), differences[*at].as_slice());
             groups.entry(alike).or_default().push(*at);
         }
         let mut groups: Vec<(Alike<'_>, Vec<usize>)> = groups.into_iter().collect();
@@ -276,18 +291,24 @@ impl Fleet {
             order.iter().enumerate().map(|(rank, at)| (*at, rank)).collect();
         groups.order_by_key(|(_, nodes)| (std::cmp::Reverse(nodes.len()), rank[&nodes[0]]));
         let more = cut_off(&mut groups, MAX_GROUPS);
-        let group = |((state, differences), nodes): (Alike<'_>, Vec<usize>)| NodeGroup {
+        let group = |((state, lacking, differences), nodes): (Alike<'_>, Vec<usize>)| NodeGroup {
             count: nodes.len(),
             nodes: self.names(&nodes),
             state,
-            differences: differences
-                .iter()
-                .take(MAX_DIFFERENCES)
-                .map(|(key, value)| FleetDifference {
-                    fact: self.fact_name(*key),
-                    value: value.map(|value| self.text(value)),
-                    majority: self.majority(majorities, *key),
+            differences: lacking
+                .map(|lacking| FleetDifference {
+                    fact: "missing devices".to_owned(),
+                    value: Some(lacking.words()),
+                    majority: None,
                 })
+                .into_iter()
+                .chain(differences.iter().take(MAX_DIFFERENCES).map(|(key, value)| {
+                    FleetDifference {
+                        fact: self.fact_name(*key),
+                        value: value.map(|value| self.text(value)),
+                        majority: self.majority(majorities, *key),
+                    }
+                }))
                 .collect(),
             more: differences.len().saturating_sub(MAX_DIFFERENCES),
         };
@@ -372,7 +393,7 @@ impl Fleet {
     }
 
     /// How urgent a fact is, 0 the most; none if it says that all is well.
-    fn rank(&self, key: u32, value: u32) -> Option<u8> {
+    pub(super) fn rank(&self, key: u32, value: u32) -> Option<u8> {
         let fact = &self.keys[key as usize];
         if fact.source.is_some() || self.texts.text(fact.id) == "host" {
             return None;

@@ -9,7 +9,9 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::model::limited::list;
-use crate::model::{Outcome, ProbeKind, ProbeVerdict, Readings, ReadyState, Severity};
+use crate::model::{
+    ActionClass, Outcome, ProbeKind, ProbeVerdict, Readings, ReadyState, RequiredAction, Severity,
+};
 
 /// Most evidence of a finding: one for each device of the largest machine that doctor judges, many times.
 const MAX_EVIDENCE: usize = 16_384;
@@ -292,6 +294,8 @@ pub struct Root<'a> {
     #[serde(borrow)]
     pub check: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "list::<MAX_EVIDENCE, _, _>")]
+    pub subjects: Vec<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "list::<MAX_EVIDENCE, _, _>")]
     pub explains: Vec<Cow<'a, str>>,
 }
 
@@ -315,6 +319,27 @@ pub struct Finding<'a> {
     pub message: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "list::<MAX_EVIDENCE, _, _>")]
     pub evidence: Vec<Evidence<'a>>,
+    #[serde(borrow, default)]
+    pub fix: Option<Fix<'a>>,
+    #[serde(default)]
+    pub action: Option<RequiredAction>,
+}
+
+/// The repair of a finding; without an id gdr has none.
+#[derive(Debug, Deserialize)]
+pub struct Fix<'a> {
+    #[serde(borrow, default)]
+    pub id: Option<Cow<'a, str>>,
+}
+
+/// An action that no report names.
+pub fn required(
+    class: ActionClass,
+    then: Option<ActionClass>,
+    drain: bool,
+    source: &str,
+) -> RequiredAction {
+    RequiredAction { class, then, drain, source: source.to_owned() }
 }
 
 #[derive(Debug, Deserialize)]

@@ -123,6 +123,7 @@ struct Point {
 enum State {
     Ok,
     Undetermined,
+    Slow,
     Absent,
     Failed,
 }
@@ -132,6 +133,7 @@ impl State {
         match self {
             Self::Ok => '.',
             Self::Undetermined => '?',
+            Self::Slow => 's',
             Self::Absent => '-',
             Self::Failed => 'X',
         }
@@ -174,6 +176,7 @@ impl Timeline {
             let state = match node.state {
                 FleetState::Ok => State::Ok,
                 FleetState::Undetermined => State::Undetermined,
+                FleetState::Slow => State::Slow,
                 FleetState::Failed => State::Failed,
             };
             let sum = |count: fn(&Flaps) -> u64| {

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::actions::{Rank, Wrong, Wrongs, examine};
 use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
+use super::names::cut;
 use super::network::Links;
 use super::reasons::Reasons;
 use super::record::Recorder;
@@ -52,6 +54,7 @@ pub(super) struct Node {
     pub state: FleetState,
     pub version: u32,
     pub reasons: Reasons,
+    pub wrongs: Wrongs,
     /// Bits of the kinds of its documents.
     pub kinds: u32,
     /// Fact and value.
@@ -91,9 +94,22 @@ struct Intake {
     is_cut: bool,
     state: FleetState,
     reasons: Reasons,
+    wrongs: Wrongs,
 }
 
 impl Intake {
+    /// A fault of a probe or of the report itself.
+    fn wrong(&mut self, rank: Rank, fact: Option<u32>, check: &str, words: &str) {
+        self.wrongs.add(Wrong {
+            rank,
+            fact,
+            check: check.to_owned(),
+            words: cut(words),
+            action: examine(rank == Rank::Failed),
+            fix: None,
+        });
+    }
+
     /// True if no more facts are taken in, and so no texts of theirs.
     fn is_full(&mut self) -> bool {
         let is_full = self.facts.len() == MAX_FACTS;
@@ -249,11 +265,13 @@ impl Fleet {
             is_cut: false,
             state: if head.complete { FleetState::Ok } else { FleetState::Undetermined },
             reasons: Reasons::default(),
+            wrongs: Wrongs::default(),
         };
         if !head.complete {
             let text =
                 format!("gdr {}: it ended before it was complete", self.kinds[usize::from(kind)]);
             intake.reasons.add(FleetState::Undetermined, &text);
+            intake.wrong(Rank::Unknown, None, "complete", &text);
         }
         if head.probe.is_none() {
             self.add_host(&head.host, &mut intake);
@@ -276,6 +294,7 @@ impl Fleet {
         node.state = node.state.max(intake.state);
         node.version = version;
         node.reasons.append(intake.reasons);
+        node.wrongs.append(intake.wrongs);
         node.facts.append(&mut intake.facts);
     }
 
@@ -334,16 +353,22 @@ impl Fleet {
         at
     }
 
-    fn fact(&mut self, intake: &mut Intake, key: (&str, &str), value: &str) {
+    /// Takes in a fact and returns its number; none if there is no room.
+    fn fact(&mut self, intake: &mut Intake, key: (&str, &str), value: &str) -> Option<u32> {
         if intake.is_full() {
-            return;
+            return None;
         }
         let key = (self.texts.number(key.0), self.texts.number(key.1), None);
-        self.numbered_fact(intake, key, value);
+        Some(self.numbered_fact(intake, key, value))
     }
 
     /// A fact whose check, subject and source have numbers.
-    fn numbered_fact(&mut self, intake: &mut Intake, key: (u32, u32, Option<u32>), value: &str) {
+    fn numbered_fact(
+        &mut self,
+        intake: &mut Intake,
+        key: (u32, u32, Option<u32>),
+        value: &str,
+    ) -> u32 {
         let (id, subject, source) = key;
         let key = FactKey { kind: intake.kind, id, subject, source };
         let keys = &mut self.keys;
@@ -352,6 +377,7 @@ impl Fleet {
             u32::try_from(keys.len() - 1).unwrap_or(u32::MAX)
         });
         intake.facts.push((number, self.texts.number(value)));
+        number
     }
 
     fn add_host(&mut self, host: &Host<'_>, intake: &mut Intake) {
@@ -395,18 +421,21 @@ impl Fleet {
             _ => FleetState::Ok,
         };
         intake.at_least(state);
-        if state != FleetState::Ok {
+        let is_consequence = intake.reasons.is_consequence(&finding.id, &finding.subject);
+        if state != FleetState::Ok && !is_consequence {
             let text = format!("{} ({}): {}", finding.id, finding.subject, finding.message);
-            intake.reasons.add_check(state, &finding.id, &text);
+            intake.reasons.add(state, &text);
         }
         if intake.is_full() {
+            intake.wrongs.add_finding(finding, None, is_consequence);
             return;
         }
         let value = format!("{outcome}: {}", finding.message);
         // Once for all evidence, because a subject may be long.
         let id = self.texts.number(&finding.id);
         let subject = self.texts.number(&finding.subject);
-        self.numbered_fact(intake, (id, subject, None), &value);
+        let fact = self.numbered_fact(intake, (id, subject, None), &value);
+        intake.wrongs.add_finding(finding, Some(fact), is_consequence);
         if (self.is_volatile)(finding.id.as_ref()) {
             return;
         }
@@ -430,10 +459,11 @@ impl Fleet {
             value(&change.b),
             value(&change.a)
         );
-        self.fact(intake, (&change.fact, &change.area), &text);
+        let fact = self.fact(intake, (&change.fact, &change.area), &text);
         intake.at_least(FleetState::Failed);
         let text = text.trim_start_matches("fail: ");
         let text = format!("{} ({}): {text}", change.fact, change.area);
+        intake.wrong(Rank::Failed, fact, "baseline", &text);
         intake.reasons.add(FleetState::Failed, &text);
     }
 
@@ -458,9 +488,10 @@ impl Fleet {
                 Some(bytes) => format!("{}, {bytes} bytes", result.name),
                 None => result.name.to_string(),
             };
-            self.fact(intake, (&name, &result.subject), &value);
+            let fact = self.fact(intake, (&name, &result.subject), &value);
             if failed {
                 let text = format!("{name} ({}): {reason}", result.subject);
+                intake.wrong(Rank::Failed, fact, &result.name, &text);
                 intake.reasons.add(FleetState::Failed, &text);
             }
         }

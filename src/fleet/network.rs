@@ -82,7 +82,26 @@ impl Links {
 
     /// The section of the report, and the findings of its faults. Reasons are left out of a masked one.
     pub fn section(&self, faults: &[Fault], mask: bool) -> (FleetNetwork, Vec<FleetFinding>) {
-        let fault = |fault: &Fault| FleetFault {
+        let section = FleetNetwork {
+            rounds: self.rounds,
+            quick: self.quick,
+            seconds: self.seconds,
+            pairs: self.measurements.len(),
+            failed: self.measurements.iter().filter(|measured| measured.failed).count(),
+            unexplained: self.unexplained(faults).count(),
+            faults: faults.iter().map(|fault| self.fault(fault, mask)).collect(),
+        };
+        let counts = faults.iter().map(|fault| self.nodes_of(fault.entity).len());
+        let findings = section.faults.iter().zip(counts);
+        let findings = findings.map(|(fault, count)| finding(fault, count));
+        let alone = self.unexplained(faults).take(WORST);
+        let alone = alone.map(|at| self.failure(at, mask));
+        let findings = findings.chain(alone).collect();
+        (section, findings)
+    }
+
+    fn fault(&self, fault: &Fault, mask: bool) -> FleetFault {
+        FleetFault {
             kind: kind(fault.entity),
             subject: self.name(fault.entity),
             nodes: fold(self.nodes_of(fault.entity).iter().map(|at| self.nodes[*at].as_str())),
@@ -92,23 +111,12 @@ impl Links {
             confidence: fault.confidence,
             same: fault.same.iter().map(|same| self.name(*same)).collect(),
             reason: self.reason(fault).filter(|_| !mask),
-        };
-        let section = FleetNetwork {
-            rounds: self.rounds,
-            quick: self.quick,
-            seconds: self.seconds,
-            pairs: self.measurements.len(),
-            failed: self.measurements.iter().filter(|measured| measured.failed).count(),
-            unexplained: self.unexplained(faults).count(),
-            faults: faults.iter().map(fault).collect(),
-        };
-        let counts = faults.iter().map(|fault| self.nodes_of(fault.entity).len());
-        let findings = section.faults.iter().zip(counts);
-        let findings = findings.map(|(fault, count)| finding(fault, count));
-        let alone = self.unexplained(faults).take(WORST);
-        let alone = alone.map(|at| self.failure(at, mask));
-        let findings = findings.chain(alone).collect();
-        (section, findings)
+        }
+    }
+
+    /// The finding of one fault.
+    pub fn finding(&self, fault: &Fault, mask: bool) -> FleetFinding {
+        finding(&self.fault(fault, mask), self.nodes_of(fault.entity).len())
     }
 
     /// The failed measurements that no fault explains.

@@ -16,8 +16,8 @@ pub struct Reasons {
     failed: List,
     unknown: List,
     step: Option<String>,
-    /// Checks that fail by themselves, and those that others explain.
-    roots: BTreeSet<String>,
+    /// Checks that fail by themselves, with their subjects, and those that others explain.
+    roots: BTreeSet<(String, String)>,
     explained: BTreeSet<String>,
 }
 
@@ -49,21 +49,22 @@ impl Reasons {
         match state {
             FleetState::Failed => self.failed.add(text),
             FleetState::Undetermined => self.unknown.add(text),
-            FleetState::Ok => {}
+            FleetState::Ok | FleetState::Slow => {}
         }
     }
 
-    /// A finding; one that another finding explains is no reason of its own.
-    pub fn add_check(&mut self, state: FleetState, check: &str, text: &str) {
-        if self.roots.contains(check) || !self.explained.contains(check) {
-            self.add(state, text);
-        }
+    /// True if another finding explains this one, which is then no reason of its own.
+    pub fn is_consequence(&self, check: &str, subject: &str) -> bool {
+        self.explained.contains(check)
+            && !self.roots.contains(&(check.to_owned(), subject.to_owned()))
     }
 
     /// A report names its roots before its findings.
     pub fn root(&mut self, root: &Root<'_>) {
-        if self.roots.len() < MAX_CHECKS {
-            self.roots.insert(root.check.to_string());
+        for subject in &root.subjects {
+            if self.roots.len() < MAX_CHECKS {
+                self.roots.insert((root.check.to_string(), subject.to_string()));
+            }
         }
         for check in &root.explains {
             if self.explained.len() < MAX_CHECKS {
@@ -92,7 +93,7 @@ impl Reasons {
         let list = match state {
             FleetState::Failed => &self.failed,
             FleetState::Undetermined => &self.unknown,
-            FleetState::Ok => return Vec::new(),
+            FleetState::Ok | FleetState::Slow => return Vec::new(),
         };
         let more = list.count - list.first.len();
         let more = (more > 0).then(|| format!("and {more} more"));

@@ -7,8 +7,8 @@ use super::document::{Figure, Finding, Head, Part};
 use super::merge::Fleet;
 use super::names::cut;
 use crate::model::{
-    BYTES, DeviceReading, FigureName, MICROSECONDS, NodeProblem, NodeRecord, Outcome, PortReading,
-    ProbeVerdict, Problem, Readings, Record, Severity, counter,
+    BYTES, DeviceReading, FigureName, MICROSECONDS, NodeRecord, Outcome, PortReading, ProbeVerdict,
+    Problem, Readings, Record, RecordedProblem, Severity, counter,
 };
 
 /// Most problems of a node.
@@ -135,7 +135,7 @@ impl Recorder {
                 message: cut(&finding.message),
             });
             let problems = &mut self.nodes[at].problems;
-            problems.push(NodeProblem { problem, cause: None, since: None });
+            problems.push(RecordedProblem { problem, cause: None, since: None });
         }
     }
 

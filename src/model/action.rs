@@ -31,7 +31,8 @@ pub enum ActionClass {
     /// Reseat or replace a NIC, or what it is plugged into.
     ReseatNic,
     CallVendor,
-    /// Find out more: what gdr knows does not show what to do.
+    /// Find out more: what gdr knows does not show what to do. Classes of a later gdr are read as this one.
+    #[serde(other)]
     Examine,
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, Record};
+use super::{Comparison, Record, RequiredAction};
 
 /// Name of the schema.
 pub const FLEET_SCHEMA: &str = "gdr.fleet/1";
@@ -15,6 +15,9 @@ pub struct FleetReport {
     pub summary: FleetSummary,
     /// A report comes from simulated devices.
     pub simulated: bool,
+    /// The nodes that need an action, each once, failures first.
+    #[serde(default)]
+    pub actions: Vec<NodeAction>,
     /// Every node with a report.
     pub nodes: Vec<FleetNode>,
     /// Nodes without a report, and why.
@@ -25,6 +28,9 @@ pub struct FleetReport {
     pub groups: Vec<NodeGroup>,
     /// Findings that failed, warned or left something required open, each with its nodes.
     pub findings: Vec<FleetFinding>,
+    /// The topology of most nodes; absent without reports of topo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<FleetTopology>,
     /// Facts that most nodes agree on and some do not.
     pub facts: Vec<FleetFact>,
     /// Figures that are worse than those of the other nodes, the worst first.
@@ -55,6 +61,9 @@ pub struct FleetSummary {
     pub ok: usize,
     /// A check or a probe failed.
     pub failed: usize,
+    /// Nothing failed, but figures are well below those of the other nodes.
+    #[serde(default)]
+    pub slow: usize,
     /// Nothing failed, but something required is unknown or a probe is incomplete.
     pub undetermined: usize,
     /// Without a report.
@@ -96,8 +105,63 @@ pub enum FleetState {
     Ok,
     /// Something required is unknown, or a probe is incomplete.
     Undetermined,
+    /// Figures are well below those of the other nodes.
+    Slow,
     /// A check or a probe failed.
     Failed,
+}
+
+/// A node that needs an action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeAction {
+    pub node: String,
+    pub problem: NodeProblem,
+    /// What is wrong, by its root cause.
+    pub words: String,
+    /// Number of further faults.
+    pub more: usize,
+    /// Number of findings that these faults explain.
+    pub explained: usize,
+    /// The checks and results that found the faults.
+    pub checks: Vec<String>,
+    /// When it was seen first, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// What to do, for people.
+    pub text: String,
+    /// What to do, for programs.
+    pub action: RequiredAction,
+}
+
+/// Why a node needs an action; the most urgent first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeProblem {
+    /// A check or a probe failed.
+    Failed,
+    /// It has no report.
+    Absent,
+    /// Figures are well below those of the other nodes.
+    Slow,
+    /// A check warns that warns on few nodes only.
+    Warned,
+    /// Something required is unknown that is known of most nodes.
+    Undetermined,
+}
+
+impl NodeProblem {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Absent => "absent",
+            Self::Slow => "slow",
+            Self::Warned => "warned",
+            Self::Undetermined => "undetermined",
+        }
+    }
 }
 
 /// A node without a report.
@@ -171,6 +235,30 @@ pub struct FleetDifference {
     pub value: Option<String>,
     /// The value of most nodes; null if most have no such fact.
     pub majority: Option<String>,
+}
+
+/// The topology that most nodes share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetTopology {
+    pub devices: Vec<TopologyDevice>,
+    /// The class of the path between each two devices, in the order of `devices`.
+    pub matrix: Vec<TopologyRow>,
+}
+
+/// A device of most nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopologyDevice {
+    pub name: String,
+    /// Model, address, NUMA node and NVLinks.
+    pub description: String,
+}
+
+/// The paths from one device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopologyRow {
+    pub from: String,
+    /// The class to each device; `X` for itself, null if most nodes have no such path.
+    pub classes: Vec<Option<String>>,
 }
 
 /// A finding with its nodes.

@@ -29,7 +29,7 @@ pub struct History {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeHistory {
     pub name: String,
-    /// The worst state of each day: `.` ok, `?` undetermined, `X` failed, `-` without a report that was expected, and a space
+    /// The worst state of each day: `.` ok, `?` undetermined, `s` slow, `X` failed, `-` without a report that was expected, and a space
     /// for a day without any word of it.
     pub line: String,
     /// Its last known state, as one of these characters.

@@ -17,6 +17,7 @@ pub mod figure;
 mod finding;
 mod fleet;
 mod history;
+mod hosts;
 mod idlist;
 mod job;
 mod journal;
@@ -75,9 +76,11 @@ pub use finding::{
 pub use fleet::{
     Absence, AbsentNode, FLEET_SCHEMA, FaultKind, FleetDifference, FleetFact, FleetFault,
     FleetFigure, FleetFinding, FleetLink, FleetNetwork, FleetNode, FleetReport, FleetState,
-    FleetSummary, FleetValue, HeatMap, NodeGroup,
+    FleetSummary, FleetTopology, FleetValue, HeatMap, NodeAction, NodeGroup, NodeProblem,
+    TopologyDevice, TopologyRow,
 };
 pub use history::{HISTORY_SCHEMA, History, NodeHistory, ProblemHistory};
+pub use hosts::{fold, natural};
 pub use idlist::{IdList, IdListError};
 pub use job::{
     Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,
@@ -128,8 +131,8 @@ pub use rdma::{
 };
 pub use readings::{Counts, DeviceReading, PortReading, Readings};
 pub use record::{
-    Comparison, Difference, DifferenceKind, FigureName, NodeProblem, NodeRecord, Problem,
-    RECORD_SCHEMA, Record,
+    Comparison, Difference, DifferenceKind, FigureName, NodeRecord, Problem, RECORD_SCHEMA, Record,
+    RecordedProblem,
 };
 pub use registration::{
     DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,

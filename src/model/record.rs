@@ -69,7 +69,7 @@ pub struct NodeRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<usize>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<NodeProblem>,
+    pub problems: Vec<RecordedProblem>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: Counts,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +78,7 @@ pub struct NodeRecord {
 
 /// A problem of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NodeProblem {
+pub struct RecordedProblem {
     pub problem: usize,
     /// A check whose failure explains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ const MAX_NODES: usize = 200;
 const MAX_DAYS: usize = 60;
 
 /// What the letters of a line mean.
-pub const LEGEND: &str = ". ok, ? undetermined, X failed, - no report";
+pub const LEGEND: &str = ". ok, ? undetermined, s slow, X failed, - no report";
 
 /// The result in one line.
 pub fn headline(history: &History) -> (Tone, String) {
@@ -112,6 +112,7 @@ pub fn state(letter: char) -> &'static str {
         '.' => "ok",
         'X' => "failed",
         '-' => "no report",
+        's' => "slow",
         _ => "undetermined",
     }
 }

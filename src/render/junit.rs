@@ -4,12 +4,13 @@ mod explain;
 
 pub use explain::explain;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::doctor::Report;
 use super::svg::escape;
 use crate::model::{
-    FleetNode, FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict, Remedy,
+    FleetNode, FleetReport, FleetState, NodeAction, Outcome, ProbeReport, ProbeVerdict, Remedy,
 };
 
 struct Case {
@@ -130,12 +131,15 @@ pub fn fleet(report: &FleetReport) -> String {
             },
         }
     });
+    let actions: HashMap<&str, &NodeAction> =
+        report.actions.iter().map(|action| (action.node.as_str(), action)).collect();
+    let reasons = |node: &FleetNode| reasons(node, actions.get(node.name.as_str()).copied());
     let nodes = report.nodes.iter().map(|node| Case {
         class: "gdr.fleet.node".to_owned(),
         name: node.name.clone(),
         result: match node.state {
             FleetState::Ok => CaseResult::Passed,
-            FleetState::Failed => CaseResult::Failed(reasons(node)),
+            FleetState::Failed | FleetState::Slow => CaseResult::Failed(reasons(node)),
             FleetState::Undetermined => CaseResult::Error(reasons(node)),
         },
     });
@@ -144,10 +148,14 @@ pub fn fleet(report: &FleetReport) -> String {
 }
 
 /// What failed or is unknown on a node, and what to do.
-fn reasons(node: &FleetNode) -> String {
+fn reasons(node: &FleetNode, action: Option<&NodeAction>) -> String {
+    let action = action.map(|action| {
+        let drain = if action.action.drain { ", with the node drained" } else { "" };
+        format!("action: {}{drain}", action.text)
+    });
     let step = node.next_step.as_ref();
     let step = step.map(|step| format!("next step: {step}"));
-    let lines: Vec<String> = node.reasons.iter().cloned().chain(step).collect();
+    let lines: Vec<String> = node.reasons.iter().cloned().chain(action).chain(step).collect();
     lines.join("\n")
 }
 

@@ -34,6 +34,7 @@ mod fix_peermem;
 mod fix_persistence;
 mod fix_rdma_modules;
 mod fix_unknown;
+mod fleet_actions;
 mod fleet_baseline;
 mod fleet_history;
 mod fleet_launchers;

@@ -159,6 +159,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Compare gdr topo with a good node; move the device back, or have the NVLink bridge or baseboard checked.",
         action: ActionClass::Examine.running(SOURCE),
         references: &[],
+        explained_by: &["expect.gpus", "expect.nics", "gpu.nvlink"],
         reads: &[Source::NvLinks],
         by_profile: true,
         judge: |ctx| judged(ctx, &["pairs.gpu-gpu", "pairs.gpu-nic", "pairs.nvlinks"]),
@@ -173,6 +174,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "gdr doctor without --only: gpu.dmabuf and peermem.loaded name the cause.",
         action: ActionClass::Configure.running(SOURCE),
         references: &[],
+        explained_by: &["gpu.driver", "gpu.dmabuf", "peermem.loaded"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["memory-path.dma-buf", "memory-path.peermem"]),
         ..Check::DEFAULT
@@ -184,7 +186,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A figure that is lower than on a good node shows what no setting shows: a bad cable, a hot device, a shared link.",
         remedy: "Measure again with nothing else running; compare gdr topo and gdr snapshot with a good node.",
-        action: ActionClass::Examine.running(SOURCE),
+        action: ActionClass::Examine.drained(SOURCE),
         references: &[],
         by_profile: true,
         judge: |_| {

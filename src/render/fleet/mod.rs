@@ -4,8 +4,12 @@ mod table;
 
 pub use table::table;
 
+use std::collections::HashMap;
+
 use super::text::{Tone, counted};
-use crate::model::{FleetNetwork, FleetReport, FleetState, NodeGroup};
+use crate::model::{
+    FleetNetwork, FleetReport, FleetState, NodeAction, NodeGroup, NodeProblem, fold,
+};
 
 /// First line of every output with a simulated report.
 pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from simulated devices.";
@@ -15,22 +19,30 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
     let summary = &report.summary;
     let network = report.network.as_ref();
     let failures = network.map_or(0, FleetNetwork::failures);
-    let failed = summary.failed + summary.absent + failures;
+    let failed = summary.failed + summary.slow + summary.absent + failures;
     let open =
         summary.undetermined + usize::from(network.is_some_and(|network| network.pairs == 0));
     let (tone, word) = match (failed, open) {
         (0, 0) => (Tone::Good, "ok"),
         (0, _) => (Tone::Fair, "undetermined"),
+        _ if failed == summary.slow => (Tone::Bad, "slow"),
         _ => (Tone::Bad, "failed"),
     };
     let parts = [
         (summary.ok, "ok"),
         (summary.failed, "failed"),
+        (summary.slow, "slow"),
         (summary.undetermined, "undetermined"),
         (summary.absent, "without a report"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
+    let warned =
+        report.actions.iter().filter(|action| action.problem == NodeProblem::Warned).count();
+    let warned = match warned {
+        0 => String::new(),
+        count => format!("; {} with warnings that most have not", counted(count, "node")),
+    };
     let slow = match report.figures.len() {
         0 => String::new(),
         count => format!("; {} worse than elsewhere", counted(count, "figure")),
@@ -50,7 +62,7 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
         ),
     };
     let nodes = counted(summary.nodes, "node");
-    (tone, format!("{word}: {nodes}: {}{slow}{network}", parts.join(", ")))
+    (tone, format!("{word}: {nodes}: {}{warned}{slow}{network}", parts.join(", ")))
 }
 
 /// What a group of nodes has in common.
@@ -58,6 +70,7 @@ pub(in crate::render) fn group_words(group: &NodeGroup, is_first: bool) -> Strin
     let state = match group.state {
         FleetState::Ok => "",
         FleetState::Failed => ", failed",
+        FleetState::Slow => ", slow",
         FleetState::Undetermined => ", undetermined",
     };
     let verb = match (group.differences.is_empty(), group.count, is_first) {
@@ -68,4 +81,46 @@ pub(in crate::render) fn group_words(group: &NodeGroup, is_first: bool) -> Strin
         (false, ..) => "differ, and are alike",
     };
     format!("{} {verb}{state}", counted(group.count, "node"))
+}
+
+/// Nodes with the same fault and the same action: a host list, and the entry of the first.
+pub(in crate::render) struct ActionRow<'r> {
+    pub nodes: String,
+    pub first: &'r NodeAction,
+}
+
+impl ActionRow<'_> {
+    /// What is wrong, with the number of further faults and of their consequences.
+    pub fn words(&self) -> String {
+        let NodeAction { words, more, explained, .. } = self.first;
+        let more = if *more > 0 { format!(" (+{more})") } else { String::new() };
+        let explained = match explained {
+            0 => String::new(),
+            count => format!("; explains {}", counted(*count, "finding")),
+        };
+        format!("{words}{more}{explained}")
+    }
+
+    pub fn drain(&self) -> &'static str {
+        if self.first.action.drain { "drain" } else { "" }
+    }
+}
+
+/// The rows of the table of actions: nodes that need the same for the same reason share one.
+pub(in crate::render) fn action_rows(report: &FleetReport) -> Vec<ActionRow<'_>> {
+    let mut rows: Vec<Vec<&NodeAction>> = Vec::new();
+    let mut known: HashMap<(NodeProblem, &str, &str, usize, usize), usize> = HashMap::new();
+    for action in &report.actions {
+        let NodeAction { problem, words, text, more, explained, .. } = action;
+        let at = *known.entry((*problem, words, text, *more, *explained)).or_insert(rows.len());
+        match rows.get_mut(at) {
+            Some(row) => row.push(action),
+            None => rows.push(vec![action]),
+        }
+    }
+    let rows = rows.into_iter().map(|nodes| ActionRow {
+        nodes: fold(nodes.iter().map(|action| action.node.as_str())),
+        first: nodes[0],
+    });
+    rows.collect()
 }

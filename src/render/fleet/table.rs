@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{SIMULATED, group_words, headline};
-use crate::model::{FleetFigure, FleetLink, FleetReport, HeatMap};
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::{SIMULATED, action_rows, group_words, headline};
+use crate::model::{FleetFigure, FleetLink, FleetReport, FleetTopology, HeatMap};
 use crate::render::Style;
 use crate::render::probe::size;
 use crate::render::text::{Tone, counted, printable, wrap};
@@ -20,7 +22,10 @@ const MAX_ROWS: usize = 32;
 pub fn table(report: &FleetReport, style: Style) -> String {
     let mut page = Page { text: String::new(), style };
     page.head(report);
-    page.absent(report);
+    page.actions(report);
+    if let Some(topology) = &report.topology {
+        page.topology(topology);
+    }
     page.findings(report);
     page.groups(report);
     page.figures(&report.figures);
@@ -88,13 +93,59 @@ impl Page {
         }
     }
 
-    fn absent(&mut self, report: &FleetReport) {
-        if !report.absent.is_empty() {
-            self.text.push('\n');
+    /// The nodes that need an action: all of them, because each is one.
+    fn actions(&mut self, report: &FleetReport) {
+        let rows = action_rows(report);
+        if rows.is_empty() {
+            return;
         }
-        for absent in &report.absent {
-            let text = format!("{}: {}", absent.node, absent.reason);
-            self.line(Tone::Bad, &absent.why.word().to_uppercase(), &text);
+        self.text.push('\n');
+        let has_since = rows.iter().any(|row| row.first.since.is_some());
+        let since = has_since.then_some("SINCE");
+        let mut table = self.grid();
+        table.set_header(
+            ["STATE", "NODE", "WHAT IS WRONG"].into_iter().chain(since).chain(["ACTION", "DRAIN"]),
+        );
+        for row in &rows {
+            let since = row.first.since.as_deref().unwrap_or("");
+            let cells = [row.first.problem.word(), &row.nodes, &row.words()].map(printable);
+            let since = has_since.then(|| printable(since));
+            let action = [row.first.text.as_str(), row.drain()].map(printable);
+            table.add_row(cells.into_iter().chain(since).chain(action));
+        }
+        self.print(&table);
+    }
+
+    /// The topology that most nodes share, once.
+    fn topology(&mut self, topology: &FleetTopology) {
+        self.heading("the topology of most nodes");
+        let mut table = self.grid();
+        let names = topology.devices.iter().map(|device| printable(&device.name));
+        table.set_header([String::new()].into_iter().chain(names));
+        for row in &topology.matrix {
+            let classes =
+                row.classes.iter().map(|class| printable(class.as_deref().unwrap_or("?")));
+            table.add_row([printable(&row.from)].into_iter().chain(classes));
+        }
+        // A matrix is read in one piece: a terminal may wrap its lines.
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        self.print(&table);
+        for device in &topology.devices {
+            self.below(&format!("{}: {}", device.name, device.description));
+        }
+    }
+
+    fn grid(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(self.style.width).unwrap_or(u16::MAX));
+        table
+    }
+
+    fn print(&mut self, table: &Table) {
+        for line in table.lines() {
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
         }
     }
 

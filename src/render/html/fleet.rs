@@ -3,10 +3,15 @@
 use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
-use crate::model::FleetReport;
-use crate::render::fleet::{SIMULATED, group_words, headline};
+use crate::model::{FleetReport, FleetTopology, NodeGroup, NodeProblem};
+use crate::render::fleet::{SIMULATED, action_rows, group_words, headline};
 use crate::render::probe::size;
 use crate::render::text::{Tone, counted};
+
+/// Most rows of a table that is not folded.
+const OPEN: usize = 12;
+/// Most groups that are not folded.
+const OPEN_GROUPS: usize = 6;
 
 pub fn fleet(report: &FleetReport, taken: &str) -> String {
     let mut page = Page::new("gdr fleet", "");
@@ -18,45 +23,19 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
     for note in &report.notes {
         page.remark(note);
     }
-    wrong(&mut page, report);
-    page.section("Nodes that are alike");
-    for (at, group) in report.groups.iter().enumerate() {
-        let (title, nodes) = (group_words(group, at == 0), &group.nodes);
-        page.push(&format!("<article>\n<h3>{}: {}</h3>\n", text(&title), text(nodes)));
-        if !group.differences.is_empty() {
-            let rows = group.differences.iter().map(|difference| {
-                [Some(&difference.fact), difference.value.as_ref(), difference.majority.as_ref()]
-                    .map(|value| text(value.map_or("none", |value| value)))
-                    .to_vec()
-            });
-            page.table(
-                &format!("Differences of {nodes}"),
-                &["fact", "value here", "value of most nodes"],
-                rows,
-            );
-        }
-        page.push("</article>\n");
-        if page.is_full() {
-            break;
-        }
+    actions(&mut page, report);
+    if let Some(topology) = &report.topology {
+        shared_topology(&mut page, topology);
     }
+    wrong(&mut page, report);
+    figures(&mut page, report);
+    page.section("Nodes that are alike");
+    groups(&mut page, report);
     if !report.facts.is_empty() {
         page.section("Facts that a few do not share");
-        let rows = report.facts.iter().map(|fact| {
-            let others = fact
-                .outliers
-                .iter()
-                .map(|value| text(&format!("{} on {}", value.value, value.nodes)));
-            vec![
-                text(&fact.fact),
-                text(fact.majority.as_deref().unwrap_or("none")),
-                fact.count.to_string(),
-                others.collect::<Vec<_>>().join("<br>"),
-            ]
-        });
-        page.table("Majority and outliers", &["fact", "most nodes", "#nodes", "others"], rows);
+        let summary = counted(report.facts.len(), "fact");
+        page.details(&summary, |page| facts(page, report));
     }
-    figures(&mut page, report);
     page.section("Versions");
     let rows = report
         .versions
@@ -66,18 +45,124 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
     page.finish(&made(taken))
 }
 
-fn wrong(page: &mut Page, report: &FleetReport) {
-    page.section("What is wrong");
-    if report.absent.is_empty() && report.findings.is_empty() {
-        page.paragraph("Nothing failed on any node.");
+/// The nodes that need an action, each once.
+fn actions(page: &mut Page, report: &FleetReport) {
+    page.section("Nodes that need an action");
+    let rows = action_rows(report);
+    if rows.is_empty() {
+        page.paragraph("No node needs an action.");
         return;
     }
-    let absent = report.absent.iter().map(|absent| {
-        vec![text(&absent.node), mark(Tone::Bad, absent.why.word()), text(&absent.reason)]
+    let has_since = rows.iter().any(|row| row.first.since.is_some());
+    let since = has_since.then_some("since");
+    let headings = ["node", "state", "what is wrong"].into_iter().chain(since);
+    let headings: Vec<&str> = headings.chain(["action", "drain", "source"]).collect();
+    let rows = rows.iter().map(|row| {
+        let tone = match row.first.problem {
+            NodeProblem::Failed | NodeProblem::Absent => Tone::Bad,
+            NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
+            NodeProblem::Undetermined => Tone::Dim,
+        };
+        let first = [text(&row.nodes), mark(tone, row.first.problem.word()), text(&row.words())];
+        let since = has_since.then(|| text(row.first.since.as_deref().unwrap_or("")));
+        let action = [row.first.text.as_str(), row.drain(), &row.first.action.source].map(text);
+        first.into_iter().chain(since).chain(action).collect()
     });
-    if !report.absent.is_empty() {
-        page.table("Nodes without a report", &["node", "state", "reason"], absent);
+    page.table("Nodes and what to do about them", &headings, rows);
+}
+
+/// The topology that most nodes share, once.
+fn shared_topology(page: &mut Page, topology: &FleetTopology) {
+    page.section("The topology of most nodes");
+    let names = topology.devices.iter().map(|device| device.name.as_str());
+    let headings: Vec<&str> = [""].into_iter().chain(names).collect();
+    let rows = topology.matrix.iter().map(|row| {
+        let classes = row.classes.iter().map(|class| text(class.as_deref().unwrap_or("?")));
+        [text(&row.from)].into_iter().chain(classes).collect()
+    });
+    page.table("Paths between the devices", &headings, rows);
+    page.details(&counted(topology.devices.len(), "device"), |page| {
+        page.facts(
+            topology
+                .devices
+                .iter()
+                .map(|device| (device.name.as_str(), device.description.clone())),
+        );
+    });
+}
+
+/// The first groups; the others are folded.
+fn groups(page: &mut Page, report: &FleetReport) {
+    let (first, others) = report.groups.split_at(report.groups.len().min(OPEN_GROUPS));
+    for (at, of_group) in first.iter().enumerate() {
+        group(page, of_group, at == 0);
     }
+    if !others.is_empty() {
+        page.details(&format!("{} more", counted(others.len(), "group")), |page| {
+            for of_group in others {
+                group(page, of_group, false);
+                if page.is_full() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+fn group(page: &mut Page, group: &NodeGroup, is_first: bool) {
+    let (title, nodes) = (group_words(group, is_first), &group.nodes);
+    page.push(&format!("<article>\n<h3>{}: {}</h3>\n", text(&title), text(nodes)));
+    if !group.differences.is_empty() {
+        let rows = group.differences.iter().map(|difference| {
+            [Some(&difference.fact), difference.value.as_ref(), difference.majority.as_ref()]
+                .map(|value| text(value.map_or("none", |value| value)))
+                .to_vec()
+        });
+        let count = group.differences.len();
+        folded(page, count > OPEN, &counted(count, "difference"), |page| {
+            let caption = format!("Differences of {nodes}");
+            page.table(&caption, &["fact", "value here", "value of most nodes"], rows);
+        });
+    }
+    page.push("</article>\n");
+}
+
+fn facts(page: &mut Page, report: &FleetReport) {
+    let rows = report.facts.iter().map(|fact| {
+        let others =
+            fact.outliers.iter().map(|value| text(&format!("{} on {}", value.value, value.nodes)));
+        vec![
+            text(&fact.fact),
+            text(fact.majority.as_deref().unwrap_or("none")),
+            fact.count.to_string(),
+            others.collect::<Vec<_>>().join("<br>"),
+        ]
+    });
+    page.table("Majority and outliers", &["fact", "most nodes", "#nodes", "others"], rows);
+}
+
+/// Findings with their nodes; many are folded, because the table of actions names the nodes.
+fn wrong(page: &mut Page, report: &FleetReport) {
+    page.section("What is wrong");
+    if report.findings.is_empty() {
+        page.paragraph("Nothing failed on a node with a report.");
+        return;
+    }
+    let count = report.findings.len();
+    folded(page, count > OPEN, &counted(count, "finding"), |page| findings(page, report));
+    steps(page, report);
+}
+
+/// Content that is folded if it is long.
+fn folded(page: &mut Page, is_long: bool, summary: &str, content: impl FnOnce(&mut Page)) {
+    if is_long {
+        page.details(summary, content);
+    } else {
+        content(page);
+    }
+}
+
+fn findings(page: &mut Page, report: &FleetReport) {
     let findings = report.findings.iter().map(|finding| {
         let tone = match finding.outcome.as_str() {
             "fail" => Tone::Bad,
@@ -93,14 +178,7 @@ fn wrong(page: &mut Page, report: &FleetReport) {
             text(&finding.nodes),
         ]
     });
-    if !report.findings.is_empty() {
-        page.table(
-            "Findings",
-            &["check", "result", "subject", "finding", "#nodes", "names"],
-            findings,
-        );
-    }
-    steps(page, report);
+    page.table("Findings", &["check", "result", "subject", "finding", "#nodes", "names"], findings);
 }
 
 /// The next step of each node that has one.
@@ -123,23 +201,32 @@ fn steps(page: &mut Page, report: &FleetReport) {
 fn figures(page: &mut Page, report: &FleetReport) {
     if !report.figures.is_empty() {
         page.section("Slower than the other nodes");
-        let rows = report.figures.iter().map(|figure| {
-            let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
-            vec![
-                text(&figure.node),
-                text(&figure.subject),
-                text(&format!("{}{bytes}", figure.name)),
-                format!("{:.2} {}", figure.value, text(&figure.unit)),
-                format!("{:.2}", figure.median),
-                format!("{:.0} %", figure.loss),
-            ]
-        });
-        page.table(
-            "Figures that are worse than the median of all nodes",
-            &["node", "subject", "test", "#here", "#median", "#worse by"],
-            rows,
-        );
+        let count = report.figures.len();
+        folded(page, count > OPEN, &counted(count, "figure"), |page| figure_table(page, report));
     }
+    links(page, report);
+}
+
+fn figure_table(page: &mut Page, report: &FleetReport) {
+    let rows = report.figures.iter().map(|figure| {
+        let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+        vec![
+            text(&figure.node),
+            text(&figure.subject),
+            text(&format!("{}{bytes}", figure.name)),
+            format!("{:.2} {}", figure.value, text(&figure.unit)),
+            format!("{:.2}", figure.median),
+            format!("{:.0} %", figure.loss),
+        ]
+    });
+    page.table(
+        "Figures that are worse than the median of all nodes",
+        &["node", "subject", "test", "#here", "#median", "#worse by"],
+        rows,
+    );
+}
+
+fn links(page: &mut Page, report: &FleetReport) {
     if let Some(heat) = &report.heat {
         page.section("Links");
         page.drawing("Heat map of the links", &heat_map(heat));

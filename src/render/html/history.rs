@@ -111,7 +111,7 @@ fn strip(node: &NodeHistory) -> String {
             '.' => ("var(--good)", 4),
             'X' => ("var(--bad)", HEIGHT),
             '-' => ("var(--soft)", HEIGHT),
-            '?' => ("var(--fair)", 9),
+            '?' | 's' => ("var(--fair)", 9),
             _ => ("none", 0),
         };
         let _ = write!(

@@ -1,0 +1,269 @@
+//! The nodes that need an action, each once: what is wrong with it in words, and what somebody must do. What most nodes share is
+//! no fault of one of them, unless it is a failure.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::document::{Finding, required};
+use super::figures::SlowNode;
+use super::isolation::{Entity, Fault};
+use super::merge::{Fleet, Node};
+use super::names::cut;
+use super::natural;
+use crate::model::Order as _;
+use crate::model::{
+    Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem, Outcome, RequiredAction,
+    Severity,
+};
+
+/// Most faults that are kept of a node; further ones are counted.
+const MAX_WRONGS: usize = 200;
+/// Most checks that the entry of a node names.
+const MAX_CHECKS: usize = 8;
+const SOURCE: &str = "docs: commands/fleet.md";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Rank {
+    Failed,
+    Warned,
+    Unknown,
+}
+
+/// A fault of a node that no other finding of the node explains.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub rank: Rank,
+    /// Number of its fact; faults of the same fact are compared between nodes.
+    pub fact: Option<u32>,
+    /// The check or the result.
+    pub check: String,
+    pub words: String,
+    pub action: RequiredAction,
+    pub fix: Option<String>,
+}
+
+/// The faults of a node.
+#[derive(Debug, Default)]
+pub(super) struct Wrongs {
+    list: Vec<Wrong>,
+    left_out: usize,
+    /// Findings that others explain.
+    explained: usize,
+}
+
+impl Wrongs {
+    pub fn add(&mut self, wrong: Wrong) {
+        if self.list.len() < MAX_WRONGS {
+            self.list.push(wrong);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Adds a finding, if it is a fault. `is_consequence`: another finding explains it.
+    pub fn add_finding(&mut self, finding: &Finding<'_>, fact: Option<u32>, is_consequence: bool) {
+        let rank = match finding.outcome {
+            Outcome::Fail => Rank::Failed,
+            Outcome::Warn => Rank::Warned,
+            Outcome::Unknown if finding.severity == Severity::Error => Rank::Unknown,
+            _ => return,
+        };
+        if is_consequence {
+            self.explained += 1;
+            return;
+        }
+        self.add(Wrong {
+            rank,
+            fact,
+            check: cut(&finding.id),
+            words: words(&finding.subject, &finding.message),
+            action: finding.action.clone().unwrap_or_else(|| examine(rank != Rank::Unknown)),
+            fix: finding.fix.as_ref().and_then(|fix| fix.id.as_deref()).map(cut),
+        });
+    }
+
+    pub fn append(&mut self, other: Self) {
+        self.left_out += other.left_out;
+        self.explained += other.explained;
+        other.list.into_iter().for_each(|wrong| self.add(wrong));
+    }
+}
+
+/// What is left to do where no check says it.
+pub(super) fn examine(drain: bool) -> RequiredAction {
+    required(ActionClass::Examine, None, drain, SOURCE)
+}
+
+/// The first sentence of a message, with the subject unless the message has it.
+fn words(subject: &str, message: &str) -> String {
+    let end = message.find(". ").unwrap_or(message.len());
+    let sentence = message[..end].trim_end_matches('.');
+    let is_general = ["machine", "driver", "this process"].contains(&subject);
+    // As in "GPU3 (0000:3b:00.0)": a message may have either name.
+    let names = subject.split(|c: char| c.is_whitespace() || "(),".contains(c));
+    let is_named = names.clone().any(|name| !name.is_empty() && sentence.contains(name));
+    if is_general || is_named { cut(sentence) } else { cut(&format!("{subject}: {sentence}")) }
+}
+
+impl Fleet {
+    /// Adds the parts of the network that are at fault to the faults of their nodes.
+    pub(super) fn add_faults(&mut self, faults: &[Fault], mask: bool) {
+        let Some(links) = &self.links else { return };
+        let mut found: Vec<(String, Wrong)> = Vec::new();
+        for fault in faults {
+            let (class, then) = match fault.entity {
+                Entity::Sending(_) | Entity::Receiving(_) | Entity::Nic(_) => {
+                    (ActionClass::ReseatCable, Some(ActionClass::ReseatNic))
+                }
+                Entity::Node(_) => (ActionClass::Examine, None),
+                Entity::Rail(_) | Entity::Leaf(_) | Entity::Uplinks(_) => continue,
+            };
+            let finding = links.finding(fault, mask);
+            for at in links.nodes_of(fault.entity) {
+                let wrong = Wrong {
+                    rank: Rank::Failed,
+                    fact: None,
+                    check: finding.id.clone(),
+                    words: cut(&format!("{}: {}", finding.subject, finding.message)),
+                    action: required(class, then, true, SOURCE),
+                    fix: None,
+                };
+                found.push((links.nodes[at].clone(), wrong));
+            }
+        }
+        for (name, wrong) in found {
+            if let Some(node) = self.nodes.iter_mut().find(|node| node.name == name) {
+                node.wrongs.add(wrong);
+            }
+        }
+    }
+
+    /// The nodes that need an action: failures first, then in the order of their names.
+    pub(super) fn actions(&self, slow: &BTreeMap<usize, SlowNode>) -> Vec<NodeAction> {
+        let common = self.common();
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.filter_map(|(at, node)| node_action(node, slow.get(&at), &common));
+        let mut actions: Vec<NodeAction> = nodes.chain(self.absent.values().map(absent)).collect();
+        actions.order_by(|a, b| (a.problem, natural(&a.node)).cmp(&(b.problem, natural(&b.node))));
+        actions
+    }
+
+    /// The facts that more than half of the nodes with such a report warn of, fail with or do not know.
+    fn common(&self) -> HashSet<(u32, Rank)> {
+        let of_kind = self.nodes_of_kinds();
+        let mut counts: HashMap<(u32, Rank), usize> = HashMap::new();
+        for wrong in self.nodes.iter().flat_map(|node| &node.wrongs.list) {
+            if let Some(fact) = wrong.fact {
+                *counts.entry((fact, wrong.rank)).or_default() += 1;
+            }
+        }
+        let is_common = |(fact, _): &(u32, Rank), count: usize| {
+            let kind = usize::from(self.keys[*fact as usize].kind);
+            count > 1 && count * 2 > of_kind[kind]
+        };
+        counts.retain(|key, count| is_common(key, *count));
+        counts.into_keys().collect()
+    }
+}
+
+/// The entry of a node; none if it is well.
+fn node_action(
+    node: &Node,
+    slow: Option<&SlowNode>,
+    common: &HashSet<(u32, Rank)>,
+) -> Option<NodeAction> {
+    let is_common =
+        |wrong: &&Wrong| wrong.fact.is_some_and(|fact| common.contains(&(fact, wrong.rank)));
+    let mut wrongs: Vec<&Wrong> = node.wrongs.list.iter().collect();
+    wrongs.retain(|wrong| wrong.rank == Rank::Failed || !is_common(wrong));
+    // A node's own fault before one that most nodes have, failures before warnings.
+    wrongs.order_by_key(|wrong| (is_common(wrong), wrong.rank));
+    let failed = wrongs.iter().any(|wrong| wrong.rank == Rank::Failed);
+    if !failed && let Some(slow) = slow {
+        return Some(slow_node(node, slow, &wrongs));
+    }
+    let first = wrongs.first()?;
+    let problem = match node.state {
+        _ if failed => NodeProblem::Failed,
+        FleetState::Failed => NodeProblem::Failed,
+        _ if wrongs.iter().any(|wrong| wrong.rank == Rank::Warned) => NodeProblem::Warned,
+        _ => NodeProblem::Undetermined,
+    };
+    Some(NodeAction {
+        node: node.name.clone(),
+        problem,
+        words: first.words.clone(),
+        more: wrongs.len() - 1 + node.wrongs.left_out,
+        explained: node.wrongs.explained,
+        checks: checks(&wrongs),
+        since: None,
+        text: first.action.words(first.fix.as_deref()),
+        action: first.action.clone(),
+    })
+}
+
+fn slow_node(node: &Node, slow: &SlowNode, wrongs: &[&Wrong]) -> NodeAction {
+    let action = examine(true);
+    NodeAction {
+        node: node.name.clone(),
+        problem: NodeProblem::Slow,
+        words: slow.words(),
+        more: wrongs.len(),
+        explained: node.wrongs.explained,
+        checks: checks(wrongs),
+        since: None,
+        text: action.words(None),
+        action,
+    }
+}
+
+/// The checks of these faults, each once.
+fn checks(wrongs: &[&Wrong]) -> Vec<String> {
+    let mut checks: Vec<String> = Vec::new();
+    for wrong in wrongs {
+        if checks.len() < MAX_CHECKS && !checks.contains(&wrong.check) {
+            checks.push(wrong.check.clone());
+        }
+    }
+    checks
+}
+
+fn absent(absent: &AbsentNode) -> NodeAction {
+    let action = match absent.why {
+        Absence::TimedOut => examine(true),
+        Absence::Version => required(ActionClass::Install, None, false, SOURCE),
+        Absence::Missing | Absence::Ended | Absence::Invalid => examine(false),
+    };
+    NodeAction {
+        node: absent.node.clone(),
+        problem: NodeProblem::Absent,
+        words: format!("no report ({}): {}", absent.why.word(), absent.reason),
+        more: 0,
+        explained: 0,
+        checks: Vec::new(),
+        since: None,
+        text: action.words(None),
+        action,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_the_subject_once() {
+        let said = |subject, message| words(subject, message);
+        assert_eq!(
+            said("machine", "1 of 8 GPUs missing: 0000:9b:00.0."),
+            "1 of 8 GPUs missing: 0000:9b:00.0"
+        );
+        assert_eq!(
+            said("mlx5_1 port 1", "The port is DOWN. Look at it."),
+            "mlx5_1 port 1: The port is DOWN"
+        );
+        assert_eq!(
+            said("0000:3b:00.0", "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8."),
+            "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8"
+        );
+    }
+}
