@@ -134,7 +134,8 @@ impl Matcher {
                 continue;
             }
             lower(part.bytes, &mut line);
-            if !short && is_log && self.says_nothing(part.bytes, &line) {
+            if !short && self.says_nothing(part.bytes, &line) {
+                is_log = is_log || self.cleaner.clean(&mut line) || is_sentence(&line);
                 continue;
             }
             let printed = self.cleaner.clean(&mut line);
