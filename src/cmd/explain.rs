@@ -275,6 +275,19 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
+/// Shows the job's reader what is left of the input.
+fn read_rest(content: &mut Lookahead<'_>, job: &mut JobReader) -> io::Result<()> {
+    loop {
+        let bytes = content.buffered()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        job.feed(bytes);
+        let count = bytes.len();
+        content.consume(count);
+    }
+}
+
 /// Searches the input for symptoms and for a job; of an archive, its logs.
 fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
@@ -289,7 +302,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
                     matcher.read(Tee { input: content, job: &mut job }.take(MAX_BYTES))?;
                 let more = !content.buffered()?.is_empty();
                 if job.has_lines() {
-                    io::copy(&mut Tee { input: content, job: &mut job }, &mut io::sink())?;
+                    read_rest(content, &mut job)?;
                 }
                 (reading, more)
             }

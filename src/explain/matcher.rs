@@ -129,12 +129,13 @@ impl Matcher {
             if !part.continues {
                 known.clear();
             }
-            let is_port = self.listing.read(part.bytes, part.line, &mut listed);
-            if is_port {
+            // The state of a port.
+            if self.listing.read(part.bytes, part.line, &mut listed) {
                 continue;
             }
             lower(part.bytes, &mut line);
-            if !short && is_log && self.says_nothing(part.bytes, &line) {
+            if !short && self.says_nothing(part.bytes, &line) {
+                is_log = is_log || self.is_of_log(&mut line);
                 continue;
             }
             let printed = self.cleaner.clean(&mut line);
@@ -145,8 +146,7 @@ impl Matcher {
             let sentence = !printed && is_sentence(&line);
             is_log |= printed || sentence;
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
-            let settings = &self.settings;
-            settings.read(part.bytes, part.line, is_command, &mut environment);
+            self.settings.read(part.bytes, part.line, is_command, &mut environment);
             let notice = if part.line > 1 && !sentence && is_comment(part.bytes) {
                 Notice::Nothing
             } else {
@@ -194,6 +194,12 @@ impl Matcher {
     /// around an address become neighbours.
     fn says_nothing(&self, raw: &[u8], line: &[u8]) -> bool {
         !self.patterns.may_fail(line) && !self.settings.are_in(raw) && !has_address(line)
+    }
+
+    /// True if a program or a person wrote a line: it is not of a listing.
+    fn is_of_log(&self, line: &mut Vec<u8>) -> bool {
+        let printed = self.cleaner.clean(line);
+        !line.is_empty() && (printed || is_sentence(line))
     }
 
     /// Matches a line, once for all lines like it.

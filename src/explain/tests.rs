@@ -102,6 +102,42 @@ fn repeated_symptom_is_one_match() {
     assert_eq!((reading.lines, reading.bytes), (4, text.len() as u64));
 }
 
+/// Most lines of a long log are passed over; a symptom is found there however its line is written.
+#[test]
+fn finds_lines_at_the_end_of_a_long_log() {
+    let matcher = matcher();
+    for filler in ["[2026-01-01 00:00:00] step 1, loss 0.5\n", "NCCL INFO Ring 0 : 1 -> 2 via x\n"]
+    {
+        let log = filler.repeat(300);
+        let read = |line: &str| {
+            let text = format!("{log}{line}\n");
+            matcher.read(text.as_bytes()).expect("memory is read")
+        };
+        for line in [
+            "node1:12:34 [0] NCCL WARN Call to posix_fallocate failed : No space",
+            "node1:12:34 [0] \u{1b}[1mNCCL\u{1b}[0m WARN Call to posix_fal\u{1b}[31mlocate\u{1b}[0m failed : No space",
+            "node1:12:34 [0] NCCL WARN Call\tto   POSIX_fallocate failed : No space",
+            "node1:12:34 [0] NCCL WARN Call to https://example.org/x posix_fallocate failed : No space",
+        ] {
+            let reading = read(line);
+            let first = reading.matches.first().unwrap_or_else(|| panic!("{line}"));
+            assert_eq!((first.check.as_str(), first.line.number), ("limits.shm", 301), "{line}");
+        }
+        let reading = read("node1:12:34 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.");
+        assert_eq!(reading.environment["NCCL_P2P_DISABLE"].value, "1");
+        let lines = (matcher.table().symptoms.iter())
+            .filter(|symptom| symptom.prose.is_empty() && !symptom.example.contains('\n'));
+        let missing: Vec<&str> = lines
+            .filter(|symptom| {
+                let found = read(&symptom.example).matches;
+                !found.iter().any(|found| found.symptom.as_ref() == Some(&symptom.name))
+            })
+            .map(|symptom| symptom.example.as_str())
+            .collect();
+        assert!(missing.is_empty(), "{missing:#?}");
+    }
+}
+
 #[test]
 fn joins_wrapped_line() {
     let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use memchr::memmem;
 
 use super::failure::{self, Detail, Failure};
+use super::hash::FastMap;
 use super::header::{self, Line, Source};
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::{self, Transport};
@@ -86,18 +87,18 @@ pub struct Collector {
     /// Host and process id.
     pub processes: Vec<(String, u64)>,
     /// By host.
-    process_ids: HashMap<String, HashMap<u64, u32>>,
+    process_ids: FastMap<String, FastMap<u64, u32>>,
     pub members: Vec<Member>,
     member_ids: HashMap<(u32, String, Option<u32>), u32>,
     /// The last communicators of a process with a rank, the newest last.
-    last: HashMap<(u32, u32), Vec<u32>>,
+    last: FastMap<(u32, u32), Vec<u32>>,
     /// The communicator that a thread is connecting.
-    current: HashMap<(u32, u64), u32>,
+    current: FastMap<(u32, u64), u32>,
     pub transports: Vec<Transport>,
     transport_ids: HashMap<Transport, u16>,
     /// The transports by what the log writes, which many lines repeat.
-    written: HashMap<String, Option<u16>>,
-    pub paths: HashMap<PathKey, u64>,
+    written: FastMap<String, Option<u16>>,
+    pub paths: FastMap<PathKey, u64>,
     /// The names of a process's NICs.
     pub devices: HashMap<u32, String>,
     pub settings: BTreeMap<String, (String, Quote)>,

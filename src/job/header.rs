@@ -1,7 +1,7 @@
 //! The start of a line of NCCL: `host:pid:tid [gpu] NCCL INFO …`, `host:pid:tid [gpu] file:line NCCL WARN …`. What a
 //! launcher writes before it (torchrun, `srun -l`, `mpirun --tag-output`, Kubernetes, Ray) is dropped.
 
-use memchr::memrchr_iter;
+use memchr::{memrchr, memrchr_iter};
 
 const INFO: &str = "NCCL INFO ";
 const WARN: &str = "NCCL WARN ";
@@ -31,18 +31,36 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
     })?;
     let (header, rest) = line.split_at(at);
     let is_warning = rest.starts_with(WARN);
-    let message = rest[INFO.len()..].trim();
+    let message = rest[INFO.len()..].trim_ascii();
     Some(Line { source: source(header), is_warning, message })
 }
 
 /// The last `host:pid:tid` that a GPU in brackets follows.
 pub fn source(header: &str) -> Option<Source<'_>> {
-    let mut words = header.split_whitespace().rev();
-    let mut next = words.next()?;
-    words.find_map(|word| {
-        let gpu = std::mem::replace(&mut next, word);
-        if is_gpu(gpu) { thread(word) } else { None }
-    })
+    let (mut rest, mut gpu) = last_word(header)?;
+    loop {
+        let (before, word) = last_word(rest)?;
+        if is_gpu(gpu)
+            && let Some(source) = thread(word)
+        {
+            return Some(source);
+        }
+        (rest, gpu) = (before, word);
+    }
+}
+
+/// The last word of a text, and what is before it.
+fn last_word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_ascii_end();
+    let blank = text.bytes().rposition(|byte| byte.is_ascii_whitespace());
+    let (rest, word) = text.split_at_checked(blank.map_or(0, |at| at + 1))?;
+    (!word.is_empty()).then_some((rest, word))
+}
+
+/// As `str::rsplit_once`, in a few steps: each line of a log needs it several times.
+fn rsplit_once(text: &str, separator: u8) -> Option<(&str, &str)> {
+    let at = memrchr(separator, text.as_bytes())?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 fn is_gpu(word: &str) -> bool {
@@ -51,12 +69,11 @@ fn is_gpu(word: &str) -> bool {
 }
 
 fn thread(word: &str) -> Option<Source<'_>> {
-    let (rest, thread) = word.rsplit_once(':')?;
-    let (rest, process) = rest.rsplit_once(':')?;
+    let (rest, thread) = rsplit_once(word, b':')?;
+    let (rest, process) = rsplit_once(rest, b':')?;
     // mpirun and torchrun write their rank before the host without a blank.
-    let host = rest.rsplit_once(':').map_or(rest, |(_, host)| host);
-    let host = host
-        .rsplit_once('\u{1b}')
+    let host = rsplit_once(rest, b':').map_or(rest, |(_, host)| host);
+    let host = rsplit_once(host, 0x1b)
         .map_or(host, |(_, host)| host.split_once('m').map_or(host, |(_, host)| host));
     // As the value of a field in JSON.
     let host = host.trim_matches(['"', '\'']);

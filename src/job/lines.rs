@@ -118,10 +118,12 @@ impl JobReader {
 
     /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.
     fn line(&mut self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        if memchr2(b'\r', b'\\', line).is_none() {
-            return self.collector.line(&text, self.line);
+        if memchr2(b'\r', b'\\', line).is_none()
+            && let Ok(text) = str::from_utf8(line)
+        {
+            return self.collector.line(text, self.line);
         }
+        let text = String::from_utf8_lossy(line);
         for part in text.split('\r').flat_map(|part| part.split("\\n")) {
             self.collector.line(part, self.line);
         }

@@ -1,6 +1,6 @@
 //! What a line of NCCL says, as far as it concerns the job's paths.
 
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::failure::{self, Failure, Warning};
 
@@ -113,7 +113,7 @@ pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
             Warning::NoVerbs => Event::Reason(Reason::NoVerbs),
         });
     }
-    let first = message.split_once([' ', ':']).map_or(message, |(first, _)| first);
+    let first = &message[..memchr2(b' ', b':', message.as_bytes()).unwrap_or(message.len())];
     match first {
         "Channel" | "Ring" => path(message),
         "CollNet" | "Coll" => collnet(message),
@@ -225,9 +225,12 @@ fn split_once<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> 
 }
 
 fn channel_of(text: &str) -> Option<(u32, u8)> {
-    let (_, number) = text.split_once(' ')?;
-    let (channel, connection) = number.split_once('/').unwrap_or((number, "0"));
-    Some((channel.trim().parse().ok()?, connection.trim().parse().ok()?))
+    let number = text.get(memchr(b' ', text.as_bytes())? + 1..)?;
+    let (channel, connection) = match memchr(b'/', number.as_bytes()) {
+        Some(at) => (&number[..at], &number[at + 1..]),
+        None => (number, "0"),
+    };
+    Some((channel.trim_ascii().parse().ok()?, connection.trim_ascii().parse().ok()?))
 }
 
 fn side_of(text: &str) -> (&str, Side) {
@@ -242,11 +245,10 @@ fn side_of(text: &str) -> (&str, Side) {
 
 /// `0[60]`, `0[0]` or `0`.
 fn rank_of(text: &str) -> Option<u32> {
-    let text = text.trim();
-    match text.split_once('[') {
-        Some((rank, gpu)) => rank.parse().ok().filter(|_| gpu.ends_with(']')),
-        None => text.parse().ok(),
-    }
+    let text = text.trim_ascii();
+    let (rank, gpu) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let is_whole = gpu.is_empty() || gpu.starts_with('[') && gpu.ends_with(']');
+    rank.parse().ok().filter(|_| is_whole)
 }
 
 /// `24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, …`

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{Searched, Tee};
+use super::{Searched, Tee, read_rest};
 use crate::cmd::{document, remark};
 use crate::explain::{self, MAX_BYTES, Matcher, Setting};
 use crate::job::JobReader;
@@ -151,8 +151,7 @@ pub fn read(
             let room = MAX_BYTES - text.len() as u64;
             let mut start = Tee { input: content, job: &mut job }.take(room);
             start.read_to_end(&mut text)?;
-            io::copy(&mut Tee { input: content, job: &mut job }, &mut io::sink())?;
-            Ok(())
+            Ok(read_rest(content, &mut job)?)
         });
         job.next_log();
         if text.last().is_some_and(|last| *last != b'\n') && (text.len() as u64) < MAX_BYTES {
