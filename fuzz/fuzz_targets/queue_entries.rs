@@ -13,7 +13,7 @@ use gdsync::hca::{Access, Hca, MemoryRegion, Request, RetryPolicy};
 use gdsync::wire::{
     BLOCK, Completion, Control, MAX_BLOCKS, Transport, Wqe, decode_receive, queue_record,
 };
-use gdsync::{Allocator, MemoryLocation, MappedMemory};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 

@@ -15,7 +15,7 @@ use gdsync::hca::sim::socket::{self, HEAD, Messages, Options, Ports};
 use gdsync::hca::sim::{Answer, Body, Message, RemoteOperation, SimHca};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::wire::Wqe;
-use gdsync::{Allocator, MemoryLocation, MappedMemory};
+use gdsync::{Allocator, MappedMemory, MemoryLocation};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
