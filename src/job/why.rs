@@ -66,7 +66,7 @@ fn of_path(path: &JobPath, is_tcp: bool) -> Vec<FasterPath> {
 
 /// Distances that exclude some path. `SYS` excludes none.
 const DISTANCES: Option<&[&str]> =
-    Some(&["LOC", "NVL", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
+    Some(&["LOC", "NVL", "XGMI", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
 
 /// The variables that cause a loss, with the values that do; no value means any.
 fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'static str]>)] {
