@@ -360,7 +360,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
                     return 0
                     ;;
                 --profile)

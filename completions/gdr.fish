@@ -472,7 +472,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Repo
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l job -d 'Read all files in this directory and below it: the logs of one job' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'Output format' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.explain/1'"
+json\t'For programs: schema gdr.explain/1'
+html\t'One page for a browser, with the matrix of a job\'s ranks'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l profile -d 'Profiles to check the machine against, as with doctor; may be given several times' -r -f -a "rdma\t''
 async\t''
 gpu-initiated\t''

@@ -6,13 +6,14 @@ use std::hash::{Hash, Hasher};
 
 use memchr::memmem;
 
+use super::around::Shown;
 use super::failure::{self, Detail, Failure};
 use super::hash::FastMap;
 use super::header::{self, Line, Source};
+use super::joined;
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::{self, Transport};
 use super::unnamed::{Unnamed, is_trace};
-use super::{joined, why};
 use crate::model::{FailureKind, Quote};
 
 /// Limits: of paths of pairs, of communicators, of other lists.
@@ -190,8 +191,8 @@ impl Collector {
     }
 
     /// Variables that the rest of the text shows, such as the command.
-    pub fn add_settings(&mut self, settings: &[why::Shown]) {
-        for why::Shown { name, value, line } in settings {
+    pub fn add_settings(&mut self, settings: &[Shown]) {
+        for Shown { name, value, line } in settings {
             let line = || Quote { number: *line, text: format!("{name}={value}"), file: None };
             self.settings.entry(name.clone()).or_insert_with(|| (value.clone(), line()));
         }

@@ -169,6 +169,20 @@ fn reasons_have_an_order() {
     }
 }
 
+/// The variable that chose the interface is named with the failure.
+#[test]
+fn failure_names_its_variable() {
+    let set = "n1:1:2 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to nosuch0\n";
+    let failed = "n1:1:2 [0] bootstrap.cc:114 NCCL WARN Bootstrap : no socket interface found\n";
+    let details = |log: &str| {
+        let job = job(log);
+        let details = job.failures[0].details.iter().map(|detail| detail.text.clone());
+        details.collect::<Vec<_>>()
+    };
+    assert_eq!(details(&[set, failed].concat()), ["NCCL_SOCKET_IFNAME=nosuch0 is set (line 1)"]);
+    assert_eq!(details(failed), [""; 0]);
+}
+
 /// The plugin for libfabric: its provider, and why GPUDirect RDMA is off.
 #[test]
 fn provider_of_libfabric() {

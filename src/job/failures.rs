@@ -41,6 +41,9 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
         failure.processes.dedup();
         failure.details.iter_mut().for_each(|detail| detail.ranks.sort_unstable());
         failure.details.sort_by(|a, b| a.ranks.cmp(&b.ranks));
+        if let Some(text) = variable(log, failure.kind) {
+            failure.details.insert(0, FailureDetail { text, ranks: Vec::new() });
+        }
         let is_absence =
             matches!(failure.kind, FailureKind::ConnectionClosed | FailureKind::WatchdogTimeout);
         if is_absence && failure.processes.is_empty() {
@@ -49,6 +52,18 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     }
     found.sort_by_key(|failure| failure.line.number);
     found
+}
+
+/// The variable of the log that such a failure rests on.
+fn variable(log: &Collector, kind: FailureKind) -> Option<String> {
+    let name = match kind {
+        FailureKind::NoSocketInterface => "NCCL_SOCKET_IFNAME",
+        FailureKind::NoNetwork => "NCCL_NET",
+        FailureKind::QueuePair => "NCCL_IB_GID_INDEX",
+        _ => return None,
+    };
+    let (value, line) = log.settings.get(name)?;
+    Some(format!("{name}={value} is set ({})", line.place()))
 }
 
 fn new_failure(kind: FailureKind, line: &Quote) -> RankFailure {

@@ -1,5 +1,9 @@
 //! Messages of several processes in one line: a collector of logs, or a paste, dropped the line ends between them.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::header;
 
 /// Two messages are longer.
@@ -7,12 +11,17 @@ const SHORTEST: usize = 100;
 
 const WORDS: [&str; 2] = ["NCCL INFO ", "NCCL WARN "];
 
+/// Most lines have it once.
+static NCCL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL "));
+
 /// The first message of a line, and the rest, which begins with the header of the next one. `None` if the line has one
 /// message, or if the first may be cut: two processes that write at once leave no blank between.
 pub fn split(text: &str) -> Option<(&str, &str)> {
     if text.len() < SHORTEST {
         return None;
     }
+    let once = NCCL.find(text.as_bytes())? + 1;
+    NCCL.find(&text.as_bytes()[once..])?;
     let first = next(text, 0)?;
     let second = next(text, first + WORDS[0].len())?;
     let host = header::source(&text[..second])?.host;

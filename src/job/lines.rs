@@ -2,10 +2,10 @@
 
 use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 
+use super::around::Around;
 use super::collector::Collector;
 use super::last_error::LastErrors;
 use super::ras::Ras;
-use super::why::Around;
 use super::{build, why};
 use crate::model::Job;
 

@@ -6,7 +6,7 @@ use super::collector::NO_RANK;
 use crate::model::{RankCell, RankMatrix};
 
 /// Most rows.
-pub const MAX_ROWS: usize = 48;
+const MAX_ROWS: usize = 40;
 
 /// Nodes of a row that are named.
 const MAX_NAMES: usize = 2;

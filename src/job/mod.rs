@@ -7,6 +7,7 @@
 //!
 //! The wording was read in NCCL's sources of tags 2.4.8, 2.7.8, 2.10.3, 2.14.3, 2.18.3, 2.28.9 and 2.30.7.
 
+mod around;
 mod build;
 mod collector;
 mod failure;
@@ -29,5 +30,5 @@ mod failure_tests;
 #[cfg(test)]
 mod tests;
 
+pub use around::{Around, Shown};
 pub use lines::JobReader;
-pub use why::{Around, Shown};

@@ -12,23 +12,6 @@ use crate::model::{
 /// Pairs that are listed.
 const MAX_PAIRS: usize = 16;
 
-/// What the rest of a text says about its job.
-#[derive(Debug, Default)]
-pub struct Around<'a> {
-    /// A symptom explains the text: a failure without more of a log is then a quotation of it.
-    pub is_explained: bool,
-    pub settings: &'a [Shown],
-}
-
-/// A variable that the text shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
-    pub name: String,
-    pub value: String,
-    /// From 1.
-    pub line: u64,
-}
-
 pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
     let mut losses: BTreeMap<FasterPath, Vec<&JobPath>> = BTreeMap::new();
     let is_tcp = log.reasons.contains_key(&Reason::TcpProvider);
@@ -66,7 +49,7 @@ fn of_path(path: &JobPath, is_tcp: bool) -> Vec<FasterPath> {
 
 /// Distances that exclude some path. `SYS` excludes none.
 const DISTANCES: Option<&[&str]> =
-    Some(&["LOC", "NVL", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
+    Some(&["LOC", "NVL", "XGMI", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
 
 /// The variables that cause a loss, with the values that do; no value means any.
 fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'static str]>)] {
