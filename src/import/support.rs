@@ -236,10 +236,8 @@ impl SupportReport {
         if let Some(link) = of_smi.and_then(|gpu| Some(gpu.attributes.as_ref()?.link.clone()))
             && link.present().is_some()
         {
-            let attributes = device.attributes.get_or_insert_default();
-            if attributes.link.known().is_none() {
-                attributes.link = link;
-            }
+            // lspci's stays in the configuration space.
+            device.attributes.get_or_insert_default().link = link;
         }
         if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
             device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);

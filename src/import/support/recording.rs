@@ -233,12 +233,10 @@ impl Recording {
             self.pasted_file(&path, text)?;
         }
         for (device, bdf) in class.links {
-            if let Some(name) = device.rsplit('/').next()
-                && !self.report.files.contains_key(&device)
-            {
+            let link = format!("{device}/device");
+            if !self.report.files.contains_key(&link) {
                 // Only the end of the target is known, and only it counts.
-                let target = format!("../../devices/{bdf}/infiniband/{name}");
-                self.link(&device, &target)?;
+                self.link(&link, &format!("../../../{bdf}"))?;
                 // Only software devices have one.
                 let mut parent = Recorded::default();
                 parent.errors.insert(Question::State, absent());
