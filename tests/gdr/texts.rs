@@ -304,11 +304,6 @@ fn devices_are_read_where_a_text_names_them() {
             &["GPU3"],
         ),
         (
-            "$ lsmod | grep nvidia\nnvidia_peermem         16384  0\nnvidia              56598528  147 nvidia_uvm,nvidia_peermem\n",
-            "doctor --only peermem.loaded,gdrdrv.loaded --format json",
-            &["nvidia-peermem is loaded"],
-        ),
-        (
             "GPU 6: NVIDIA A100-SXM4-80GB (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)\n",
             "topo",
             &["GPU6", "!GPU7"],

@@ -191,6 +191,13 @@ impl Recording {
         }
     }
 
+    /// Adds the NUMA node of a function that the text names.
+    pub fn function_node(&mut self, bdf: Bdf, node: u32) {
+        if self.report.functions.contains_key(&bdf) {
+            self.report.nodes.entry(bdf).or_insert(node);
+        }
+    }
+
     /// Adds a remark.
     pub fn note(&mut self, source: &str, message: String) {
         self.report.notes.push(Note { source: source.to_owned(), message });
