@@ -57,6 +57,8 @@ pub struct SupportReport {
     gpus: Vec<PciDevice>,
     /// Functions that other texts name, as a kernel's log.
     functions: BTreeMap<Bdf, Ids>,
+    /// NUMA nodes of such functions.
+    nodes: BTreeMap<Bdf, u32>,
     /// Peer-to-peer status by the indexes of GPUs.
     p2p: BTreeMap<(u32, u32), BTreeMap<P2pCapability, Fact<P2pStatus>>>,
     /// Remarks for the report.
@@ -193,13 +195,16 @@ impl SupportReport {
             bdf: *bdf,
             ids: Fact::Known(*ids),
             place: Fact::default(),
-            numa_node: Fact::default(),
+            numa_node: match self.nodes.get(bdf) {
+                Some(node) => Fact::Known(Some(*node)),
+                None => Fact::default(),
+            },
             config: Config::default(),
             attributes: None,
         });
         let has_gpus = !self.gpus.is_empty();
         let others = named.filter(|function| !(has_gpus && is_gpu(function)));
-        let mut all: Vec<PciDevice> = others.map(|function| self.located(function)).collect();
+        let mut all: Vec<PciDevice> = others.collect();
         all.extend(self.gpus.iter().cloned());
         all.order_by_key(|function| function.bdf);
         all.dedup_by_key(|function| function.bdf);
@@ -236,10 +241,8 @@ impl SupportReport {
         if let Some(link) = of_smi.and_then(|gpu| Some(gpu.attributes.as_ref()?.link.clone()))
             && link.present().is_some()
         {
-            let attributes = device.attributes.get_or_insert_default();
-            if attributes.link.known().is_none() {
-                attributes.link = link;
-            }
+            // lspci's stays in the configuration space.
+            device.attributes.get_or_insert_default().link = link;
         }
         if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
             device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);

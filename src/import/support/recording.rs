@@ -191,6 +191,13 @@ impl Recording {
         }
     }
 
+    /// Adds the NUMA node of a function that the text names.
+    pub fn function_node(&mut self, bdf: Bdf, node: u32) {
+        if self.report.functions.contains_key(&bdf) {
+            self.report.nodes.entry(bdf).or_insert(node);
+        }
+    }
+
     /// Adds a remark.
     pub fn note(&mut self, source: &str, message: String) {
         self.report.notes.push(Note { source: source.to_owned(), message });
@@ -233,12 +240,10 @@ impl Recording {
             self.pasted_file(&path, text)?;
         }
         for (device, bdf) in class.links {
-            if let Some(name) = device.rsplit('/').next()
-                && !self.report.files.contains_key(&device)
-            {
+            let link = format!("{device}/device");
+            if !self.report.files.contains_key(&link) {
                 // Only the end of the target is known, and only it counts.
-                let target = format!("../../devices/{bdf}/infiniband/{name}");
-                self.link(&device, &target)?;
+                self.link(&link, &format!("../../../{bdf}"))?;
                 // Only software devices have one.
                 let mut parent = Recorded::default();
                 parent.errors.insert(Question::State, absent());

@@ -28,8 +28,13 @@ pub const KERNEL_LOG: Kind = Kind {
     read,
 };
 
-/// `[   12.345678] message`, or `[Sun Feb 23 16:24:18 2025] message` of dmesg -T.
+/// `[   12.345678] message`, or `[Sun Feb 23 16:24:18 2025] message` of dmesg -T. The priority `<6>` may stand before it.
 fn is_timed(line: &str) -> bool {
+    let priority = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let line = match priority {
+        Some((digits, rest)) if digits.parse::<u8>().is_ok() => rest,
+        _ => line,
+    };
     let Some((time, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
         return false;
     };

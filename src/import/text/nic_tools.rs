@@ -126,9 +126,8 @@ fn mst_status(text: &str, recording: &mut Recording) -> Result<(), ImportError> 
         if let Some(device) = rest.first().filter(is_name).and_then(|name| class.device(name)) {
             class.links.push((device, bdf));
         }
-        if let Some(node) = rest.last().filter(|word| word.parse::<i32>().is_ok()) {
-            let path = format!("/sys/bus/pci/devices/{bdf}/numa_node");
-            recording.pasted_file(&path, format!("{node}\n"))?;
+        if let Some(node) = rest.last().and_then(|word| word.parse().ok()) {
+            recording.function_node(bdf, node);
         }
     }
     recording.class(class)
