@@ -207,11 +207,10 @@ fn report(case: &Case, snapshot: Value, place: Where) -> Value {
         ["doctor", "--format", "json", "--from"].map(OsString::from).into();
     args.push(file.into_os_string());
     args.extend(case.args.iter().map(OsString::from));
+    let run = run(args.clone());
     if place == Where::Both {
-        let printed = Gdr::new().args(&args).run();
-        assert_eq!(run(args.clone()), printed, "{}", case.about);
+        assert_eq!(run, Gdr::new().args(&args).run(), "{}", case.about);
     }
-    let run = run(args);
     assert!(!run.stderr.contains("panicked"), "{}: {}", case.about, run.stderr);
     serde_json::from_str(&run.stdout)
         .unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
@@ -352,11 +351,16 @@ const PROGRAMS: &[&str] = &[
     "update-initramfs",
 ];
 
-/// Python's jsonschema finds nothing wrong with these documents.
+/// Python's jsonschema finds nothing wrong with these documents. Most findings are those of the sound machine in hundreds of reports:
+/// equal ones are validated in the first.
 fn match_schema(reports: &Value) {
     const SCRIPT: &str = "import json, sys, jsonschema\n\
         validator = jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\n\
-        for document in json.load(sys.stdin): validator.validate(document)";
+        seen = set()\n\
+        def is_new(finding): return (text := json.dumps(finding)) not in seen and not seen.add(text)\n\
+        for document in json.load(sys.stdin):\n    \
+            document['findings'] = list(filter(is_new, document['findings']))\n    \
+            validator.validate(document)";
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/gdr.doctor.1.json");
     let mut python = Command::new("python3")
         .args(["-c", SCRIPT])

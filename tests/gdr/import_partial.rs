@@ -104,13 +104,16 @@ fn part_of_a_text_gives_no_other_verdict() {
                 whole.entry(id).or_default().extend(found);
             }
         }
+        // Many options give equal texts.
+        let mut known = BTreeMap::new();
         for (what, text) in parts(dir.path()) {
-            for (id, part) in outcomes(&text).unwrap_or_default() {
+            let found = known.entry(text).or_insert_with_key(|text| outcomes(text));
+            for (id, part) in found.iter().flatten() {
                 compared += 1;
-                for (outcome, message) in wrong(&whole[&id], &part) {
+                for (outcome, message) in wrong(&whole[id], part) {
                     failures.push(format!(
                         "{}: {what}: {id}: {outcome}: {message}, but {:?}",
-                        machine.name, whole[&id]
+                        machine.name, whole[id]
                     ));
                 }
             }
