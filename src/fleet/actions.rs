@@ -12,7 +12,7 @@ use super::natural;
 use crate::model::Order as _;
 use crate::model::{
     Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem, Outcome, RequiredAction,
-    Severity,
+    Severity, in_words,
 };
 
 /// Most faults that are kept of a node; further ones are counted.
@@ -75,7 +75,7 @@ impl Wrongs {
             rank,
             fact,
             check: cut(&finding.id),
-            words: words(&finding.subject, &finding.message),
+            words: cut(&in_words(&finding.subject, &finding.message)),
             action: finding.action.clone().unwrap_or_else(|| examine(rank != Rank::Unknown)),
             fix: finding.fix.as_ref().and_then(|fix| fix.id.as_deref()).map(cut),
         });
@@ -91,17 +91,6 @@ impl Wrongs {
 /// What is left to do where no check says it.
 pub(super) fn examine(drain: bool) -> RequiredAction {
     required(ActionClass::Examine, None, drain, SOURCE)
-}
-
-/// The first sentence of a message, with the subject unless the message has it.
-fn words(subject: &str, message: &str) -> String {
-    let end = message.find(". ").unwrap_or(message.len());
-    let sentence = message[..end].trim_end_matches('.');
-    let is_general = ["machine", "driver", "this process"].contains(&subject);
-    // As in "GPU3 (0000:3b:00.0)": a message may have either name.
-    let names = subject.split(|c: char| c.is_whitespace() || "(),".contains(c));
-    let is_named = names.clone().any(|name| !name.is_empty() && sentence.contains(name));
-    if is_general || is_named { cut(sentence) } else { cut(&format!("{subject}: {sentence}")) }
 }
 
 impl Fleet {
@@ -243,27 +232,5 @@ fn absent(absent: &AbsentNode) -> NodeAction {
         since: None,
         text: action.words(None),
         action,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_name_the_subject_once() {
-        let said = |subject, message| words(subject, message);
-        assert_eq!(
-            said("machine", "1 of 8 GPUs missing: 0000:9b:00.0."),
-            "1 of 8 GPUs missing: 0000:9b:00.0"
-        );
-        assert_eq!(
-            said("mlx5_1 port 1", "The port is DOWN. Look at it."),
-            "mlx5_1 port 1: The port is DOWN"
-        );
-        assert_eq!(
-            said("0000:3b:00.0", "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8."),
-            "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8"
-        );
     }
 }

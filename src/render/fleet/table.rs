@@ -144,7 +144,8 @@ impl Page {
 
     fn print(&mut self, table: &Table) {
         for line in table.lines() {
-            self.text.push_str(line.trim_end());
+            // The style has a space at the left.
+            self.text.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
             self.text.push('\n');
         }
     }
