@@ -131,9 +131,14 @@ impl Fleet {
         let common = self.common();
         let nodes = self.nodes.iter().enumerate();
         let nodes = nodes.filter_map(|(at, node)| node_action(node, slow.get(&at), &common));
-        let mut actions: Vec<NodeAction> = nodes.chain(self.absent.values().map(absent)).collect();
-        actions.order_by(|a, b| (a.problem, natural(&a.node)).cmp(&(b.problem, natural(&b.node))));
-        actions
+        let absent = self.absent.values().map(|node| (false, absent(node)));
+        let mut actions: Vec<(bool, NodeAction)> = nodes.chain(absent).collect();
+        // What a few nodes have is read first.
+        actions.order_by(|(common, a), (other, b)| {
+            let names = || natural(&a.node).cmp(&natural(&b.node));
+            (a.problem, common).cmp(&(b.problem, other)).then_with(names)
+        });
+        actions.into_iter().map(|(_, action)| action).collect()
     }
 
     /// The facts that more than half of the nodes with such a report warn of, fail with or do not know.
@@ -154,12 +159,12 @@ impl Fleet {
     }
 }
 
-/// The entry of a node; none if it is well.
+/// The entry of a node, and whether most nodes have its first fault; none if it is well.
 fn node_action(
     node: &Node,
     slow: Option<&SlowNode>,
     common: &HashSet<(u32, Rank)>,
-) -> Option<NodeAction> {
+) -> Option<(bool, NodeAction)> {
     let is_common =
         |wrong: &&Wrong| wrong.fact.is_some_and(|fact| common.contains(&(fact, wrong.rank)));
     let mut wrongs: Vec<&Wrong> = node.wrongs.list.iter().collect();
@@ -168,7 +173,7 @@ fn node_action(
     wrongs.order_by_key(|wrong| (is_common(wrong), wrong.rank));
     let failed = wrongs.iter().any(|wrong| wrong.rank == Rank::Failed);
     if !failed && let Some(slow) = slow {
-        return Some(slow_node(node, slow, &wrongs));
+        return Some((false, slow_node(node, slow, &wrongs)));
     }
     let first = wrongs.first()?;
     let problem = match node.state {
@@ -177,7 +182,7 @@ fn node_action(
         _ if wrongs.iter().any(|wrong| wrong.rank == Rank::Warned) => NodeProblem::Warned,
         _ => NodeProblem::Undetermined,
     };
-    Some(NodeAction {
+    let action = NodeAction {
         node: node.name.clone(),
         problem,
         words: first.words.clone(),
@@ -187,7 +192,8 @@ fn node_action(
         since: None,
         text: first.action.words(first.fix.as_deref()),
         action: first.action.clone(),
-    })
+    };
+    Some((is_common(first), action))
 }
 
 fn slow_node(node: &Node, slow: &SlowNode, wrongs: &[&Wrong]) -> NodeAction {
