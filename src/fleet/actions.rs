@@ -12,7 +12,7 @@ use super::natural;
 use crate::model::Order as _;
 use crate::model::{
     Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem, Outcome, RequiredAction,
-    Severity,
+    Severity, in_words,
 };
 
 /// Most faults that are kept of a node; further ones are counted.
@@ -75,7 +75,7 @@ impl Wrongs {
             rank,
             fact,
             check: cut(&finding.id),
-            words: words(&finding.subject, &finding.message),
+            words: cut(&in_words(&finding.subject, &finding.message)),
             action: finding.action.clone().unwrap_or_else(|| examine(rank != Rank::Unknown)),
             fix: finding.fix.as_ref().and_then(|fix| fix.id.as_deref()).map(cut),
         });
@@ -91,17 +91,6 @@ impl Wrongs {
 /// What is left to do where no check says it.
 pub(super) fn examine(drain: bool) -> RequiredAction {
     required(ActionClass::Examine, None, drain, SOURCE)
-}
-
-/// The first sentence of a message, with the subject unless the message has it.
-fn words(subject: &str, message: &str) -> String {
-    let end = message.find(". ").unwrap_or(message.len());
-    let sentence = message[..end].trim_end_matches('.');
-    let is_general = ["machine", "driver", "this process"].contains(&subject);
-    // As in "GPU3 (0000:3b:00.0)": a message may have either name.
-    let names = subject.split(|c: char| c.is_whitespace() || "(),".contains(c));
-    let is_named = names.clone().any(|name| !name.is_empty() && sentence.contains(name));
-    if is_general || is_named { cut(sentence) } else { cut(&format!("{subject}: {sentence}")) }
 }
 
 impl Fleet {
@@ -142,9 +131,14 @@ impl Fleet {
         let common = self.common();
         let nodes = self.nodes.iter().enumerate();
         let nodes = nodes.filter_map(|(at, node)| node_action(node, slow.get(&at), &common));
-        let mut actions: Vec<NodeAction> = nodes.chain(self.absent.values().map(absent)).collect();
-        actions.order_by(|a, b| (a.problem, natural(&a.node)).cmp(&(b.problem, natural(&b.node))));
-        actions
+        let absent = self.absent.values().map(|node| (false, absent(node)));
+        let mut actions: Vec<(bool, NodeAction)> = nodes.chain(absent).collect();
+        // What a few nodes have is read first.
+        actions.order_by(|(common, a), (other, b)| {
+            let names = || natural(&a.node).cmp(&natural(&b.node));
+            (a.problem, common).cmp(&(b.problem, other)).then_with(names)
+        });
+        actions.into_iter().map(|(_, action)| action).collect()
     }
 
     /// The facts that more than half of the nodes with such a report warn of, fail with or do not know.
@@ -165,12 +159,12 @@ impl Fleet {
     }
 }
 
-/// The entry of a node; none if it is well.
+/// The entry of a node, and whether most nodes have its first fault; none if it is well.
 fn node_action(
     node: &Node,
     slow: Option<&SlowNode>,
     common: &HashSet<(u32, Rank)>,
-) -> Option<NodeAction> {
+) -> Option<(bool, NodeAction)> {
     let is_common =
         |wrong: &&Wrong| wrong.fact.is_some_and(|fact| common.contains(&(fact, wrong.rank)));
     let mut wrongs: Vec<&Wrong> = node.wrongs.list.iter().collect();
@@ -179,7 +173,7 @@ fn node_action(
     wrongs.order_by_key(|wrong| (is_common(wrong), wrong.rank));
     let failed = wrongs.iter().any(|wrong| wrong.rank == Rank::Failed);
     if !failed && let Some(slow) = slow {
-        return Some(slow_node(node, slow, &wrongs));
+        return Some((false, slow_node(node, slow, &wrongs)));
     }
     let first = wrongs.first()?;
     let problem = match node.state {
@@ -188,7 +182,7 @@ fn node_action(
         _ if wrongs.iter().any(|wrong| wrong.rank == Rank::Warned) => NodeProblem::Warned,
         _ => NodeProblem::Undetermined,
     };
-    Some(NodeAction {
+    let action = NodeAction {
         node: node.name.clone(),
         problem,
         words: first.words.clone(),
@@ -198,7 +192,8 @@ fn node_action(
         since: None,
         text: first.action.words(first.fix.as_deref()),
         action: first.action.clone(),
-    })
+    };
+    Some((is_common(first), action))
 }
 
 fn slow_node(node: &Node, slow: &SlowNode, wrongs: &[&Wrong]) -> NodeAction {
@@ -243,27 +238,5 @@ fn absent(absent: &AbsentNode) -> NodeAction {
         since: None,
         text: action.words(None),
         action,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_name_the_subject_once() {
-        let said = |subject, message| words(subject, message);
-        assert_eq!(
-            said("machine", "1 of 8 GPUs missing: 0000:9b:00.0."),
-            "1 of 8 GPUs missing: 0000:9b:00.0"
-        );
-        assert_eq!(
-            said("mlx5_1 port 1", "The port is DOWN. Look at it."),
-            "mlx5_1 port 1: The port is DOWN"
-        );
-        assert_eq!(
-            said("0000:3b:00.0", "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8."),
-            "The link between 0000:36:04.0 and 0000:3b:00.0 runs at x8"
-        );
     }
 }

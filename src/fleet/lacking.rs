@@ -43,18 +43,30 @@ impl Fleet {
         }
         let subject = |key: u32| self.texts.text(self.keys[key as usize].subject);
         let here: BTreeSet<&str> =
-            node.facts.iter().flat_map(|(key, _)| devices(subject(*key))).collect();
+            node.facts.iter().flat_map(|(key, _)| words(subject(*key))).collect();
+        // A fact about one device alone; a port of a switch and a pair have other facts.
+        let of_device = |key: u32| {
+            let id = self.texts.text(self.keys[key as usize].id);
+            let is_own = id == "device" || id.starts_with("gpu.") || id.starts_with("rdma.");
+            let mut names = devices(subject(key));
+            names.next().filter(|_| is_own && names.next().is_none())
+        };
         let absent = differences.iter().filter(|(_, value)| value.is_none());
-        let absent: BTreeSet<&str> = absent
-            .flat_map(|(key, _)| devices(subject(*key)))
+        let mut absent: BTreeSet<&str> = absent
+            .filter_map(|(key, _)| of_device(*key))
             .filter(|device| !here.contains(device))
             .collect();
-        if absent.is_empty() {
-            return None;
+        // GPU7 of eight is missing whichever of them is gone.
+        if absent.iter().any(|device| !is_numbered(device)) {
+            absent.retain(|device| !is_numbered(device));
         }
         let before = differences.len();
         differences.retain(|(key, value)| {
-            let is_about_devices = devices(subject(*key)).next().is_some();
+            // A list that lacks a device, or has one more, is another subject.
+            let is_about_devices = match absent.is_empty() {
+                true => subject(*key).contains(", "),
+                false => devices(subject(*key)).next().is_some(),
+            };
             let is_only_here = majorities[*key as usize] == Some(None);
             let follows = match value {
                 None => is_about_devices,
@@ -63,8 +75,8 @@ impl Fleet {
             !follows
         });
         let facts = before - differences.len();
-        let devices = absent.into_iter().map(str::to_owned).collect();
-        Some(Lacking { devices, facts })
+        let devices: Vec<String> = absent.into_iter().map(str::to_owned).collect();
+        (!devices.is_empty()).then_some(Lacking { devices, facts })
     }
 
     /// True if the fact is a failure, a warning or something required and unknown.
@@ -75,12 +87,13 @@ impl Fleet {
 
 /// The names of devices in a subject: the PCI addresses, if it has any.
 fn devices(subject: &str) -> impl Iterator<Item = &str> {
-    let words = move || {
-        let words = subject.split(|c: char| c.is_whitespace() || "(),>".contains(c));
-        words.filter(|word| is_device(word))
-    };
-    let has_addresses = words().any(is_address);
-    words().filter(move |word| !has_addresses || is_address(word))
+    let has_addresses = words(subject).any(is_address);
+    words(subject).filter(move |word| !has_addresses || is_address(word))
+}
+
+fn words(subject: &str) -> impl Iterator<Item = &str> {
+    let words = subject.split(|c: char| c.is_whitespace() || "(),>".contains(c));
+    words.filter(|word| is_device(word))
 }
 
 fn is_device(word: &str) -> bool {
@@ -88,6 +101,11 @@ fn is_device(word: &str) -> bool {
     !word.starts_with('/')
         && has(char::is_ascii_digit)
         && (has(char::is_ascii_alphabetic) || is_address(word))
+}
+
+/// A name by gdr's own count, as in GPU7.
+fn is_numbered(word: &str) -> bool {
+    ["GPU", "NIC"].iter().any(|kind| word.starts_with(kind))
 }
 
 /// As in 0000:3b:00.0.

@@ -102,3 +102,43 @@ impl RequiredAction {
         }
     }
 }
+
+/// A finding in a few words: the first sentence of its message, with the subject unless the message has it.
+pub fn in_words(subject: &str, message: &str) -> String {
+    let end = message.find(". ").unwrap_or(message.len());
+    let sentence = message[..end].trim_end_matches('.');
+    let is_general = ["machine", "driver", "this process"].contains(&subject);
+    // As in "GPU3 (0000:3b:00.0)": a message may have either name. A list of subjects is no name.
+    let mut names = subject.split(|c: char| c.is_whitespace() || "(),".contains(c));
+    let is_named = names.any(|name| !name.is_empty() && sentence.contains(name));
+    if is_general || is_named || subject.contains(", ") {
+        sentence.to_owned()
+    } else {
+        format!("{subject}: {sentence}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_the_subject_once() {
+        for (subject, message, words) in [
+            ("machine", "1 of 8 GPUs missing: 0000:9b:00.0.", "1 of 8 GPUs missing: 0000:9b:00.0"),
+            ("mlx5_1:1", "The port is DOWN. Look at it.", "mlx5_1:1: The port is DOWN"),
+            ("0000:3b:00.0", "The link of 0000:3b:00.0 is x8.", "The link of 0000:3b:00.0 is x8"),
+            ("GPU0, GPU1", "libcuda.so.1 is not there", "libcuda.so.1 is not there"),
+        ] {
+            assert_eq!(in_words(subject, message), words);
+        }
+    }
+
+    /// A report of a later gdr may name a class that this one does not know.
+    #[test]
+    fn unknown_classes_are_examined() {
+        let class = |text: &str| serde_json::from_str::<ActionClass>(text).ok();
+        assert_eq!(class("\"reset_gpu\""), Some(ActionClass::ResetGpu));
+        assert_eq!(class("\"replace_fan\""), Some(ActionClass::Examine));
+    }
+}

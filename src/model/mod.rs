@@ -50,7 +50,7 @@ mod system;
 mod topology;
 mod verbs;
 
-pub use action::{ActionClass, RequiredAction};
+pub use action::{ActionClass, RequiredAction, in_words};
 pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};

@@ -401,3 +401,76 @@ fn slow_nodes_fail_the_report_in_one_line() {
     run.assert_stdout("n7    112 figures, 25 to 27 % below the median");
     run.assert_stdout("7 nodes are alike");
 }
+
+/// What sinfo -R shows of a drained node begins with the message.
+#[test]
+fn drain_reasons_begin_with_the_message() {
+    let dir = scratch();
+    let root = Node::good().laid_out();
+    let profile = dir.path().join("site.toml").to_string_lossy().into_owned();
+    Gdr::new().sysroot(root.path()).args(["expect", "-w", &profile]).run().assert_code(0);
+    let line = |plant: fn(&mut Node)| {
+        let mut node = Node::good();
+        plant(&mut node);
+        let root = node.laid_out();
+        let arguments = ["doctor", "--profile", &profile, "--format", "line"];
+        Gdr::new().sysroot(root.path()).args(arguments).run().stdout
+    };
+    let two = |node: &mut Node| {
+        lose(node, "0000:18:00.0");
+        lose(node, "0000:cb:00.0");
+    };
+    let nic = |node: &mut Node| node.remove("0000:9c:00.0");
+    let firmware = |node: &mut Node| {
+        node.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").fw = Some("28.39.1002".to_owned());
+    };
+    for (line, first, then) in [
+        (line(two), "gdr: 2 of 8 GPUs missing", "; drain, reboot; if that does not help: reseat"),
+        (line(nic), "gdr: 1 of 8 NICs missing", "; drain, reboot; if that does not help: reseat"),
+        (line(firmware), "gdr: mlx5_1: NIC firmware", "; drain, change firmware or BIOS settings"),
+    ] {
+        assert!(line.starts_with(first) && line.contains(then), "{line}");
+        let part = line.split("; ").next().expect("a part");
+        assert!(part.chars().count() <= 60, "{line}");
+        assert!(!line.contains("(machine)"), "{line}");
+        for id in ["expect.gpus", "expect.pairs", "expect.nics", "expect.nic-firmware"] {
+            assert!(line.split([' ', ',', '\n']).filter(|word| *word == id).count() <= 1, "{line}");
+        }
+    }
+}
+
+/// A ticket has the verdict, the counts, what to do, and the next step.
+#[test]
+fn markdown_is_a_ticket() {
+    let mut node = Node::good();
+    node.at("0000:17:02.0").acs_ctl = serde_json::from_value(json!("001d")).ok();
+    let root = node.laid_out();
+    let run = Gdr::new().sysroot(root.path()).args(["doctor", "--format", "markdown"]).run();
+    for words in ["8 × NVIDIA H100", " pass, ", "**Action**: gdr fix acs (https", "## Next steps"]
+    {
+        run.assert_stdout(words);
+    }
+}
+
+/// The topology that all nodes share is shown once.
+#[test]
+fn topologies_are_shown_once() {
+    let dir = scratch();
+    for name in ["n1", "n2", "n3", "n4"] {
+        let mut node = Node::good();
+        if name == "n4" {
+            lose(&mut node, "0000:cb:00.0");
+        }
+        let root = node.laid_out();
+        let run = Gdr::new().sysroot(root.path()).args(["topo", "--format", "json"]).run();
+        let mut report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        report["host"]["name"] = json!(name);
+        fs::write(dir.path().join(format!("{name}.json")), report.to_string()).expect("a file");
+    }
+    let run = Gdr::new().args(["fleet", "report"]).args([dir.path()]).run();
+    run.assert_stdout("the topology of most nodes");
+    run.assert_stdout("3 nodes are alike: n[1-3]");
+    run.assert_stdout("1 node differs: n4");
+    run.assert_stdout("missing devices: ");
+    assert_eq!(run.stdout.matches("GPU6  ").count(), 2, "{}", run.stdout);
+}

@@ -77,9 +77,10 @@ fn differences_are_named_by_node() {
             )
         })
         .collect();
-    assert_eq!(groups[0], ("n[1-2,4-6,8,10,12-20]", 0), "{groups:?}");
+    // A slow node is alike, but not well.
+    assert_eq!(groups[0], ("n[1-2,4,6,8,10,12-20]", 0), "{groups:?}");
     let others: Vec<&str> = groups[1..].iter().map(|(nodes, _)| *nodes).collect();
-    assert_eq!(others, ["n[7,9]", "n3", "n11"]);
+    assert_eq!(others, ["n[7,9]", "n3", "n5", "n11"]);
     let fact = |words: &str| {
         let mut facts = report["facts"].as_array().expect("facts").iter();
         facts
@@ -124,7 +125,7 @@ fn differences_are_named_by_node() {
     let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("byte 17 is 0 and should be 9 (1 node: n11)"), "{}", run.stdout);
     run.assert_stdout("n5: GPU2 to GPU3: 7");
-    run.assert_stdout("16 nodes are alike");
+    run.assert_stdout("15 nodes are alike");
 }
 
 #[test]
@@ -159,11 +160,11 @@ fn nodes_without_a_report_are_named() {
     let run = Gdr::new().args(["fleet", "report", "--nodes", "n[1-6]"]).args([dir.path()]).run();
     run.assert_code(1);
     for line in [
-        "MISSING   n1: ",
-        "ENDED     n2: ",
-        "ENDED     n3: ",
-        "INVALID   n4: ",
-        "VERSION   n5: another gdr (9.0.0)",
+        "n1    no report (missing): ",
+        "n2    no report (ended): ",
+        "n3    no report (ended): ",
+        "n4    no report (invalid): ",
+        "n5    no report (version): another gdr (9.0.0)",
     ] {
         run.assert_stdout(line);
     }

@@ -44,7 +44,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Compare with a good node: gdr snapshot --diff GOOD THIS.",
         action: ActionClass::ReseatGpu.drained(SOURCE),
         references: &[],
-        explained_by: &["gpu.driver", "gpu.present"],
+        explained_by: &["gpu.driver", "gpu.present", "expect.gpus"],
         reads: &[Source::Nvml],
         by_profile: true,
         judge: |ctx| {
@@ -64,7 +64,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Reseat the GPU or its riser; compare BIOS settings with a good node.",
         action: ActionClass::ReseatGpu.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
-        explained_by: &["gpu.driver", "gpu.present"],
+        explained_by: &["gpu.driver", "gpu.present", "expect.gpus", "pcie.link"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["gpus.link"]),
         ..Check::DEFAULT
@@ -106,7 +106,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Compare with a good node: gdr snapshot --diff GOOD THIS.",
         action: ActionClass::ReseatNic.drained(SOURCE),
         references: &[],
-        explained_by: &["rdma.modules"],
+        explained_by: &["rdma.modules", "expect.nics"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["nics.id", "nics.chip", "nics.board", "nics.numa"]),
         ..Check::DEFAULT
@@ -120,6 +120,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint), and reset the NIC.",
         action: ActionClass::Firmware.drained(SOURCE),
         references: &[],
+        explained_by: &["expect.nics"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["nics.firmware"]),
         ..Check::DEFAULT
@@ -133,6 +134,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Reseat the NIC or its cable; compare BIOS settings with a good node.",
         action: ActionClass::ReseatNic.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
+        explained_by: &["expect.nics"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["nics.link"]),
         ..Check::DEFAULT
@@ -146,6 +148,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Check cable and transceiver at both ends, the switch port, and the port's settings (ibstat, mlxlink).",
         action: ActionClass::ReseatCable.drained(SOURCE).then(ActionClass::CallVendor),
         references: &[],
+        explained_by: &["expect.nics"],
         by_profile: true,
         judge: |ctx| judged(ctx, &["ports.active", "ports.layer", "ports.rate"]),
         ..Check::DEFAULT

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::group::{Group, groups};
 use super::table::verdict;
 use super::{Report, Shown, counts, explained, failures, left_out, missing, root, steps, word};
-use crate::model::{Finding, Outcome};
+use crate::model::{Finding, Outcome, Remedy};
 use crate::render::text::printable;
 
 pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -23,6 +23,8 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     for readiness in &report.readiness {
         page.push_str(&format!("- {}\n", plain(&readiness.text)));
     }
+    let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
+    page.push_str(&format!("\n{}\n", sums.join(", ")));
     let steps = steps(report, shown);
     if let Some(step) = steps.last() {
         page.push_str(&format!("\n**{}**\n", plain(&step.to_string())));
@@ -52,12 +54,10 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
             writeln!(out, "| {} |", cells.join(" | "))?;
         }
     }
-    let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
-    writeln!(out, "\n{}", sums.join(", "))?;
     let numbered = report.next_steps.iter().enumerate();
     for (at, step) in numbered.filter(|_| report.next_steps.len() > 1) {
-        let gap = if at == 0 { "\n" } else { "" };
-        writeln!(out, "{gap}{}. {}", at + 1, plain(&step.line()))?;
+        let heading = if at == 0 { "\n## Next steps\n\n" } else { "" };
+        writeln!(out, "{heading}{}. {}", at + 1, plain(&step.line()))?;
     }
     if let Some(line) = left_out(report) {
         writeln!(out, "\n{line}")?;
@@ -90,6 +90,15 @@ fn failure(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> St
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
+    }
+    if let Some(action) = &finding.action {
+        let drain = if action.drain { "drain the node, then " } else { "" };
+        let words = action.words(finding.fix.as_ref().and_then(Remedy::id));
+        text.push_str(&format!(
+            "\n**Action**: {drain}{} ({})\n",
+            plain(&words),
+            plain(&action.source)
+        ));
     }
     let Some(fix) = &finding.fix else {
         return text;

@@ -17,6 +17,8 @@ const MAX_FINDINGS: usize = 20;
 const MAX_FIGURES: usize = 10;
 /// Most rows of a heat map in a terminal.
 const MAX_ROWS: usize = 32;
+/// A host list of more bytes is wrapped.
+const LONGEST_NODES: usize = 24;
 
 /// Formats the report.
 pub fn table(report: &FleetReport, style: Style) -> String {
@@ -108,7 +110,12 @@ impl Page {
         );
         for row in &rows {
             let since = row.first.since.as_deref().unwrap_or("");
-            let cells = [row.first.problem.word(), &row.nodes, &row.words()].map(printable);
+            // A long host list wraps behind a comma.
+            let nodes = match row.nodes.len() {
+                ..=LONGEST_NODES => row.nodes.clone(),
+                _ => row.nodes.replace(',', ", "),
+            };
+            let cells = [row.first.problem.word(), &nodes, &row.words()].map(printable);
             let since = has_since.then(|| printable(since));
             let action = [row.first.text.as_str(), row.drain()].map(printable);
             table.add_row(cells.into_iter().chain(since).chain(action));
@@ -144,7 +151,8 @@ impl Page {
 
     fn print(&mut self, table: &Table) {
         for line in table.lines() {
-            self.text.push_str(line.trim_end());
+            // The style has a space at the left.
+            self.text.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
             self.text.push('\n');
         }
     }

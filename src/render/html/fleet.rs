@@ -63,7 +63,7 @@ fn actions(page: &mut Page, report: &FleetReport) {
             NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
             NodeProblem::Undetermined => Tone::Dim,
         };
-        let first = [text(&row.nodes), mark(tone, row.first.problem.word()), text(&row.words())];
+        let first = [hosts(&row.nodes), mark(tone, row.first.problem.word()), text(&row.words())];
         let since = has_since.then(|| text(row.first.since.as_deref().unwrap_or("")));
         let action = [row.first.text.as_str(), row.drain(), &row.first.action.source].map(text);
         first.into_iter().chain(since).chain(action).collect()
@@ -153,6 +153,11 @@ fn wrong(page: &mut Page, report: &FleetReport) {
     steps(page, report);
 }
 
+/// A host list, which may wrap behind a comma.
+fn hosts(list: &str) -> String {
+    text(list).replace(',', ",<wbr>")
+}
+
 /// Content that is folded if it is long.
 fn folded(page: &mut Page, is_long: bool, summary: &str, content: impl FnOnce(&mut Page)) {
     if is_long {
@@ -175,7 +180,7 @@ fn findings(page: &mut Page, report: &FleetReport) {
             text(&finding.subject),
             text(&finding.message),
             finding.count.to_string(),
-            text(&finding.nodes),
+            hosts(&finding.nodes),
         ]
     });
     page.table("Findings", &["check", "result", "subject", "finding", "#nodes", "names"], findings);
