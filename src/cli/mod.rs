@@ -230,6 +230,10 @@ pub struct Doctor {
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
 
+    /// Exit with 0 instead of 3 if nothing failed and something required is unknown, for callers that know no third state
+    #[arg(long)]
+    pub allow_unknown: bool,
+
     /// Leave out the checks of software and of firmware settings, and do not start CUDA, for a health check that runs
     /// every few minutes
     #[arg(long, conflicts_with = "live")]

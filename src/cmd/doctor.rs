@@ -12,7 +12,7 @@ use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
 use crate::model::{
-    Area, Fact, Facts, Finding, Network, Outcome, RdmaPort, Readiness, Readings, Remedy, Summary,
+    Area, Comparison, Fact, Facts, Finding, Network, Outcome, Readiness, Readings, Remedy, Summary,
     Why,
 };
 use crate::output::{self, Document, shell_word};
@@ -21,6 +21,9 @@ use crate::render::doctor::{self, Report, Shown};
 use crate::render::{Style, html, junit, svg};
 use crate::topo;
 use crate::world::{self, NetworkQuery, NvmlQuery, VerbsQuery};
+
+/// The exit status where nothing failed and something required is unknown.
+const UNKNOWN: u8 = 3;
 
 const SCHEMA: &str = "gdr.doctor/1";
 
@@ -32,9 +35,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        let checks = check::all().map(|c| (c.id, c.severity, c.rule));
-        super::print(out, &doctor::list(checks, style(global.color)))?;
-        return Ok(0);
+        return list(global, out);
     }
     reject_live(machine, options)?;
     let selection = Selection::of(&options.only, &options.skip)?;
@@ -49,11 +50,7 @@ pub fn run(
     sources.cuda &= !options.quick;
     let mut facts = machine.facts(sources);
     facts.platform.asserted = options.platform.map(Platform::kind);
-    let mut earlier = earlier(options, &facts)?;
-    let taken = facts.host.recorded.clone().unwrap_or_else(output::now);
-    if let Some(earlier) = &earlier {
-        add_growth(&mut facts, earlier, &taken);
-    }
+    let earlier = earlier(options, &mut facts)?;
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
     let ctx = Ctx::new(&facts, &topology, &expectations);
@@ -64,12 +61,7 @@ pub fn run(
     let readiness: Vec<Readiness> =
         profiles.map(|profile| check::readiness(&ctx, profile, &judged)).collect();
     let mut findings = judged.into_findings(&expectations);
-    let left_out = if options.quick {
-        let costly = check::all().map(|check| check.id).filter(|id| applies(id) && is_costly(id));
-        costly.map(str::to_owned).chain(without_cuda(&mut findings)).collect()
-    } else {
-        BTreeSet::new()
-    };
+    let left_out = if options.quick { left_out(applies, &mut findings) } else { BTreeSet::new() };
     let names = machine.names();
     let fix = fix_command(facts.host.origin(), machine, &options.profile);
     let causes = check::causes(&findings);
@@ -89,10 +81,7 @@ pub fn run(
         notes: &facts.notes,
         left_out,
     };
-    if let Some(earlier) = &mut earlier {
-        let document = Document::of(SCHEMA, Some(&taken), &report);
-        report.comparison = Some(earlier.compare_machine(&serde_json::to_vec(&document)?));
-    }
+    report.comparison = earlier.map(|earlier| compare(earlier, &report)).transpose()?;
     let families = check::families();
     let shown = Shown {
         quiet: options.quiet,
@@ -112,11 +101,20 @@ pub fn run(
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
         super::remark(err, text);
     }
-    Ok(check::exit_code(&findings, &report.readiness, &expectations, failing(options.fail_on)))
+    let failing = failing(options.fail_on);
+    let code = check::exit_code(&findings, &report.readiness, &expectations, failing);
+    Ok(if options.allow_unknown && code == UNKNOWN { 0 } else { code })
 }
 
-/// The earlier report of this machine.
-fn earlier(options: &Doctor, facts: &Facts) -> anyhow::Result<Option<Baseline>> {
+/// Prints all checks.
+fn list(global: &Global, out: &mut dyn Write) -> anyhow::Result<u8> {
+    let checks = check::all().map(|c| (c.id, c.severity, c.rule));
+    super::print(out, &doctor::list(checks, style(global.color)))?;
+    Ok(0)
+}
+
+/// The earlier report of this machine. The facts get what counters rose by since then.
+fn earlier(options: &Doctor, facts: &mut Facts) -> anyhow::Result<Option<Baseline>> {
     let Some(source) = &options.baseline else { return Ok(None) };
     let Some(found) = baseline::read(source)? else {
         bail!(
@@ -124,16 +122,24 @@ fn earlier(options: &Doctor, facts: &Facts) -> anyhow::Result<Option<Baseline>> 
             source.display()
         );
     };
-    found.of_machine(facts.host.name.as_deref()).map(Some)
+    let earlier = found.of_machine(facts.host.name.as_deref())?;
+    add_growth(facts, &earlier);
+    Ok(Some(earlier))
+}
+
+fn compare(mut earlier: Baseline, report: &Report<'_>) -> anyhow::Result<Comparison> {
+    let document = Document::of(SCHEMA, report.host.recorded.as_deref(), report);
+    Ok(earlier.compare_machine(&serde_json::to_vec(&document)?))
 }
 
 /// Counters that rose since the earlier report, unless they were just read twice.
-fn add_growth(facts: &mut Facts, earlier: &Baseline, taken: &str) {
+fn add_growth(facts: &mut Facts, earlier: &Baseline) {
+    let taken = facts.host.recorded.clone().unwrap_or_else(output::now);
     let nothing = Expectations::of(&[]);
     let topology = topo::topology(facts);
-    let growth = earlier.growth(&readings(&Ctx::new(facts, &topology, &nothing)), taken);
-    // Where all ports are InfiniBand, network interfaces are not asked.
-    if facts.network == Fact::Unknown(Why::NotCovered) && is_all_infiniband(facts) {
+    let growth = earlier.growth(&readings(&Ctx::new(facts, &topology, &nothing)), &taken);
+    // Without RoCE there is nothing to ask about network interfaces.
+    if facts.network == Fact::Unknown(Why::NotCovered) && !has_roce(facts) {
         facts.network = Fact::Known(Network::default());
     }
     if let Fact::Known(network) = &mut facts.network
@@ -143,11 +149,13 @@ fn add_growth(facts: &mut Facts, earlier: &Baseline, taken: &str) {
     }
 }
 
-fn is_all_infiniband(facts: &Facts) -> bool {
-    let mut nics = facts.rdma.known().into_iter().flatten();
-    let is_infiniband =
-        |port: &RdmaPort| port.link_layer.known().is_some_and(|layer| layer == "InfiniBand");
-    nics.all(|nic| nic.ports.known().is_some_and(|ports| ports.iter().all(is_infiniband)))
+/// True if an active port is Ethernet: its network interfaces were asked, where the source has them.
+fn has_roce(facts: &Facts) -> bool {
+    let nics = facts.rdma.known().into_iter().flatten();
+    let mut ports = nics.filter_map(|nic| nic.ports.known()).flatten();
+    ports.any(|port| {
+        port.is_active() && port.link_layer.known().is_some_and(|layer| layer == "Ethernet")
+    })
 }
 
 /// Numbers and versions; of a live machine also when it started.
@@ -237,6 +245,12 @@ fn shown_by(
 fn is_costly(id: &str) -> bool {
     let costly = |source: &Source| matches!(source, Source::Settings | Source::Software);
     check::find(id).is_some_and(|check| check.reads.iter().any(costly))
+}
+
+/// The checks that `--quick` leaves out, whole or for some of their subjects.
+fn left_out(applies: impl Fn(&str) -> bool, findings: &mut Vec<Finding>) -> BTreeSet<String> {
+    let costly = check::all().map(|check| check.id).filter(|id| applies(id) && is_costly(id));
+    costly.map(str::to_owned).chain(without_cuda(findings)).collect()
 }
 
 /// Removes the findings that only CUDA could decide, and returns their checks.

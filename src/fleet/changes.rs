@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::record::{UNKNOWN_GPUS, UNKNOWN_NICS};
 use super::{fold, natural};
 use crate::model::{
     Comparison, Counts, Difference, DifferenceKind, MICROSECONDS, NodeRecord, Order as _, Outcome,
@@ -12,6 +13,9 @@ use crate::model::{
 const DRIFT: f64 = 0.1;
 /// Most differences.
 const MAX_DIFFERENCES: usize = 5_000;
+
+/// Most problems and devices of a node that are compared.
+const MAX_COMPARED: usize = 2_000;
 
 /// What identifies a difference of several nodes.
 type Key = (
@@ -222,7 +226,7 @@ fn problems<'a>(
     node: &'a NodeRecord,
 ) -> BTreeMap<(&'a str, &'a str), Found<'a>> {
     let mut found = BTreeMap::new();
-    for (at, own) in node.problems.iter().enumerate() {
+    for (at, own) in node.problems.iter().enumerate().take(MAX_COMPARED) {
         let Some(problem) = record.problems.get(own.problem) else { continue };
         let since = own.since.as_deref().unwrap_or(&node.taken);
         let cause = own.cause.as_deref();
@@ -346,7 +350,8 @@ impl Pair<'_> {
     /// Devices that only the earlier report has.
     fn gone(&self) -> Vec<&str> {
         let (Some(old), Some(new)) = self.device_sets() else { return Vec::new() };
-        old.keys().filter(|device| !new.contains_key(*device)).map(String::as_str).collect()
+        let known = old.keys().filter(|device| knows(new, device) && !new.contains_key(*device));
+        known.take(MAX_COMPARED).map(String::as_str).collect()
     }
 
     fn device_sets(
@@ -363,11 +368,12 @@ impl Pair<'_> {
         let one_sided = |device: &str, others: &BTreeMap<String, String>| {
             // A port comes and goes with its NIC.
             let nic = device.strip_prefix("port ").and_then(|port| port.split_once(':'));
-            !others.contains_key(device)
+            knows(others, device)
+                && !others.contains_key(device)
                 && nic.is_none_or(|(nic, _)| others.contains_key(&format!("NIC {nic}")))
         };
         let mut found = Vec::new();
-        for (device, value) in old {
+        for (device, value) in old.iter().take(MAX_COMPARED) {
             if one_sided(device, new) {
                 found.push((device, Some(value), None));
             } else if let Some(now) = new.get(device).filter(|now| *now != value)
@@ -378,6 +384,7 @@ impl Pair<'_> {
         }
         found.extend(
             new.iter()
+                .take(MAX_COMPARED)
                 .filter(|(device, _)| one_sided(device, old))
                 .map(|(device, now)| (device, None, Some(now))),
         );
@@ -471,6 +478,12 @@ impl Pair<'_> {
             });
         }
     }
+}
+
+/// False for the name of a list that is unknown, and for the devices of a list that is unknown on this side.
+fn knows(devices: &BTreeMap<String, String>, device: &str) -> bool {
+    let list = if device.starts_with("GPU") { UNKNOWN_GPUS } else { UNKNOWN_NICS };
+    !devices.contains_key(list) && device != UNKNOWN_GPUS && device != UNKNOWN_NICS
 }
 
 /// True if a subject names a device of the readings: `NIC mlx5_0`, `GPU 0000:18:00.0`.

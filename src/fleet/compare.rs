@@ -11,7 +11,7 @@ use super::{figures, fold, natural};
 use crate::model::Order as _;
 use crate::model::{
     FleetDifference, FleetFact, FleetFinding, FleetNode, FleetReport, FleetState, FleetSummary,
-    FleetValue, NodeGroup,
+    FleetValue, NodeGroup, Record,
 };
 
 /// Most groups, facts and findings of a report, values of a fact and differences of a group.
@@ -98,6 +98,17 @@ impl Fleet {
         }
         report.notes = self.notes.into_iter().collect();
         report
+    }
+
+    /// What is kept of all reports.
+    pub fn record(&mut self) -> Record {
+        self.close();
+        let mut record = std::mem::take(&mut self.recorder).finish();
+        for (node, of_fleet) in record.nodes.iter_mut().zip(&self.nodes) {
+            node.state = of_fleet.state;
+        }
+        record.absent = self.absent.keys().cloned().collect();
+        record
     }
 
     /// Replaces the names of the nodes by numbers, in their order.

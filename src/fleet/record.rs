@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 use super::document::{Figure, Finding, Head, Part};
-use super::merge::Fleet;
 use super::names::cut;
 use crate::model::{
     BYTES, DeviceReading, FigureName, MICROSECONDS, NodeRecord, Outcome, PortReading, ProbeVerdict,
@@ -12,15 +11,16 @@ use crate::model::{
 };
 
 /// Most problems of a node.
-const MAX_PROBLEMS: usize = 10_000;
+const MAX_PROBLEMS: usize = 2_000;
 
 /// A record while reports come in.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     nodes: Vec<NodeRecord>,
-    /// Checks of the nodes, and whether each judged anything.
-    checks: Vec<BTreeMap<String, bool>>,
-    readings: Vec<Option<(Set, Set)>>,
+    /// Checks that ran, and whether each judged anything.
+    checks: Numbered<BTreeMap<String, bool>>,
+    versions: Numbered<Set>,
+    devices: Numbered<Set>,
     problems: Numbered<Problem>,
     figures: Numbered<FigureName>,
     /// Checks of the current report that fail by themselves, and those that others explain, with the root.
@@ -28,6 +28,8 @@ pub(super) struct Recorder {
     explained: BTreeMap<String, String>,
     /// Since when problems are known, by check and device.
     still: BTreeMap<(String, String), String>,
+    /// Checks of the current report, and whether each judged anything.
+    judged: BTreeMap<String, bool>,
     /// Number of problems that the node had before the current report.
     before: usize,
 }
@@ -61,8 +63,6 @@ impl Recorder {
     pub fn open(&mut self, at: usize, name: &str, head: &Head<'_>) {
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, NodeRecord::default);
-            self.checks.resize_with(at + 1, BTreeMap::new);
-            self.readings.resize_with(at + 1, || None);
         }
         let node = &mut self.nodes[at];
         name.clone_into(&mut node.name);
@@ -78,6 +78,10 @@ impl Recorder {
 
     /// The report ends. Its keys may have had any order.
     pub fn close(&mut self, at: usize) {
+        let judged = std::mem::take(&mut self.judged);
+        if !judged.is_empty() {
+            self.nodes[at].checks = Some(self.checks.number(judged));
+        }
         for own in &mut self.nodes[at].problems[self.before..] {
             let Problem { check, device, .. } = &self.problems.all[own.problem];
             let cause = self.explained.get(check).filter(|_| !self.roots.contains(check));
@@ -113,7 +117,7 @@ impl Recorder {
     fn finding(&mut self, at: usize, finding: &Finding<'_>) {
         let outcome = finding.outcome;
         let is_judged = !matches!(outcome, Outcome::Skip | Outcome::Unknown);
-        let judged = self.checks[at].entry(finding.id.to_string()).or_default();
+        let judged = self.judged.entry(finding.id.to_string()).or_default();
         *judged |= is_judged;
         let is_problem = match outcome {
             Outcome::Fail | Outcome::Warn => true,
@@ -149,7 +153,8 @@ impl Recorder {
             let known = known.map(|(name, count)| (name.clone(), *count)).collect();
             node.counters.insert(of.clone(), known);
         }
-        self.readings[at] = Some((readings.versions.clone(), devices(readings)));
+        node.versions = Some(self.versions.number(readings.versions.clone()));
+        node.devices = Some(self.devices.number(devices(readings)));
     }
 
     fn figure(&mut self, at: usize, figure: &Figure<'_>) {
@@ -176,24 +181,12 @@ impl Recorder {
         }
     }
 
-    fn finish(mut self) -> Record {
-        let (mut checks, mut versions, mut devices) =
-            (Numbered::default(), Numbered::default(), Numbered::default());
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            let of_node = std::mem::take(&mut self.checks[at]);
-            if !of_node.is_empty() {
-                node.checks = Some(checks.number(of_node));
-            }
-            if let Some((of_node, own)) = self.readings[at].take() {
-                node.versions = Some(versions.number(of_node));
-                node.devices = Some(devices.number(own));
-            }
-        }
+    pub fn finish(self) -> Record {
         Record {
-            checks: checks.all,
+            checks: self.checks.all,
             problems: self.problems.all,
-            versions: versions.all,
-            devices: devices.all,
+            versions: self.versions.all,
+            devices: self.devices.all,
             figures: self.figures.all,
             nodes: self.nodes,
             absent: Vec::new(),
@@ -201,22 +194,18 @@ impl Recorder {
     }
 }
 
-impl Fleet {
-    /// What is kept of all reports.
-    pub fn record(&mut self) -> Record {
-        self.close();
-        let mut record = std::mem::take(&mut self.recorder).finish();
-        for (node, of_fleet) in record.nodes.iter_mut().zip(&self.nodes) {
-            node.state = of_fleet.state;
-        }
-        record.absent = self.absent.keys().cloned().collect();
-        record
-    }
-}
+/// These stand among the devices where a list of them is unknown.
+pub(super) const UNKNOWN_GPUS: &str = "GPUs unknown";
+pub(super) const UNKNOWN_NICS: &str = "NICs unknown";
 
 /// GPUs, NICs and ports, each with what should stay as it is.
 fn devices(readings: &Readings) -> Set {
     let mut devices = Set::new();
+    for (name, list) in [(UNKNOWN_GPUS, &readings.gpus), (UNKNOWN_NICS, &readings.nics)] {
+        if list.is_none() {
+            devices.insert(name.to_owned(), String::new());
+        }
+    }
     let width = |device: &DeviceReading| device.width.map(|width| format!("x{width}"));
     for gpu in readings.gpus.iter().flatten() {
         let name = gpu.bdf.as_ref().unwrap_or(&gpu.name);

@@ -8,8 +8,10 @@ use crate::model::{History, NodeHistory};
 
 /// Most nodes in a terminal.
 const MAX_NODES: usize = 200;
-/// Most days of a line.
+/// Fewest and most days of a line, and the columns beside it.
+const MIN_DAYS: usize = 14;
 const MAX_DAYS: usize = 60;
+const WORDS: usize = 64;
 
 /// What the letters of a line mean.
 pub const LEGEND: &str = ". ok, ? undetermined, s slow, X failed, - no report";
@@ -50,7 +52,9 @@ pub fn table(history: &History, style: Style) -> String {
     let _ = writeln!(page, "{}", style.paint(tone, &words));
     let nodes = &history.nodes[..history.nodes.len().min(MAX_NODES)];
     let widest = nodes.iter().map(|node| printable(&node.name).chars().count()).max().unwrap_or(0);
-    let days = history.days.len().min(MAX_DAYS);
+    // The words need room beside the line.
+    let room = style.width.saturating_sub(widest + WORDS).clamp(MIN_DAYS, MAX_DAYS);
+    let days = history.days.len().min(room);
     if let Some(first) = history.days.get(history.days.len() - days).filter(|_| !nodes.is_empty()) {
         let _ = writeln!(page, "\nfrom {first}, one letter a day: {LEGEND}");
     }

@@ -546,3 +546,43 @@ fn wrong_input_is_an_error() {
     run.assert_code(2);
     run.assert_stderr("did you mean 'rdma'");
 }
+
+/// Most of several nodes decide; broken ones are left out, and a broken majority is no example.
+#[test]
+fn most_nodes_decide() {
+    let dir = scratch();
+    let snapshot = |name: &str, node: &Node| {
+        let root = node.laid_out();
+        let file = dir.path().join(format!("{name}.json.zst"));
+        let run = Gdr::new().sysroot(root.path()).args(["snapshot", "-o"]).args([&file]).run();
+        run.assert_code(0);
+    };
+    let mut other = Node::good();
+    other.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").fw = Some("28.39.1002".to_owned());
+    let mut broken = Node::good();
+    broken.at("0000:17:02.0").acs_ctl =
+        Some(serde_json::from_value("001d".into()).expect("a number"));
+    snapshot("a", &Node::good());
+    snapshot("b", &Node::good());
+    snapshot("c", &other);
+    snapshot("d", &broken);
+    let expect = || Gdr::new().args(["expect", "--majority"]).args([dir.path()]).run();
+    let run = expect();
+    run.assert_code(0);
+    assert!(run.stdout.contains("firmware = \"28.43.2026\""), "{}", run.stdout);
+    assert!(!run.stdout.contains("28.39.1002"), "{}", run.stdout);
+    for words in
+        ["c.json.zst: nics.firmware: ", "d.json.zst is left out: ", "pcie.acs of 0000:17:02.0"]
+    {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+    snapshot("a", &broken);
+    snapshot("b", &broken);
+    let run = expect();
+    run.assert_code(2);
+    assert!(
+        run.stdout.is_empty() && run.stderr.contains("nothing is written: 3 of 4 machines"),
+        "{}",
+        run.stderr
+    );
+}

@@ -239,6 +239,23 @@ fn npd_plugin_answers_by_exit_status() {
     );
 }
 
+/// With a directory of Node Feature Discovery the plugin of the node problem detector sets a label too.
+#[test]
+fn npd_plugin_writes_a_label() {
+    let plugin = integrations().join("node-problem-detector/gdr-npd.sh");
+    let label = |place: &Place, check: &str| {
+        let features = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(&plugin);
+        command.args(["--only", check]).env("GDR", place.gdr()).env("GDR_LABELS", features.path());
+        command.output().expect("the plugin");
+        assert_eq!(fs::read_dir(features.path()).expect("a directory").count(), 1);
+        fs::read_to_string(features.path().join("gdr")).expect("a label")
+    };
+    assert_eq!(label(&Place::good(), "pcie.acs"), "gdr.io/gpudirect=ready\n");
+    assert_eq!(label(&Place::broken(), "pcie.acs"), "gdr.io/gpudirect=failed\n");
+    assert_eq!(label(&Place::good(), "rdma.device"), "gdr.io/gpudirect=unknown\n");
+}
+
 #[test]
 #[ignore = "needs promtool and systemd-analyze (Debian: prometheus, systemd)"]
 fn metrics_are_replaced_whole_and_promtool_accepts_them() {
@@ -285,10 +302,10 @@ fn metrics_are_replaced_whole_and_promtool_accepts_them() {
     assert!(!text(&verify.stderr).contains("gdr-metrics"), "{}", text(&verify.stderr));
 }
 
-/// Every expression of the dashboard is PromQL, and asks for metrics that exist.
+/// Every expression of the dashboard is PromQL, and it and the alerts ask for metrics that exist.
 #[test]
 #[ignore = "needs promtool (Debian: prometheus)"]
-fn dashboard_asks_for_metrics_that_exist() {
+fn dashboard_and_alerts_ask_for_metrics_that_exist() {
     let file = integrations().join("grafana/gdr-dashboard.json");
     let dashboard: Value = serde_json::from_slice(&fs::read(file).expect("a file")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
@@ -305,19 +322,93 @@ fn dashboard_asks_for_metrics_that_exist() {
     let file = dir.path().join("rules.json");
     let groups = json!({ "groups": [{ "name": "gdr", "rules": rules }] });
     fs::write(&file, groups.to_string()).expect("a file");
-    let check = Command::new("promtool").args(["check", "rules"]).arg(&file).output();
-    let check = check.expect("promtool");
-    assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
+    promtool(&["check", "rules"], &file);
     let place = Place::good();
     let metrics = place.run(place.gdr(), &["doctor", "--format", "prometheus"]).stdout;
     let metrics = text(&metrics);
-    let words =
-        queries.iter().flat_map(|query| query.split(|c: char| !c.is_alphanumeric() && c != '_'));
-    let mut names: Vec<&str> = words.filter(|word| word.starts_with("gdr_")).collect();
-    names.sort_unstable();
-    names.dedup();
-    assert!(names.len() > 2, "{names:?}");
-    for name in names {
-        assert!(metrics.contains(&format!("\n# TYPE {name} gauge\n")), "{name}");
+    let alerts = fs::read_to_string(integrations().join("prometheus/gdr-alerts.yml"));
+    let alerts = alerts.expect("rules");
+    for (what, texts) in [("dashboard", queries), ("alerts", alerts.lines().collect())] {
+        let words =
+            texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let mut names: Vec<&str> = words.filter(|word| word.starts_with("gdr_")).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert!(names.len() > 4, "{what}: {names:?}");
+        for name in names {
+            let has = |kind: &str| metrics.contains(&format!("\n# TYPE {name} {kind}\n"));
+            assert!(
+                metrics.starts_with(&format!("# HELP {name} ")) || has("gauge") || has("counter"),
+                "{what}: {name}"
+            );
+        }
     }
+}
+
+/// Each alert fires for a planted state and is silent for a healthy node.
+#[test]
+#[ignore = "needs promtool (Debian: prometheus)"]
+fn alerts_fire_and_are_silent() {
+    let tests = integrations().join("prometheus/gdr-alerts-test.yml");
+    promtool(&["test", "rules"], &tests);
+    // Every alert has a firing and a silent case.
+    let read = |name: &str| {
+        fs::read_to_string(integrations().join("prometheus").join(name)).expect("a file")
+    };
+    let (rules, cases) = (read("gdr-alerts.yml"), read("gdr-alerts-test.yml"));
+    let alerts: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 5, "{alerts:?}");
+    for alert in alerts {
+        assert!(cases.contains(&format!("alertname: {alert}\n")), "{alert} never fires");
+        assert!(
+            cases.contains(&format!("alertname: {alert}, exp_alerts: []")),
+            "{alert} is never silent"
+        );
+    }
+}
+
+fn promtool(command: &[&str], file: &Path) {
+    let done = Command::new("promtool").args(command).arg(file).output().expect("promtool");
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+}
+
+/// Metrics have one series for each device and check, and numbers of links and ports; the script takes a site's profile.
+#[test]
+fn metrics_are_by_device() {
+    let place = Place::broken();
+    let metrics = text(&place.run(place.gdr(), &["doctor", "--format", "prometheus"]).stdout);
+    for line in [
+        "gdr_finding{check=\"gpu.mig\",subject=\"GPU0 (0000:18:00.0)\",severity=\"warn\",outcome=\"pass\"} 1",
+        "gdr_finding{check=\"gpu.mig\",subject=\"GPU7 (0000:cb:00.0)\",severity=\"warn\",outcome=\"pass\"} 1",
+        "gdr_link_width_lanes{device=\"GPU0\",bdf=\"0000:18:00.0\"} 16",
+        "gdr_link_max_speed_transfers_per_second{device=\"GPU0\",bdf=\"0000:18:00.0\"} 32000000000",
+        "gdr_bar1_size_bytes{device=\"GPU0\",bdf=\"0000:18:00.0\"} 137438953472",
+        "gdr_port_active{port=\"mlx5_0:1\"} 1",
+        "gdr_port_rate_bytes_per_second{port=\"mlx5_0:1\"} 50000000000",
+        "gdr_ready{profile=\"rdma\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    let samples = metrics.lines().filter(|line| !line.starts_with('#'));
+    for line in samples.filter(|line| line.starts_with("gdr_finding{")) {
+        assert!(!line.contains("), "), "a list of devices: {line}");
+    }
+    assert!(metrics.contains("\ngdr_last_run_timestamp_seconds 1"), "{metrics}");
+    // Options of the command line, and those of the configuration.
+    let at = tempfile::tempdir().expect("a directory");
+    let (directory, conf) = (at.path().display().to_string(), at.path().join("integrations.conf"));
+    let unit = integrations().join("prometheus/gdr-metrics.sh");
+    let profiles = |args: &[&str]| {
+        let mut command = Command::new(&unit);
+        let output = command.args(args).env("GDR", place.gdr()).env("GDR_CONF", &conf).output();
+        assert!(output.expect("the script").status.success());
+        let metrics = fs::read_to_string(at.path().join("gdr.prom")).expect("metrics");
+        let ready = metrics.lines().filter(|line| line.starts_with("gdr_ready{"));
+        ready.map(|line| line.split('"').nth(1).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(profiles(&[&directory]), ["rdma"]);
+    assert_eq!(profiles(&[&directory, "--profile", "p2p"]), ["p2p"]);
+    fs::write(&conf, "GDR_OPTIONS='--profile gdrcopy'\n").expect("a file");
+    assert_eq!(profiles(&[&directory]), ["gdrcopy"]);
 }

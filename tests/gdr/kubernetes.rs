@@ -50,6 +50,59 @@ fn manifests_are_valid_for_kubernetes() {
     }
 }
 
+/// What kubectl makes of a kustomization.
+fn kustomized(directory: &str) -> String {
+    let output =
+        Command::new("kubectl").arg("kustomize").arg(integrations().join(directory)).output();
+    let output = output.expect("kubectl");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+#[ignore = "needs kubectl and kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
+fn kustomizations_are_valid_for_kubernetes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for directory in ["kubernetes", "kubernetes/preflight-example", "node-problem-detector"] {
+        let file = dir.path().join("all.yaml");
+        fs::write(&file, kustomized(directory)).expect("a file");
+        assert_eq!(validate(&file), Ok(()), "{directory}");
+    }
+    // The detector starts the plugin where the monitor says it is, from the map of the same name.
+    let all = kustomized("node-problem-detector");
+    let plugin = "/usr/share/gdr/integrations/node-problem-detector";
+    assert!(all.contains(&format!("\"path\": \"{plugin}/gdr-npd.sh\"")), "{all}");
+    assert!(all.contains(&format!("mountPath: {plugin}\n")), "{all}");
+}
+
+/// The init container has the environment of the job's container, runs as its manifest says, and ends with the finding.
+#[test]
+#[ignore = "needs kubectl and kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
+fn preflight_ends_a_bad_pod_with_the_finding() {
+    const PROGRAM: &str =
+        "import sys, json, yaml\nprint(json.dumps(yaml.safe_load(open(sys.argv[1]))))\n";
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("job.yaml");
+    fs::write(&file, kustomized("kubernetes/preflight-example")).expect("a file");
+    let job: Value = serde_json::from_slice(&python(PROGRAM, &[&file]).stdout).expect("JSON");
+    let pod = &job["spec"]["template"]["spec"];
+    let check = &pod["initContainers"][0];
+    assert_eq!(check["env"], pod["containers"][0]["env"]);
+    assert_eq!(check["terminationMessagePolicy"], "FallbackToLogsOnError");
+    let args: Vec<&str> =
+        check["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
+    let run = |place: &Place| {
+        let output = place.run(place.gdr(), &args);
+        (output.status.code(), text(&output.stdout))
+    };
+    // Without root much is unknown, which stops no job.
+    let (code, line) = run(&Place::good());
+    assert_eq!(code, Some(0), "{line}");
+    let (code, line) = run(&Place::broken());
+    assert_eq!(code, Some(1), "{line}");
+    assert!(line.contains("pcie.acs"), "{line}");
+}
+
 /// Runs the pods of a job as processes of this machine, with the arguments and variables that its manifest and Kubernetes give them. The name of
 /// pod 0 is the one that the headless service would give it; here /etc/hosts has it.
 fn run_job(manifest: &str, gdr: &Path, more: &[&str], variables: &[(&str, &Path)]) -> Vec<Output> {

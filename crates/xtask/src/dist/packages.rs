@@ -12,8 +12,16 @@ use crate::libraries::{Content, File, Library, workspace};
 pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
 pub const LICENSE: &str = "MIT OR Apache-2.0";
 /// Programs that call gdr: directories of `integrations/`.
-const INTEGRATIONS: [&str; 6] =
-    ["grafana", "kubernetes", "nhc", "node-problem-detector", "prometheus", "slurm"];
+const INTEGRATIONS: [&str; 8] = [
+    "grafana",
+    "kubernetes",
+    "kubernetes/preflight",
+    "kubernetes/preflight-example",
+    "nhc",
+    "node-problem-detector",
+    "prometheus",
+    "slurm",
+];
 
 #[derive(Default)]
 pub struct Package {
@@ -301,6 +309,10 @@ fn directory(name: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
         let entry = entry?;
+        if entry.path().is_dir() {
+            // It is named by itself.
+            continue;
+        }
         files.push((entry.file_name().display().to_string(), fs::read(entry.path())?));
     }
     files.sort();
