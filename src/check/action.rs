@@ -7,7 +7,7 @@ use crate::model::{ActionClass, RequiredAction};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CheckAction {
     pub class: ActionClass,
-    /// What to do if that does not help.
+    /// What to do after it: the reboot with which a change takes effect, else what to do if it does not help.
     pub then: Option<ActionClass>,
     /// True if no job may run on the node meanwhile.
     pub drain: bool,
@@ -27,7 +27,7 @@ impl ActionClass {
 }
 
 impl CheckAction {
-    /// What to do if the first does not help.
+    /// What to do after it.
     pub const fn then(self, then: ActionClass) -> Self {
         Self { then: Some(then), ..self }
     }

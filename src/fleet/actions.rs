@@ -67,6 +67,12 @@ impl Wrongs {
             Outcome::Unknown if finding.severity == Severity::Error => Rank::Unknown,
             _ => return,
         };
+        // As for a NIC in another slot: a warning that calls for nothing is for who reads doctor's own report.
+        let needs_nothing =
+            finding.action.as_ref().is_some_and(|action| action.class == ActionClass::Nothing);
+        if rank == Rank::Warned && needs_nothing {
+            return;
+        }
         if is_consequence {
             self.explained += 1;
             return;
@@ -76,7 +82,7 @@ impl Wrongs {
             fact,
             check: cut(&finding.id),
             words: cut(&in_words(&finding.subject, &finding.message)),
-            action: finding.action.clone().unwrap_or_else(|| examine(rank != Rank::Unknown)),
+            action: finding.action.clone().unwrap_or_else(|| examine(rank == Rank::Failed)),
             fix: finding.fix.as_ref().and_then(|fix| fix.id.as_deref()).map(cut),
         });
     }

@@ -21,6 +21,9 @@ const MAX_FINDINGS: usize = 500;
 const MAX_VALUES: usize = 20;
 const MAX_DIFFERENCES: usize = 100;
 
+/// The facts of a node that are not as those of most nodes, with its values; `None` is a fact that it lacks.
+type Differences = Vec<(u32, Option<u32>)>;
+
 /// A fact, another value of it than most nodes have, and a node that has that.
 type Outlier = (u32, Option<u32>, usize);
 
@@ -289,7 +292,7 @@ impl Fleet {
         &self,
         order: &[usize],
         majorities: &[Option<Option<u32>>],
-        (differences, lacking): (&[Vec<(u32, Option<u32>)>], &[Option<Lacking>]),
+        (differences, lacking): (&[Differences], &[Option<Lacking>]),
     ) -> (Vec<NodeGroup>, usize) {
         type Alike<'a> = (FleetState, Option<&'a Lacking>, &'a [(u32, Option<u32>)]);
         let mut groups: HashMap<Alike<'_>, Vec<usize>> = HashMap::new();

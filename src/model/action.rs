@@ -80,7 +80,7 @@ impl ActionClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequiredAction {
     pub class: ActionClass,
-    /// What to do if that does not help.
+    /// What to do after it: the reboot with which a change takes effect, else what to do if it does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<ActionClass>,
     /// True if no job may run on the node meanwhile.
@@ -90,6 +90,11 @@ pub struct RequiredAction {
 }
 
 impl RequiredAction {
+    fn is_change(&self) -> bool {
+        use ActionClass::{Configure, Firmware, Fix, Install};
+        matches!(self.class, Fix | Configure | Install | Firmware)
+    }
+
     /// The action in words; `fix` is the id of the fix, if gdr has one.
     pub fn words(&self, fix: Option<&str>) -> String {
         let first = match fix {
@@ -97,6 +102,8 @@ impl RequiredAction {
             _ => self.class.words().to_owned(),
         };
         match self.then {
+            // A setting or a package takes effect with the reboot.
+            Some(ActionClass::Reboot) if self.is_change() => format!("{first}, then reboot"),
             Some(then) => format!("{first}; if that does not help: {}", then.words()),
             None => first,
         }
@@ -132,6 +139,20 @@ mod tests {
         ] {
             assert_eq!(in_words(subject, message), words);
         }
+    }
+
+    #[test]
+    fn reboot_follows_a_change() {
+        let words = |class, then, fix| {
+            let source = String::new();
+            RequiredAction { class, then: Some(then), drain: true, source }.words(fix)
+        };
+        let reboot = ActionClass::Reboot;
+        assert_eq!(words(ActionClass::Fix, reboot, Some("iommu")), "gdr fix iommu, then reboot");
+        assert_eq!(
+            words(reboot, ActionClass::ReseatGpu, None),
+            "reboot; if that does not help: reseat or replace the GPU"
+        );
     }
 
     /// A report of a later gdr may name a class that this one does not know.

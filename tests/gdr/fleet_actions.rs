@@ -362,7 +362,9 @@ fn consequences_of_lost_devices_are_folded() {
     let value = first["value"].as_str().expect("a value");
     assert!(value.starts_with("0000:9b:00.0, 0000:cb:00.0 ("), "{value}");
     for difference in &differences[1..] {
-        assert!(!difference["value"].is_null(), "{difference:#}");
+        let fact = difference["fact"].as_str().expect("a fact");
+        let names_devices = fact.contains("0000:") || fact.contains("GPU0");
+        assert!(!difference["value"].is_null() || !names_devices, "{difference:#}");
     }
     assert!(differences.len() < 20, "{}: {group:#}", differences.len());
 }
@@ -446,8 +448,7 @@ fn markdown_is_a_ticket() {
     node.at("0000:17:02.0").acs_ctl = serde_json::from_value(json!("001d")).ok();
     let root = node.laid_out();
     let run = Gdr::new().sysroot(root.path()).args(["doctor", "--format", "markdown"]).run();
-    for words in ["8 × NVIDIA H100", " pass, ", "**Action**: gdr fix acs (https", "## Next steps"]
-    {
+    for words in ["8 × NVIDIA H100", " pass, ", "**Action**: gdr fix acs (http", "**Next step"] {
         run.assert_stdout(words);
     }
 }
