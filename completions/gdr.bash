@@ -58,6 +58,9 @@ _gdr() {
             gdr__subcmd__fleet,help)
                 cmd="gdr__subcmd__fleet__subcmd__help"
                 ;;
+            gdr__subcmd__fleet,history)
+                cmd="gdr__subcmd__fleet__subcmd__history"
+                ;;
             gdr__subcmd__fleet,probe)
                 cmd="gdr__subcmd__fleet__subcmd__probe"
                 ;;
@@ -72,6 +75,9 @@ _gdr() {
                 ;;
             gdr__subcmd__fleet__subcmd__help,help)
                 cmd="gdr__subcmd__fleet__subcmd__help__subcmd__help"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,history)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__history"
                 ;;
             gdr__subcmd__fleet__subcmd__help,probe)
                 cmd="gdr__subcmd__fleet__subcmd__help__subcmd__probe"
@@ -120,6 +126,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help__subcmd__fleet,doctor)
                 cmd="gdr__subcmd__help__subcmd__fleet__subcmd__doctor"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,history)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__history"
                 ;;
             gdr__subcmd__help__subcmd__fleet,probe)
                 cmd="gdr__subcmd__help__subcmd__fleet__subcmd__probe"
@@ -245,12 +254,16 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-q -v -h --fail-on --quick --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --baseline --fail-on --allow-unknown --quick --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --fail-on)
                     COMPREPLY=($(compgen -W "error warn unknown" -- "${cur}"))
                     return 0
@@ -299,7 +312,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__expect)
-            opts="-w -v -h --write --force --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
+            opts="-w -v -h --majority --write --force --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -491,7 +504,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report doctor topo probe help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report history doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -571,7 +584,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__help)
-            opts="report doctor topo probe help"
+            opts="report history doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -599,6 +612,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__history)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -647,6 +674,40 @@ _gdr() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__history)
+            opts="-v -h --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "table json html" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -709,13 +770,21 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__report)
-            opts="-v -h --nodes --by-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --nodes --baseline --keep --by-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -881,7 +950,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__fleet)
-            opts="report doctor topo probe"
+            opts="report history doctor topo probe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -895,6 +964,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__fleet__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__history)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2143,7 +2226,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__snapshot)
-            opts="-o -v -h --output --mask --live --diff --all --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-o -v -h --output --mask --with-reports --live --diff --all --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

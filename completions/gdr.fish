@@ -92,6 +92,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand expect" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l majority -d 'Expect what most of these machines have, and the median of each bandwidth; machines with failures are left out, and if they are half of all, nothing is written'
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l force -d 'Replace an existing file, and accept a machine with failures or with facts that cannot be read'
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -129,20 +130,23 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -s y -l yes -d 'Do not ask
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore files that another program has changed since'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "history" -d 'Show each node over time, and the nodes that fail and recover'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report history doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l baseline -d 'Show what changed since an earlier report: JSON of gdr fleet, one record of --keep, a directory of either, or a directory of the nodes\' earlier reports' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l keep -d 'Keep a record of these reports in this directory, reduced and compressed, for --baseline and gdr fleet history' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
@@ -157,6 +161,17 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l mask -d 'Replace the names of the nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -l format -d 'Output format of the history' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.history/1'
+html\t'One page for a browser, to keep or to send'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l timeout -d 'How long a node may work' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l arrival -d 'How long the nodes may take to arrive' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
@@ -211,6 +226,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "history" -d 'Show each node over time, and the nodes that fail and recover'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
@@ -226,10 +242,12 @@ always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask -d 'Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each consistently'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l with-reports -d 'Write one archive for a vendor, masked: the snapshot, the reports of doctor and topo, error counters and lines of the kernel log; README.txt in it says what it holds'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Also test the hardware, as doctor --live does, and record the results'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also show differences between any two machines, such as UUIDs'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l baseline -d 'Show what changed since an earlier report of this machine: JSON of gdr doctor, or what gdr fleet kept; error counters are then judged by their rate since then' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l fail-on -d 'Lowest level of a finding that makes the exit status 1' -r -f -a "error\t'A failure'
 warn\t'A failure or a warning'
 unknown\t'A failure, a warning or an unknown result'"
@@ -464,6 +482,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l allow-unknown -d 'Exit with 0 instead of 3 if nothing failed and something required is unknown, for callers that know no third state'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l quick -d 'Leave out the checks of software and of firmware settings, and do not start CUDA, for a health check that runs every few minutes'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Show only failures, warnings and unknown results'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the NICs\' doorbells with the GPUs'
@@ -923,6 +942,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from run topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "history" -d 'Show each node over time, and the nodes that fail and recover'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'

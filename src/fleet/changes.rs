@@ -17,6 +17,9 @@ const MAX_DIFFERENCES: usize = 5_000;
 /// Most problems and devices of a node that are compared.
 const MAX_COMPARED: usize = 2_000;
 
+/// Names and values.
+type Set = BTreeMap<String, String>;
+
 /// What identifies a difference of several nodes.
 type Key = (
     DifferenceKind,
@@ -272,7 +275,7 @@ fn word(problem: &Problem) -> String {
 }
 
 impl Pair<'_> {
-    fn set<'r, T>(list: &'r [T], at: Option<usize>) -> Option<&'r T> {
+    fn set<T>(list: &[T], at: Option<usize>) -> Option<&T> {
         at.and_then(|at| list.get(at))
     }
 
@@ -354,9 +357,8 @@ impl Pair<'_> {
         known.take(MAX_COMPARED).map(String::as_str).collect()
     }
 
-    fn device_sets(
-        &self,
-    ) -> (Option<&BTreeMap<String, String>>, Option<&BTreeMap<String, String>>) {
+    /// The devices before and now.
+    fn device_sets(&self) -> (Option<&Set>, Option<&Set>) {
         (
             Self::set(&self.old.devices, self.before.devices),
             Self::set(&self.new.devices, self.node.devices),
@@ -365,7 +367,7 @@ impl Pair<'_> {
 
     fn devices(&self, changes: &mut Changes) {
         let (Some(old), Some(new)) = self.device_sets() else { return };
-        let one_sided = |device: &str, others: &BTreeMap<String, String>| {
+        let one_sided = |device: &str, others: &Set| {
             // A port comes and goes with its NIC.
             let nic = device.strip_prefix("port ").and_then(|port| port.split_once(':'));
             knows(others, device)
@@ -481,7 +483,7 @@ impl Pair<'_> {
 }
 
 /// False for the name of a list that is unknown, and for the devices of a list that is unknown on this side.
-fn knows(devices: &BTreeMap<String, String>, device: &str) -> bool {
+fn knows(devices: &Set, device: &str) -> bool {
     let list = if device.starts_with("GPU") { UNKNOWN_GPUS } else { UNKNOWN_NICS };
     !devices.contains_key(list) && device != UNKNOWN_GPUS && device != UNKNOWN_NICS
 }
