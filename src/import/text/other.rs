@@ -21,7 +21,7 @@ pub const LSMOD: Kind = Kind {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         words == ["Module", "Size", "Used", "by"] || module(line).is_some_and(is_of_interest)
     },
-    yields: "loaded kernel modules; of lines without the head (lsmod | grep) those that are loaded",
+    yields: "loaded kernel modules; of lines without the head, as of grep, those that are loaded",
     example: "Module                  Size  Used by
 nvidia_peermem         16384  0
 nvidia              56717312  1 nvidia_peermem
