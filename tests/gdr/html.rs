@@ -308,7 +308,9 @@ fn pages_are_laid_out_in_a_browser() {
         outlines.push_str(&format!("{name}\n"));
         for line in light[name]["outline"].as_array().expect("an outline") {
             let line = line.as_str().expect("a line");
-            outlines.push_str(&format!("  {}\n", line.replace(&format!("on {host}"), "on HOST")));
+            let line = line.replace(&format!("on {host}"), "on HOST");
+            let line = line.replace(&dir.path().display().to_string(), "DIR");
+            outlines.push_str(&format!("  {line}\n"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
