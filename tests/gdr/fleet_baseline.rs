@@ -362,7 +362,7 @@ fn gone_nic(report: &mut Value, name: &str) {
     for list in ["nics", "ports"] {
         let list = report["readings"][list].as_array_mut().expect("a list");
         list.retain(|device| {
-            !device["name"].as_str().is_some_and(|own| own.split(':').next() == Some(name))
+            device["name"].as_str().is_none_or(|own| own.split(':').next() != Some(name))
         });
     }
 }
