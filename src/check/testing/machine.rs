@@ -244,10 +244,9 @@ pub fn machine() -> Facts {
         command_line: Fact::Known("ro quiet".to_owned()),
         modules: Fact::Known(Vec::new()),
         char_devices: Fact::Known(BTreeMap::from([("gdrdrv".to_owned(), vec![240])])),
-        iommu_groups: BTreeMap::new(),
-        iommu_members: BTreeMap::new(),
         iommus: Fact::Known(Vec::new()),
         cma: Fact::Known(None),
+        ..Kernel::default()
     };
     facts.module_files = ModuleFiles {
         on_disk: Fact::Known(Some(vec![module_file(
