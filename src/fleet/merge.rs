@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::actions::{Rank, Wrong, Wrongs, examine};
 use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
 use super::names::cut;
 use super::network::Links;
 use super::reasons::Reasons;
 use super::record::Recorder;
+use super::wrongs::{Rank, Wrong, Wrongs, examine};
 use crate::input::json_error;
 use crate::model::{
     Absence, AbsentNode, BYTES, FleetState, MICROSECONDS, Outcome, PROBE_SCHEMA, ProbeVerdict,

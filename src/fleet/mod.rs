@@ -20,6 +20,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 pub mod topology;
+mod wrongs;
 
 pub use crate::model::{fold, natural};
 pub use changes::{compare, rises, seconds};

@@ -6,6 +6,9 @@ use crate::model::{ActionClass, Bdf, Fact};
 /// Major number of NVIDIA's character devices (`NV_MAJOR_DEVICE_NUMBER`, kernel-open/common/inc/nv-chardev-numbers.h).
 const MAJOR: u32 = 195;
 
+/// Where the action is written.
+const SOURCE: &str = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/";
+
 /// What is wrong with a node, and with which.
 pub struct Problem {
     pub path: String,
@@ -19,7 +22,7 @@ impl Problem {
     }
 
     pub fn advise(&self, judgement: Judgement) -> Judgement {
-        let action = ActionClass::Configure.running(super::driver::CHECK.action.source);
+        let action = ActionClass::Configure.running(SOURCE);
         judgement.evidence(&self.path, self.what).action(action).advice(
             "Create a missing node with nvidia-modprobe -c MINOR. A container or a job has only the GPUs that it was given; the \
              owner and mode of a node, and the control group, say who may open it.",
