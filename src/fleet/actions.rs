@@ -151,10 +151,15 @@ fn absent(absent: &AbsentNode) -> NodeAction {
         Absence::Version => required(ActionClass::Install, None, false, SOURCE),
         Absence::Missing | Absence::Ended | Absence::Invalid => examine(false),
     };
+    let (word, reason) = (absent.why.word(), &absent.reason);
     NodeAction {
         node: absent.node.clone(),
         problem: NodeProblem::Absent,
-        words: format!("no report ({}): {}", absent.why.word(), absent.reason),
+        words: if reason == word {
+            format!("no report: {reason}")
+        } else {
+            format!("no report ({word}): {reason}")
+        },
         more: 0,
         explained: 0,
         checks: Vec::new(),

@@ -74,7 +74,8 @@ fn processes_of_an_mpirun_meet_by_file() {
     let (code, out, err) = first;
     assert_eq!(code, Some(1), "{err}");
     // All three run on this host; their names are masked.
-    assert!(out.contains("ENDED     node"), "{out}");
+    assert!(out.contains("absent  node"), "{out}");
+    assert!(out.contains("  no report: ended"), "{out}");
     assert!(out.starts_with("failed: "), "{out}");
     assert!(!std::path::Path::new(&file).exists());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");

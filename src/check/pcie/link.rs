@@ -207,6 +207,10 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         let message = format!("{message} In a guest the link belongs to the host.");
         return Some(Judgement::info(subject, message));
     }
+    let is_narrowest = narrow && current.width > 0 && max.width / current.width >= MANAGEMENT;
+    if is_narrowest && may_manage_switches(ctx, hop.below) {
+        return Some(unknown_role(&message, hop));
+    }
     let judgement = if broken {
         Judgement::broken(subject, message)
     } else {
@@ -257,15 +261,7 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         return Some(Judgement::info(subject, message));
     }
     Some(match card.width / slot.width {
-        MANAGEMENT.. if may_manage_switches(ctx, hop.below) => {
-            let source = format!("vital product data of {}", hop.below.bdf);
-            let unknown = Judgement::unknown(subject, Why::NotCovered, Area::ConfigSpace, &source);
-            let message = format!(
-                "{message} Such is the NIC that manages the NVSwitches; whether this is one is in its vital product data (lspci -vv \
-                 as root), which are unknown."
-            );
-            Judgement { message, ..unknown }
-        }
+        MANAGEMENT.. if may_manage_switches(ctx, hop.below) => unknown_role(&message, hop),
         _ if ctx.facts.platform.is_guest() => {
             Judgement::info(subject, format!("{message} In a guest the link belongs to the host."))
         }
@@ -276,6 +272,18 @@ fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
 
 /// An eighth of the lanes: x1 or x2.
 const MANAGEMENT: u8 = 8;
+
+/// A link as that of the NIC that manages the NVSwitches, if nothing says whether it is one.
+fn unknown_role(message: &str, hop: &Hop<'_>) -> Judgement {
+    let bdf = hop.below.bdf;
+    let source = format!("vital product data of {bdf}");
+    let unknown = Judgement::unknown(bdf.to_string(), Why::NotCovered, Area::ConfigSpace, &source);
+    let message = format!(
+        "{message} Such is the NIC that manages the NVSwitches; whether this is one is in its vital product data (lspci -vv as root), \
+         which are unknown."
+    );
+    Judgement { message, ..unknown }
+}
 
 /// True if the function may be the NIC that manages the NVSwitches of a baseboard: its link has one or two lanes by design.
 fn may_manage_switches(ctx: &Ctx<'_>, device: &PciDevice) -> bool {

@@ -1,6 +1,7 @@
 //! Programs that manage GPUs and nodes: dcgmi, kubectl, gdscheck.
 
 use super::Kind;
+use super::by_index;
 use super::smi::Log;
 use crate::import::ImportError;
 use crate::import::support::Recording;
@@ -80,20 +81,6 @@ GPU index 0 NVIDIA H100 80GB HBM3 bar:1 bar size (MiB):131072 supports GDS, IOMM
         Ok(())
     },
 };
-
-/// A list up to the largest index: the GPUs before it exist too.
-pub fn by_index(gpus: Vec<(usize, ListedGpu)>) -> Vec<ListedGpu> {
-    /// As many as a matrix may have.
-    const MOST: usize = 64;
-    let mut list = Vec::new();
-    for (index, gpu) in gpus.into_iter().filter(|(index, _)| *index < MOST) {
-        if list.len() <= index {
-            list.resize(index + 1, ListedGpu::default());
-        }
-        list[index] = gpu;
-    }
-    list
-}
 
 fn kubectl(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let lines = || text.lines().map(|line| line.trim().trim_start_matches("Labels:").trim_start());

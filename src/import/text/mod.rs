@@ -19,6 +19,7 @@ pub(super) use cut::embedded;
 
 use super::ImportError;
 use super::support::{Recording, SupportReport};
+use crate::model::ListedGpu;
 
 /// A kind of text: how it is recognized, and what it yields.
 pub struct Kind {
@@ -117,3 +118,17 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
 
 /// Beginnings of names that are not names of commands.
 const BARE: [&str; 6] = ["a ", "an ", "rows ", "lines ", "environment ", "NCCL"];
+
+/// A list up to the largest index: the GPUs before it exist too.
+pub fn by_index(gpus: Vec<(usize, ListedGpu)>) -> Vec<ListedGpu> {
+    /// As many as a matrix may have.
+    const MOST: usize = 64;
+    let mut list = Vec::new();
+    for (index, gpu) in gpus.into_iter().filter(|(index, _)| *index < MOST) {
+        if list.len() <= index {
+            list.resize(index + 1, ListedGpu::default());
+        }
+        list[index] = gpu;
+    }
+    list
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Kind;
-use super::cluster::by_index;
+use super::by_index;
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids, ListedGpu};

@@ -1,7 +1,7 @@
 //! Output of nvidia-smi: each form becomes that of `nvidia-smi -q`, which one reader reads.
 
 use super::Kind;
-use super::cluster::by_index;
+use super::by_index;
 use crate::import::ImportError;
 use crate::import::matrix;
 use crate::import::support::Recording;
