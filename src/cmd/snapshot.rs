@@ -139,12 +139,12 @@ fn figures(a: Saved, b: Saved) -> anyhow::Result<(Diff, Side, Side)> {
 /// Summary of the recorded file, with its limits.
 fn summary(output: &Path, size: usize, snapshot: &Snapshot, facts: &Facts) -> String {
     let mut text = format!(
-        "{}: {:.1} kB: {} PCI functions, {} GPUs, {} sources",
+        "{}: {:.1} kB: {}, {}, {}",
         output.display(),
         size as f64 / 1e3,
-        facts.devices().len(),
-        facts.gpus().count(),
-        snapshot.files.len()
+        render::counted(facts.devices().len(), "PCI function"),
+        render::counted(facts.gpus().count(), "GPU"),
+        render::counted(snapshot.files.len(), "source")
     );
     if facts.process.uid.known().is_some_and(|uid| *uid != 0) {
         text.push_str("; recorded without root: facts that need root are unknown");

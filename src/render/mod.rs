@@ -25,7 +25,7 @@ pub mod table;
 mod text;
 
 pub use crate::output::printable;
-pub use text::wrap;
+pub use text::{counted, wrap};
 
 use text::Tone;
 

@@ -411,7 +411,7 @@ impl<'s> Device<'s> {
     ///
     /// # Errors
     ///
-    /// [`Kind::Unsupported`](crate::Kind::Unsupported) for a capability that the driver does not know, [`Kind::Invalid`] for a
+    /// [`Kind::Unsupported`](crate::Kind::Unsupported) for a capability that the driver does not know, [`Kind::Invalid`](crate::Kind::Invalid) for a
     /// GPU of another session.
     pub fn p2p_status(self, other: Device<'_>, capability: u32) -> Answer<u32> {
         const FUNCTION: &str = "nvmlDeviceGetP2PStatus";
