@@ -18,7 +18,6 @@ pub fn readings(ctx: &Ctx<'_>) -> Readings {
         })
     });
     Readings {
-        booted: None,
         versions: versions(facts),
         gpus: is_whole.then(|| gpus(ctx)),
         nics: (is_whole && facts.rdma.known().is_some())

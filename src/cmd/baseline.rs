@@ -10,7 +10,9 @@ use crate::check;
 use crate::fleet::{self, Fleet, natural};
 use crate::input::json_error;
 use crate::model::Order as _;
-use crate::model::{Comparison, CounterGrowth, FLEET_SCHEMA, RECORD_SCHEMA, Readings, Record};
+use crate::model::{
+    Comparison, CounterGrowth, FLEET_SCHEMA, Host, RECORD_SCHEMA, Readings, Record,
+};
 
 /// Ends of the names of files that a directory of reports is read from.
 const ENDS: [&str; 4] = [".json", ".json.zst", ".json.gz", ".json.xz"];
@@ -92,11 +94,11 @@ impl Baseline {
     }
 
     /// What the counters of a machine rose by since then; none without a time or counters on both sides.
-    pub fn growth(&self, readings: &Readings, taken: &str) -> Option<CounterGrowth> {
+    pub fn growth(&self, host: &Host, readings: &Readings, taken: &str) -> Option<CounterGrowth> {
         let node = self.record.nodes.first()?;
         let seconds = fleet::seconds(&node.taken, taken)?;
         let has_rebooted =
-            readings.booted.as_deref().is_some_and(|booted| booted > node.taken.as_str());
+            host.booted.as_deref().is_some_and(|booted| booted > node.taken.as_str());
         let rises = fleet::rises(&node.counters, &readings.counters, has_rebooted);
         (!rises.is_empty()).then_some(CounterGrowth { seconds, rises })
     }

@@ -12,15 +12,14 @@ use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
 use crate::model::{
-    Area, Comparison, Fact, Facts, Finding, Network, Outcome, Readiness, Readings, Remedy, Summary,
-    Why,
+    Area, Comparison, Fact, Facts, Finding, Network, Outcome, Readiness, Remedy, Summary, Why,
 };
 use crate::output::{self, Document, shell_word};
 use crate::profile::{self, Expectations};
 use crate::render::doctor::{self, Report, Shown};
 use crate::render::{Style, html, junit, svg};
 use crate::topo;
-use crate::world::{self, NetworkQuery, NvmlQuery, VerbsQuery};
+use crate::world::{NetworkQuery, NvmlQuery, VerbsQuery};
 
 /// The exit status where nothing failed and something required is unknown.
 const UNKNOWN: u8 = 3;
@@ -72,7 +71,7 @@ pub fn run(
         profiles: &expectations.names,
         summary: Summary::of(&findings),
         next_steps: check::steps(&findings, &roots, &readiness, &fix),
-        readings: readings(&ctx),
+        readings: check::readings(&ctx),
         comparison: None,
         roots,
         causes,
@@ -137,7 +136,8 @@ fn add_growth(facts: &mut Facts, earlier: &Baseline) {
     let taken = facts.host.recorded.clone().unwrap_or_else(output::now);
     let nothing = Expectations::of(&[]);
     let topology = topo::topology(facts);
-    let growth = earlier.growth(&readings(&Ctx::new(facts, &topology, &nothing)), &taken);
+    let now = check::readings(&Ctx::new(facts, &topology, &nothing));
+    let growth = earlier.growth(&facts.host, &now, &taken);
     // Without RoCE there is nothing to ask about network interfaces.
     if facts.network == Fact::Unknown(Why::NotCovered) && !has_roce(facts) {
         facts.network = Fact::Known(Network::default());
@@ -156,13 +156,6 @@ fn has_roce(facts: &Facts) -> bool {
     ports.any(|port| {
         port.is_active() && port.link_layer.known().is_some_and(|layer| layer == "Ethernet")
     })
-}
-
-/// Numbers and versions; of a live machine also when it started.
-fn readings(ctx: &Ctx<'_>) -> Readings {
-    let is_here = ctx.facts.host.source == "live";
-    let booted = is_here.then(world::booted).flatten().map(output::time_of);
-    Readings { booted, ..check::readings(ctx) }
 }
 
 /// Trials need the hardware, or its recorded results.

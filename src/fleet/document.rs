@@ -279,6 +279,8 @@ pub struct Host<'a> {
     pub cpu: Option<Cow<'a, str>>,
     pub cpus: Option<u64>,
     pub memory: Option<u64>,
+    #[serde(borrow)]
+    pub booted: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Deserialize)]

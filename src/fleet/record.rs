@@ -70,6 +70,9 @@ impl Recorder {
         if *head.taken > *node.taken {
             node.taken = cut(&head.taken);
         }
+        if let Some(booted) = &head.host.booted {
+            node.booted = Some(cut(booted));
+        }
         self.roots.clear();
         self.explained.clear();
         self.still.clear();
@@ -145,7 +148,6 @@ impl Recorder {
 
     fn readings(&mut self, at: usize, readings: &Readings) {
         let node = &mut self.nodes[at];
-        node.booted.clone_from(&readings.booted);
         for (of, counters) in &readings.counters {
             let known = counters.iter().filter(|(name, count)| {
                 **count > 0 && counter(name).is_some_and(|counter| counter.kind.is_fault())

@@ -10,9 +10,6 @@ use super::limited::{MAX_DEVICES, list, map};
 /// What was read of one machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Readings {
-    /// When a live machine started (UTC, RFC 3339): counters before it are gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub booted: Option<String>,
     /// Versions by name, as in `driver`, `firmware of mlx5_0`.
     #[serde(default, deserialize_with = "map::<MAX_VERSIONS, _, _>")]
     pub versions: BTreeMap<String, String>,

@@ -30,6 +30,9 @@ pub struct Host {
     pub cpus: Option<u64>,
     /// Memory, bytes.
     pub memory: Option<u64>,
+    /// When it started (UTC, RFC 3339), of a live machine: counters from before are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<String>,
 }
 
 impl Host {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Files;
 use crate::model::Host;
+use crate::output::time_of;
 
 pub fn live() -> Host {
     use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -22,13 +23,9 @@ pub fn live() -> Host {
         cpu: cpus.first().map(|cpu| cpu.brand().to_owned()),
         cpus: u64::try_from(cpus.len()).ok().filter(|count| *count > 0),
         memory: system.as_ref().map(System::total_memory),
+        booted: System::boot_time().ok().filter(|seconds| *seconds > 0).map(time_of),
         ..Host::default()
     }
-}
-
-/// When this machine started, in seconds since the epoch.
-pub fn booted() -> Option<u64> {
-    sysinfo::System::boot_time().ok().filter(|seconds| *seconds > 0)
 }
 
 /// A machine in a directory, described by its files.

@@ -24,7 +24,6 @@ pub use executor::{
     CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran,
 };
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
-pub use host::booted;
 pub use libraries::{Libraries, NetworkQuery, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
 pub use tools::Tools;
 

@@ -66,10 +66,6 @@ fn facts_of(run: &Run) -> String {
         if let Some(host) = document["host"].as_object_mut() {
             host.remove("recorded");
         }
-        // Of the machine that runs gdr.
-        if let Some(readings) = document["readings"].as_object_mut() {
-            readings.remove("booted");
-        }
         return document.to_string();
     }
     if let Some((before, rest)) = run.stdout.split_once(" · read from ") {

@@ -152,10 +152,6 @@ fn facts_of(text: &str) -> String {
         if let Some(host) = document["host"].as_object_mut() {
             host.remove("recorded");
         }
-        // Of the machine that runs gdr.
-        if let Some(readings) = document["readings"].as_object_mut() {
-            readings.remove("booted");
-        }
         return document.to_string();
     }
     let lines = text.lines().skip(usize::from(text.starts_with("gdr doctor: ")));
