@@ -11,7 +11,7 @@ use super::probe_file::Saved;
 use super::{document, names, vendor_report};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
-use crate::model::{DIFF_SCHEMA, Diff, Facts, MAX_PATHS, Side, Snapshot};
+use crate::model::{DIFF_SCHEMA, Diff, Facts, LibraryAnswer, MAX_PATHS, Side, Snapshot};
 use crate::output::{self, Document};
 use crate::pci;
 use crate::probe::baseline;
@@ -36,15 +36,16 @@ pub fn run(
         bail!("--live tests the hardware of this machine: it does not work for a recorded one");
     }
     let cannot_write = || format!("cannot write {}", output.display());
-    document::check_writable(output).with_context(cannot_write)?;
-    let is_live = world.host().source == "live";
-    let (mut snapshot, facts) = take(world, options.live)?;
-    super::notes(global, false, &facts, err);
     if options.with_reports {
         reject_plain_name(output)?;
-        if is_live {
-            vendor_report::add_kernel_log(&mut snapshot);
-        }
+    }
+    document::check_writable(output).with_context(cannot_write)?;
+    let log = options.with_reports.then(|| vendor_report::kernel_log(&world));
+    let has_log = matches!(log, Some(LibraryAnswer::Answered(_)));
+    let (mut snapshot, facts) = take(world, options.live)?;
+    super::notes(global, false, &facts, err);
+    if let Some(log) = log {
+        vendor_report::add_kernel_log(&mut snapshot, log);
     }
     if options.mask || options.with_reports {
         snapshot::mask(&mut snapshot, &names_to_mask(&facts));
@@ -56,7 +57,7 @@ pub fn run(
             "{}: {:.1} kB, masked: snapshot, doctor, topo, counters{}; README.txt in it says what it holds",
             output.display(),
             size as f64 / 1e3,
-            if is_live { ", kernel log" } else { "" }
+            if has_log { ", kernel log" } else { "" }
         );
         super::remark(err, &text);
         return Ok(0);

@@ -1,7 +1,6 @@
 //! `gdr snapshot --with-reports`: one archive for a vendor, masked: the snapshot, what gdr says of it, counters and the kernel log.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -9,7 +8,7 @@ use tar::{Builder, Header};
 
 use super::machine::Machine;
 use crate::cli::{self, Command as GdrCommand};
-use crate::model::{LibraryAnswer, Snapshot, ToolOutput, Why};
+use crate::model::{Fact, LibraryAnswer, Snapshot, ToolOutput, Why};
 use crate::world::World;
 
 /// Name of the kernel log among the tools of a snapshot, while it is masked.
@@ -35,33 +34,34 @@ const WORDS: [&str; 14] = [
 const MAX_LINES: usize = 5_000;
 const MAX_LINE: usize = 1_024;
 
-/// Adds the kernel log of this machine, so that it is masked together with everything else.
-pub fn add_kernel_log(snapshot: &mut Snapshot) {
-    snapshot.tools.insert(KERNEL_LOG.to_owned(), kernel_log());
+/// The lines of the machine's kernel log that concern it. In a snapshot they are masked together with everything else.
+pub fn kernel_log(world: &World) -> LibraryAnswer<ToolOutput> {
+    let failed = |why, message: &str| LibraryAnswer::Failed { why, message: message.to_owned() };
+    match world.tools.output(world.files.as_ref(), "dmesg", &[], &str::to_owned) {
+        Ok(Fact::Known(Some(log))) if log.code == Some(0) => {
+            LibraryAnswer::Answered(ToolOutput { text: concerning(&log.text), ..log })
+        }
+        Ok(Fact::Known(Some(_))) => failed(Why::Denied, "dmesg may not read it: run gdr as root"),
+        Ok(Fact::Known(None)) => failed(Why::NotCovered, "dmesg is not installed"),
+        Ok(Fact::Unknown(why)) => failed(why, "it was not recorded"),
+        Err((why, message)) => LibraryAnswer::Failed { why, message },
+    }
 }
 
-fn kernel_log() -> LibraryAnswer<ToolOutput> {
-    let failed =
-        |message: &str| LibraryAnswer::Failed { why: Why::Denied, message: message.to_owned() };
-    let program = ["/usr/bin/dmesg", "/bin/dmesg"]
-        .into_iter()
-        .find(|path| std::path::Path::new(path).exists());
-    let Some(program) = program else { return failed("dmesg is not installed") };
-    let mut command = Command::new(program);
-    command.env_clear().stdin(Stdio::null()).stderr(Stdio::null());
-    let output = match command.output() {
-        Ok(output) if output.status.success() => output.stdout,
-        _ => return failed("dmesg may not read it: run gdr as root"),
-    };
-    let text = String::from_utf8_lossy(&output);
-    let lines = text.lines().filter(|line| {
+fn concerning(log: &str) -> String {
+    let lines = log.lines().filter(|line| {
         let line = line.to_ascii_lowercase();
         WORDS.iter().any(|word| line.contains(word))
     });
     let mut lines: Vec<&str> =
         lines.map(|line| &line[..line.floor_char_boundary(MAX_LINE)]).collect();
     let kept = lines.split_off(lines.len().saturating_sub(MAX_LINES));
-    LibraryAnswer::Answered(ToolOutput { code: Some(0), text: kept.join("\n") + "\n" })
+    kept.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Adds the kernel log to what is masked.
+pub fn add_kernel_log(snapshot: &mut Snapshot, log: LibraryAnswer<ToolOutput>) {
+    snapshot.tools.insert(KERNEL_LOG.to_owned(), log);
 }
 
 /// The archive of a masked snapshot; `text` is its document.

@@ -15,6 +15,12 @@ fn archive_holds_what_its_readme_says_and_names_nobody() {
     let root = node.laid_out();
     fs::create_dir_all(root.path().join("proc/sys/kernel")).expect("a directory");
     fs::write(root.path().join("proc/sys/kernel/hostname"), "zebrahost17\n").expect("a file");
+    let log = "[1.0] usb 1-1: new device\n[2.0] NVRM: Xid (PCI:0000:1b:00.0): 79, zebrahost17\n[3.0] mlx5_core: up\n";
+    fs::create_dir_all(root.path().join("gdr")).expect("a directory");
+    fs::create_dir_all(root.path().join("usr/bin")).expect("a directory");
+    fs::write(root.path().join("usr/bin/dmesg"), "").expect("a file");
+    let tools = serde_json::json!({"dmesg": {"answered": {"code": 0, "text": log}}});
+    fs::write(root.path().join("gdr/tools.json"), tools.to_string()).expect("a file");
     let dir = scratch();
     let run = |file: &str| {
         let file = dir.path().join(file);
@@ -43,6 +49,7 @@ fn archive_holds_what_its_readme_says_and_names_nobody() {
             "counters.txt",
             "doctor.json",
             "doctor.txt",
+            "kernel-log.txt",
             "snapshot.json",
             "topo.json",
             "topo.txt"
@@ -60,6 +67,9 @@ fn archive_holds_what_its_readme_says_and_names_nobody() {
             assert!(!text.contains(private), "{private} is in {name}");
         }
     }
+    let log = &files["kernel-log.txt"];
+    assert!(log.contains("Xid (PCI:0000:1b:00.0): 79") && log.contains("mlx5_core"), "{log}");
+    assert!(!log.contains("usb"), "{log}");
     let doctor: Value = serde_json::from_str(&files["doctor.json"]).expect("JSON");
     assert_eq!(doctor["host"]["source"], "snapshot.json");
     assert_eq!(doctor["readings"]["gpus"].as_array().map(Vec::len), Some(8));
@@ -68,6 +78,14 @@ fn archive_holds_what_its_readme_says_and_names_nobody() {
     let file = dir.path().join("snapshot.json");
     let topo = Gdr::new().args(["--from"]).args([&file]).args(["topo"]).run();
     assert_eq!(topo.stdout, files["topo.txt"]);
+    // Without the tool the archive says what it lacks.
+    fs::remove_file(root.path().join("usr/bin/dmesg")).expect("a file");
+    let without = run("without.tar");
+    without.assert_code(0);
+    assert!(!without.stderr.contains("kernel log"), "{}", without.stderr);
+    let archive = fs::read(dir.path().join("without.tar")).expect("a file");
+    let missing = b"Missing: the kernel log: dmesg is not installed.";
+    assert!(archive.windows(missing.len()).any(|window| window == missing));
     let wrong = run("report.json");
     wrong.assert_code(2);
     assert!(wrong.stderr.contains("ends in .tar or .tar.zst"), "{}", wrong.stderr);
