@@ -238,21 +238,13 @@ fn problems<'a>(
         // A check may have two findings for a device: the worse one counts.
         known
             .and_modify(|known: &mut Found<'_>| {
-                if rank(problem.outcome) < rank(known.problem.outcome) {
+                if problem.outcome.urgency() < known.problem.outcome.urgency() {
                     *known = Found { at, problem, cause, since };
                 }
             })
             .or_insert(new);
     }
     found
-}
-
-fn rank(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Fail => 0,
-        Outcome::Warn => 1,
-        _ => 2,
-    }
 }
 
 fn is_wrong(problem: &Problem) -> bool {

@@ -52,6 +52,20 @@ pub enum Outcome {
     Skip,
 }
 
+impl Outcome {
+    /// The lowest is the most urgent.
+    pub fn urgency(self) -> u8 {
+        match self {
+            Self::Fail => 0,
+            Self::Warn => 1,
+            Self::Unknown => 2,
+            Self::Info => 3,
+            Self::Pass => 4,
+            Self::Skip => 5,
+        }
+    }
+}
+
 /// Severity of a failed check.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

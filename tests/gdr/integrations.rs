@@ -268,7 +268,7 @@ fn metrics_are_replaced_whole_and_promtool_accepts_them() {
     let file = at.path().join("gdr.prom");
     let metrics = fs::read_to_string(&file).expect("metrics");
     assert!(
-        metrics.contains("gdr_finding{check=\"pcie.acs\",subject=\"0000:17:02.0\",severity=\"error\",outcome=\"fail\"} 1"),
+        metrics.contains("gdr_finding{check=\"pcie.acs\",subject=\"0000:17:02.0\",severity=\"error\",outcome=\"fail\",action=\"fix\",drain=\"false\"} 1"),
         "{metrics}"
     );
     let check = Command::new("promtool")

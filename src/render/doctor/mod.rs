@@ -279,11 +279,7 @@ fn failures<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
         .filter(|(finding, cause)| cause.is_none() && is_problem(finding))
         .map(|(finding, _)| finding)
         .collect();
-    found.order_by_key(|finding| match finding.outcome {
-        Outcome::Fail => 0,
-        Outcome::Warn => 1,
-        _ => 2,
-    });
+    found.order_by_key(|finding| finding.outcome.urgency());
     found
 }
 

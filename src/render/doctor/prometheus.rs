@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::time::SystemTime;
 
 use super::{Report, counts};
-use crate::model::{DeviceReading, Outcome, ReadyState, is_flap};
+use crate::model::{DeviceReading, Finding, Outcome, ReadyState, is_flap};
 use crate::output::{is_hidden, now};
 
 pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -64,46 +64,36 @@ fn ready(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// one of them changes.
 fn findings(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut family = Family::gauge("gdr_finding", "A finding of a check on a device.");
-    let mut worst: BTreeMap<(&str, &str), (u8, Outcome, &str)> = BTreeMap::new();
+    let mut worst: BTreeMap<(&str, &str), &Finding> = BTreeMap::new();
     let mut order = Vec::new();
     for finding in report.findings.iter().filter(|finding| finding.outcome != Outcome::Skip) {
-        let severity = super::severity(finding.severity);
         for device in finding.subject.split(", ") {
             let key = (finding.id.as_str(), device);
-            let found = (rank(finding.outcome), finding.outcome, severity);
             let known = worst.entry(key).or_insert_with(|| {
                 order.push(key);
-                found
+                finding
             });
-            if found.0 < known.0 {
-                *known = found;
+            if finding.outcome.urgency() < known.outcome.urgency() {
+                *known = finding;
             }
         }
     }
-    for key @ (check, device) in order {
-        if let Some((_, outcome, severity)) = worst.get(&key) {
-            let outcome = super::word(*outcome).to_ascii_lowercase();
-            let labels = [
-                ("check", check),
-                ("subject", device),
-                ("severity", severity),
-                ("outcome", &outcome),
-            ];
-            family.add(&labels, 1.0);
+    for (check, device) in order {
+        let Some(finding) = worst.get(&(check, device)) else { continue };
+        let outcome = super::word(finding.outcome).to_ascii_lowercase();
+        let mut labels = vec![
+            ("check", check),
+            ("subject", device),
+            ("severity", super::severity(finding.severity)),
+            ("outcome", &outcome),
+        ];
+        if let Some(action) = &finding.action {
+            labels.push(("action", action.class.name()));
+            labels.push(("drain", if action.drain { "true" } else { "false" }));
         }
+        family.add(&labels, 1.0);
     }
     family.write(out)
-}
-
-fn rank(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Fail => 0,
-        Outcome::Warn => 1,
-        Outcome::Unknown => 2,
-        Outcome::Info => 3,
-        Outcome::Pass => 4,
-        Outcome::Skip => 5,
-    }
 }
 
 /// A number of a device.
