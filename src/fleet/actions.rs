@@ -11,7 +11,10 @@ use super::names::cut;
 use super::natural;
 use super::wrongs::{Rank, SOURCE, Wrong, examine};
 use crate::model::Order as _;
-use crate::model::{Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem};
+use crate::model::{
+    Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem, NodeRecord, Record,
+    RecordedProblem,
+};
 
 /// Most checks that the entry of a node names.
 const MAX_CHECKS: usize = 8;
@@ -79,6 +82,23 @@ impl Fleet {
         };
         counts.retain(|key, count| is_common(key, *count));
         counts.into_keys().collect()
+    }
+}
+
+/// Adds when the first fault of each node was seen first, which a record knows that was compared with an earlier one.
+pub fn add_since(actions: &mut [NodeAction], record: &Record) {
+    let nodes: HashMap<&str, &NodeRecord> =
+        record.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+    for action in actions.iter_mut().filter(|action| action.problem != NodeProblem::Slow) {
+        let (Some(node), Some(check)) = (nodes.get(action.node.as_str()), action.checks.first())
+        else {
+            continue;
+        };
+        let of_check = |own: &&RecordedProblem| {
+            record.problems.get(own.problem).is_some_and(|problem| problem.check == *check)
+        };
+        let since = node.problems.iter().filter(of_check).filter_map(|own| own.since.as_ref());
+        action.since = since.min().cloned();
     }
 }
 

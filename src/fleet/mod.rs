@@ -23,6 +23,7 @@ pub mod topology;
 mod wrongs;
 
 pub use crate::model::{fold, natural};
+pub use actions::add_since;
 pub use changes::{compare, rises, seconds};
 pub use history::Timeline;
 pub use merge::Fleet;

@@ -123,9 +123,9 @@ pub struct Difference {
     pub what: String,
     /// The devices; empty where `what` names it.
     pub devices: Vec<String>,
-    /// Before; null if there was none.
+    /// The value before; null if it is new.
     pub before: Option<String>,
-    /// Now; null if there is none.
+    /// The value now; null if it is gone.
     pub now: Option<String>,
     /// Since when a problem that is still there was seen (UTC, RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]

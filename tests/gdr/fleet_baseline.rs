@@ -549,11 +549,15 @@ fn still_wrong_since_the_first_record() {
             .args([history.path()])
             .args([reports.path()])
             .run();
-        json_of(&run)["comparison"].clone()
+        let report = json_of(&run);
+        let since = |action: &Value| (action["node"].clone(), action["since"].clone());
+        let actions = report["actions"].as_array().expect("actions").iter().map(since);
+        (report["comparison"].clone(), actions.collect::<Vec<_>>())
     };
-    assert_eq!(keep(DAY1, &["n1", "n2"]), Value::Null);
+    assert_eq!(keep(DAY1, &["n1", "n2"]).0, Value::Null);
     keep(DAY2, &["n1", "n2"]);
-    let third = keep("2026-11-29T06:00:00Z", &["n1", "n3"]);
+    let (third, actions) = keep("2026-11-29T06:00:00Z", &["n1", "n3"]);
+    assert_eq!(actions, [(json!("n1"), json!(DAY1)), (json!("n3"), Value::Null)]);
     let shown: Vec<[&Value; 4]> = third["differences"]
         .as_array()
         .expect("differences")

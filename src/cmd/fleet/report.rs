@@ -9,7 +9,7 @@ use crate::check;
 use crate::cli::{FleetReportOptions, Global};
 use crate::cmd::baseline::{self, stem};
 use crate::cmd::{document, remark};
-use crate::fleet::Fleet;
+use crate::fleet::{self, Fleet};
 use crate::model::{Absence, RECORD_SCHEMA, Record};
 use crate::output::{self, Document};
 use crate::probe::rdma::rendezvous::expand;
@@ -34,25 +34,31 @@ pub fn run(
         }
         remark(err, &format!("{}: no earlier record to compare with", source.display()));
     }
-    let mut fleet = report(options)?;
+    let mut fleet = merged(options)?;
     let mut record = fleet.record();
     let comparison = earlier.map(|earlier| earlier.compare(&mut record));
     if let Some(directory) = &options.keep {
         keep(directory, &record, out)?;
     }
     let mut report = fleet.report(options.mask);
+    if comparison.is_some() {
+        fleet::add_since(&mut report.actions, &record);
+    }
     report.comparison = comparison;
     report.record = (!options.mask).then_some(record);
     super::print(global, &report, options.format, out)
 }
 
-/// Writes the record into a directory; its name is the time of the newest report.
+/// Writes the record into a directory that exists; its name is the time of the newest report.
 fn keep(directory: &Path, record: &Record, out: &mut dyn Write) -> anyhow::Result<()> {
     let taken =
         record.nodes.iter().map(|node| node.taken.as_str()).filter(|taken| !taken.is_empty());
     let Some(taken) = taken.max() else {
         bail!("--keep: no report says when it was taken");
     };
+    if !directory.is_dir() {
+        bail!("--keep {}: it is not a directory: create it first", directory.display());
+    }
     // The text of a report: only characters of a time go into a name.
     let name: String = taken.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
     let file = directory.join(format!("{name}.json.zst"));
@@ -65,7 +71,7 @@ fn keep(directory: &Path, record: &Record, out: &mut dyn Write) -> anyhow::Resul
 }
 
 /// Merges files.
-fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
+fn merged(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
     let mut fleet = Fleet::new(check::is_volatile);
     if let Some(list) = &options.nodes {
         fleet.expect(expand(list).map_err(|why| anyhow!("--nodes: {why}"))?);

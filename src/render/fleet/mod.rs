@@ -109,10 +109,11 @@ impl ActionRow<'_> {
 /// The rows of the table of actions: nodes that need the same for the same reason share one.
 pub(in crate::render) fn action_rows(report: &FleetReport) -> Vec<ActionRow<'_>> {
     let mut rows: Vec<Vec<&NodeAction>> = Vec::new();
-    let mut known: HashMap<(NodeProblem, &str, &str, usize, usize), usize> = HashMap::new();
+    let mut known = HashMap::new();
     for action in &report.actions {
-        let NodeAction { problem, words, text, more, explained, .. } = action;
-        let at = *known.entry((*problem, words, text, *more, *explained)).or_insert(rows.len());
+        let NodeAction { problem, words, text, more, explained, since, .. } = action;
+        let row = (problem, words, text, more, explained, since);
+        let at = *known.entry(row).or_insert(rows.len());
         match rows.get_mut(at) {
             Some(row) => row.push(action),
             None => rows.push(vec![action]),
