@@ -49,6 +49,11 @@ fn doctor_judges_counters_since_its_earlier_report() {
     }
     let run = doctor(&baseline);
     run.assert_stdout("new     rdma.counters (mlx5_0): warn: Errors rose within 24 h");
+    let formatted = |format: &str| doctor(&[&baseline[..], &["--format", format]].concat());
+    formatted("markdown").assert_stdout("\n- new: rdma.counters");
+    let page = formatted("html");
+    page.assert_stdout(">What changed</h2>");
+    page.assert_stdout("warn: Errors rose within 24 h");
     count(90_000);
     doctor(&baseline).assert_stdout(": nothing changed.");
     let run = doctor(&["--baseline", "/nonexistent.json"]);

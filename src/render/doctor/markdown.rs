@@ -6,6 +6,7 @@ use super::group::{Group, groups};
 use super::table::verdict;
 use super::{Report, Shown, counts, explained, failures, left_out, missing, root, steps, word};
 use crate::model::{Finding, Outcome, Remedy};
+use crate::render::comparison::{headline, sentence};
 use crate::render::text::printable;
 
 pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -28,6 +29,15 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     let steps = steps(report, shown);
     if let Some(step) = steps.last() {
         page.push_str(&format!("\n**{}**\n", plain(&step.to_string())));
+    }
+    if let Some(comparison) = &report.comparison {
+        page.push_str(&format!("\n{}\n", plain(&headline(comparison))));
+        let differences = comparison.differences.iter().filter(|_| !comparison.is_equal());
+        for (at, difference) in differences.enumerate() {
+            let gap = if at == 0 { "\n" } else { "" };
+            let words = format!("{}: {}", difference.kind.word(), sentence(difference, false));
+            page.push_str(&format!("{gap}- {}\n", plain(&words)));
+        }
     }
     out.write_all(page.as_bytes())?;
     let failures = groups(failures(report));

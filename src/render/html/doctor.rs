@@ -1,5 +1,6 @@
 //! The doctor's report as a page.
 
+use super::comparison::comparison;
 use super::page::{Page, mark, text};
 use super::{facts, machine, made, name};
 use crate::model::{Finding, Outcome, Remedy};
@@ -35,6 +36,9 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
     let numbered = problems.steps.len().saturating_sub(1);
     for line in &problems.steps[..numbered] {
         page.paragraph(&line.to_string());
+    }
+    if let Some(found) = &report.comparison {
+        comparison(&mut page, found, false);
     }
     page.section("Topology");
     page.drawing("Drawing of the PCI tree", drawing);

@@ -1,5 +1,6 @@
 //! The report of a fleet as a page.
 
+use super::comparison::comparison;
 use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
@@ -24,6 +25,9 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
         page.remark(note);
     }
     actions(&mut page, report);
+    if let Some(found) = &report.comparison {
+        comparison(&mut page, found, true);
+    }
     if let Some(topology) = &report.topology {
         shared_topology(&mut page, topology);
     }

@@ -1,5 +1,6 @@
 //! Reports as one HTML page each, for people who get them by mail: nothing is loaded, nothing runs.
 
+mod comparison;
 mod doctor;
 mod explain;
 mod fleet;
