@@ -117,6 +117,7 @@ fn kind(line: &str) -> Option<FailureKind> {
     let (_, status) = rest.split_once(") ").filter(|_| is_number)?;
     match status.trim() {
         "INCOMPLETE" => Some(FailureKind::RasIncomplete),
-        _ => Some(FailureKind::RasMismatch),
+        "MISMATCH" => Some(FailureKind::RasMismatch),
+        _ => None,
     }
 }

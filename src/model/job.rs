@@ -41,6 +41,13 @@ pub struct Job {
     pub cut: bool,
 }
 
+impl Job {
+    /// The failures that a sound job does not show.
+    pub fn certain_failures(&self) -> impl Iterator<Item = &RankFailure> {
+        self.failures.iter().filter(|failure| failure.kind.is_certain())
+    }
+}
+
 /// A variable that a process of the job reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobVariable {
@@ -252,10 +259,18 @@ pub enum FailureKind {
     CudaFailure,
     /// A network plugin, such as aws-ofi-nccl, reports an error.
     NetworkPlugin,
-    /// NCCL's RAS says that ranks of a communicator differ: the operations they launched, or their state.
+    /// NCCL's RAS says that ranks of a communicator differ: the operations they launched, or their state. Those of a sound job do
+    /// too, while it communicates (NCCL's documentation of RAS), so one report does not tell.
     RasMismatch,
     /// NCCL's RAS has no data from some ranks.
     RasIncomplete,
     /// Another warning, after which a call of NCCL failed.
     Other,
+}
+
+impl FailureKind {
+    /// False for what a sound job shows too.
+    pub fn is_certain(self) -> bool {
+        self != Self::RasMismatch
+    }
 }

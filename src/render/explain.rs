@@ -73,7 +73,8 @@ fn header(report: &ExplainReport, causes: usize, style: Style) -> String {
     let lines = counted(report.read.map_or(0, |read| read.lines), "line");
     let asked = printable(&report.asked);
     if causes == 0 {
-        let has_failed = report.job.as_ref().is_some_and(|job| !job.failures.is_empty());
+        let has_failed =
+            report.job.as_ref().is_some_and(|job| job.certain_failures().next().is_some());
         let text = match has_failed {
             true => {
                 format!("No further symptom in {lines} of {asked}: the job's failure is above.")

@@ -44,7 +44,11 @@ pub fn page(job: &Job, style: Style) -> String {
 /// The job in one line.
 pub fn headline(job: &Job) -> (Tone, String) {
     let lost = |allowed: Allowed| job.lost.iter().filter(|loss| loss.allowed == allowed).count();
-    match (job.failures.len() as u64, lost(Allowed::Yes), lost(Allowed::Unknown)) {
+    let certain = job.certain_failures().count() as u64;
+    match (certain, lost(Allowed::Yes), lost(Allowed::Unknown)) {
+        (0, ..) if !job.failures.is_empty() => {
+            (Tone::Fair, format!("Ranks differed when NCCL's RAS asked them. {ASK_AGAIN}"))
+        }
         (0, 0, 0) if job.ranks.is_some_and(|ranks| ranks <= job.ranks_seen) && !job.cut => (
             Tone::Good,
             "Every pair of ranks used the best path that its machine allows.".to_owned(),
@@ -234,6 +238,9 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
     format!("    {label:<9} {}\n", wrap(body, style.width, 14, &" ".repeat(14)))
 }
 
+/// What one report of RAS does not tell.
+const ASK_AGAIN: &str = "Those of a sound job do too, while it communicates: ask again; ranks whose numbers then stand still hang.";
+
 /// Who failed, and in which way.
 pub fn failure_words(failure: &RankFailure) -> String {
     let what = match failure.kind {
@@ -255,7 +262,9 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::CollectiveMismatch => "called another collective or size than its peer",
         FailureKind::CudaFailure => "got an error from CUDA",
         FailureKind::NetworkPlugin => "got an error from its network plugin",
-        FailureKind::RasMismatch => "differs from other ranks of its communicator, says NCCL's RAS",
+        FailureKind::RasMismatch => {
+            "differed from other ranks of its communicator when NCCL's RAS asked"
+        }
         FailureKind::RasIncomplete => "does not answer NCCL's RAS",
         FailureKind::Other => "got an error that gdr has no name for",
     };
@@ -278,7 +287,11 @@ pub fn failure_words(failure: &RankFailure) -> String {
 }
 
 fn failed(failure: &RankFailure, style: Style) -> String {
-    let head = format!("failed: {}", failure_words(failure));
+    let words = failure_words(failure);
+    let head = match failure.kind.is_certain() {
+        true => format!("failed: {words}"),
+        false => format!("perhaps a failure: {words}. {ASK_AGAIN}"),
+    };
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));
     let line = printable(&format!("{}: {}", failure.line.place(), failure.line.text));

@@ -110,3 +110,30 @@ fn failure_of_a_job_is_an_answer() {
         assert!(!run.stdout.contains("No known symptom"), "{}", run.stdout);
     }
 }
+
+/// The ranks of a sound job differ for a moment, too, so one report of RAS about them is no failure; a rank without data is one.
+#[test]
+fn ranks_that_differ_in_one_report_of_ras_are_a_question() {
+    let head = "NCCL version 2.27.3 compiled with CUDA 12.9\n\nErrors\n======\n";
+    let differ = "\nWarnings\n========\n\n#0-0 (5d1e77aa20c0f3b1) MISMATCH\n  Communicator ranks have different collective operation counts\n  \
+                  14 ranks have launched up to operation 410\n  2 ranks have launched up to operation 409\n  \
+                  Rank 3 -- GPU 3 managed by process 77 on node 192.0.2.4\n";
+    let silent =
+        "\n#0-0 (5d1e77aa20c0f3b1) INCOMPLETE\n  Missing communicator data from 1 job process\n";
+    for (log, code, words) in [
+        (format!("{head}{differ}"), 3, "Those of a sound job do too"),
+        (format!("{head}{silent}{differ}"), 1, "failed: a rank does not answer NCCL's RAS"),
+    ] {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), &log).expect("a log");
+        let explain = |format: &str| {
+            let path = file.path().to_str().expect("a path");
+            Gdr::new().args(["explain", "--no-run", "--format", format]).args([path]).run()
+        };
+        let table = explain("table");
+        assert_eq!(table.code, code, "{}", table.stdout);
+        assert!(table.stdout.replace("\n    ", " ").contains(words), "{}", table.stdout);
+        let failures = format!("failures=\"{}\"", u8::from(code == 1));
+        explain("junit").assert_stdout(failures);
+    }
+}

@@ -106,9 +106,9 @@ pub fn status(job: &Job) -> u8 {
     let is_complete = job.ranks.is_some_and(|ranks| ranks <= job.ranks_seen)
         && (has_paths || job.ranks == Some(1))
         && !job.cut;
-    if !job.failures.is_empty() || has(Allowed::Yes) {
+    if job.certain_failures().next().is_some() || has(Allowed::Yes) {
         SLOWER
-    } else if has(Allowed::Unknown) || !is_complete {
+    } else if has(Allowed::Unknown) || !is_complete || !job.failures.is_empty() {
         UNDETERMINED
     } else {
         0

@@ -76,10 +76,14 @@ fn failure(failure: &RankFailure) -> Case {
     let details: String =
         failure.details.iter().map(|detail| format!("\n{}", detail.text)).collect();
     let (words, line) = (failure_words(failure), &failure.line);
+    let text = format!("{words}\n{}: {}{details}", line.place(), line.text);
     Case {
         class: "gdr.job.failure".to_owned(),
-        name: words.clone(),
-        result: CaseResult::Failed(format!("{words}\n{}: {}{details}", line.place(), line.text)),
+        name: words,
+        result: match failure.kind.is_certain() {
+            true => CaseResult::Failed(text),
+            false => CaseResult::Error(text),
+        },
     }
 }
 
