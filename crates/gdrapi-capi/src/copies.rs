@@ -2,20 +2,17 @@
 //! and make no system call.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use gdrcopy::MappingType;
 use gdrcopy::copy::Copier;
 
 use crate::call_error::CallError;
-use crate::slots;
-
-/// Live mappings. A forked child starts with its parent's counts: at worst a needless fence. No
-/// lock, which a child could inherit locked.
-static ALIVE: AtomicU64 = AtomicU64::new(0);
+use crate::slots::{self, PROCESS};
 
 /// Number of live mappings of each type, and in the highest bit whether there is more than one
-/// type: one word, so that they are always consistent.
+/// type: one word, so that they are always consistent. A forked child starts with its parent's counts: at worst a needless fence. No
+/// lock, which a child could inherit locked.
 #[derive(Clone, Copy)]
 struct Alive(u64);
 
@@ -81,7 +78,7 @@ pub(crate) fn copy_error(
 /// delay accesses of one type longer than those of another, even to the same memory.
 #[inline]
 pub(crate) fn mixed() -> bool {
-    ALIVE.load(Ordering::Relaxed) & Alive::MIXED != 0
+    PROCESS.alive.load(Ordering::Relaxed) & Alive::MIXED != 0
 }
 
 /// Counts a new mapping of this type.
@@ -96,8 +93,8 @@ pub(crate) fn remove(mapping: MappingType) {
 }
 
 fn change(to: impl Fn(u64) -> u64) {
-    let mut alive = ALIVE.load(Ordering::Relaxed);
-    while let Err(other) = ALIVE.compare_exchange_weak(
+    let mut alive = PROCESS.alive.load(Ordering::Relaxed);
+    while let Err(other) = PROCESS.alive.compare_exchange_weak(
         alive,
         Alive(to(alive)).marked(),
         Ordering::SeqCst,

@@ -38,8 +38,17 @@ struct Slot {
     copier: UnsafeCell<MaybeUninit<Copier>>,
 }
 
-/// All slots, allocated with the first pinned buffer; never unmapped.
-static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+/// What every copy reads of the process, in one cache line.
+#[repr(align(64))]
+pub(crate) struct Process {
+    /// All slots, allocated with the first pinned buffer; never unmapped.
+    table: AtomicPtr<Slot>,
+    /// Live mappings by type.
+    pub(crate) alive: AtomicU64,
+}
+
+pub(crate) static PROCESS: Process =
+    Process { table: AtomicPtr::new(std::ptr::null_mut()), alive: AtomicU64::new(0) };
 
 /// Mapped memory of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,8 +163,8 @@ impl Allocator {
 
 #[inline]
 fn slot(handle: u64) -> Option<&'static Slot> {
-    let table = NonNull::new(TABLE.load(Ordering::Acquire))?;
-    // SAFETY: a non-null TABLE points to SLOTS slots that live as long as the process, and the
+    let table = NonNull::new(PROCESS.table.load(Ordering::Acquire))?;
+    // SAFETY: a non-null table points to SLOTS slots that live as long as the process, and the
     // index is below SLOTS. Zeroed pages are valid slots. All fields but `copier` are atomics;
     // `start` orders reads and writes of `copier`.
     let slot = unsafe { table.add((handle & INDEX) as usize).as_ref() };
@@ -164,7 +173,7 @@ fn slot(handle: u64) -> Option<&'static Slot> {
 
 /// The table, reserved at the first call. A page uses memory once one of its slots is used.
 fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
-    if let Some(table) = NonNull::new(TABLE.load(Ordering::Acquire)) {
+    if let Some(table) = NonNull::new(PROCESS.table.load(Ordering::Acquire)) {
         return Ok(table);
     }
     let bytes = SLOTS * size_of::<Slot>();
@@ -193,7 +202,7 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
             );
         }
     }
-    match TABLE.compare_exchange(
+    match PROCESS.table.compare_exchange(
         std::ptr::null_mut(),
         fresh.cast(),
         Ordering::AcqRel,

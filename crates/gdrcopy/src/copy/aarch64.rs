@@ -51,6 +51,16 @@ pub(super) fn is_preference_measured() -> bool {
     false
 }
 
+/// Stores 8 bytes by one access.
+///
+/// # Safety
+/// `host` is readable and `device` writable for 8 bytes; `device` is a multiple of 8.
+#[inline(always)]
+pub(super) unsafe fn store_word(device: *mut u8, host: *const u8) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { Plain::eight(device, host) }
+}
+
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: a barrier. Without `nomem`, the compiler does not move accesses across it.

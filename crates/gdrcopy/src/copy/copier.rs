@@ -6,7 +6,7 @@ use super::choice::{self, Choice, Error};
 use super::kernel::{Kernel, Move};
 use super::plan::LINE;
 use super::pool::{ANYWHERE, Budget, CpuPool, Cpus, Direction, Job, MAX_THREADS};
-use super::{fence, memory};
+use super::{arch, fence, memory};
 
 /// CPU caching of a device memory mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +39,15 @@ pub enum Caching {
 /// more. An aligned read of 1, 2, 4 or 8 bytes is one plain load that reaches the device each time,
 /// so it can poll.
 #[derive(Clone, Copy, Debug)]
+// What a small copy needs comes first, so that it touches one cache line of its owner: after a pause, each line costs as much as the
+// copy.
+#[repr(C)]
 pub struct Copier {
+    caching: Caching,
     write: Way,
     read: Way,
-    caching: Caching,
+    write_name: &'static str,
+    read_name: &'static str,
     budget: Budget,
     place: &'static CpuPool,
 }
@@ -50,10 +55,12 @@ pub struct Copier {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kernel: Move,
-    name: &'static str,
     /// Minimum size in bytes to use several threads.
     shared_from: usize,
 }
+
+/// Bytes of a word.
+const WORD: usize = 8;
 
 impl Copier {
     /// Copier for a caching type: the kernel named in `GDR_COPY_KERNEL`, else the
@@ -125,12 +132,12 @@ impl Copier {
 
     /// Name of the write kernel, or `memcpy`.
     pub fn write_kernel(&self) -> &'static str {
-        self.write.name
+        self.write_name
     }
 
     /// Name of the read kernel, or `memcpy`.
     pub fn read_kernel(&self) -> &'static str {
-        self.read.name
+        self.read_name
     }
 
     /// Copies to device memory; [`Copier`] documents the ordering. Neither side needs alignment.
@@ -145,8 +152,8 @@ impl Copier {
             // SAFETY: guaranteed by the caller.
             return unsafe { self.copy_large(Direction::Write, device, host, len) };
         }
-        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
-        unsafe { (self.write.kernel)(device, host, len) }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.to_device_part(device, host, len) }
         if self.caching != Caching::Cached {
             fence::writes();
         }
@@ -194,6 +201,11 @@ impl Copier {
     /// As [`to_device`](Self::to_device).
     #[inline]
     pub unsafe fn to_device_part(&self, device: *mut u8, host: *const u8, len: usize) {
+        if len == WORD && device.addr().is_multiple_of(WORD) {
+            // One plain store with every kernel and caching type. After a pause, calling the kernel costs more than the store.
+            // SAFETY: guaranteed by the caller.
+            return unsafe { arch::store_word(device, host) };
+        }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
     }
@@ -210,11 +222,13 @@ impl Copier {
     }
 
     fn of(write: &'static Kernel, read: &'static Kernel) -> Copier {
-        let way = |name, kernel| Way { kernel, name, shared_from: usize::MAX };
+        let way = |kernel| Way { kernel, shared_from: usize::MAX };
         let copier = Copier {
-            write: way(write.name, write.write),
-            read: way(read.name, read.read),
             caching: Caching::WriteCombining,
+            write: way(write.write),
+            read: way(read.read),
+            write_name: write.name,
+            read_name: read.name,
             budget: Budget::saving(1),
             place: &ANYWHERE,
         };
@@ -223,11 +237,13 @@ impl Copier {
 
     /// Without helper threads.
     fn alone(caching: Caching, name: &'static str, write: Move, read: Move) -> Copier {
-        let way = |kernel| Way { kernel, name, shared_from: usize::MAX };
+        let way = |kernel| Way { kernel, shared_from: usize::MAX };
         Copier {
+            caching,
             write: way(write),
             read: way(read),
-            caching,
+            write_name: name,
+            read_name: name,
             budget: Budget::saving(1),
             place: &ANYWHERE,
         }

@@ -78,6 +78,16 @@ pub(super) fn is_preference_measured() -> bool {
     vendor() == *b"GenuineIntel" && is_x86_feature_detected!("avx512f")
 }
 
+/// Stores 8 bytes by one access.
+///
+/// # Safety
+/// `host` is readable and `device` writable for 8 bytes; `device` is a multiple of 8.
+#[inline(always)]
+pub(super) unsafe fn store_word(device: *mut u8, host: *const u8) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { Plain::eight(device, host) }
+}
+
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: sfence is SSE, which every x86-64 CPU has. Without `nomem`, the compiler does not
