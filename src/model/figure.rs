@@ -156,13 +156,14 @@ pub mod mp {
     use super::FigureKind;
 
     pub const CPU_LATENCY: FigureKind = FigureKind::new("mp.cpu.latency", "CPU");
+    pub const KERNEL_LATENCY: FigureKind = FigureKind::new("mp.kernel.latency", "kernel");
     pub const PUT_LATENCY: FigureKind = FigureKind::new("mp.put.latency", "put");
     pub const GET_LATENCY: FigureKind = FigureKind::new("mp.get.latency", "get");
 
     pub const LATENCIES: [FigureKind; 6] = [
         CPU_LATENCY,
         FigureKind::new("mp.stream.latency", "stream"),
-        FigureKind::new("mp.kernel.latency", "kernel"),
+        KERNEL_LATENCY,
         PUT_LATENCY,
         GET_LATENCY,
         FigureKind::new("mp.mpi.latency", "MPI"),

@@ -106,6 +106,8 @@ fn change(to: impl Fn(u64) -> u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     /// One thread unmaps while another maps; Miri runs many orders.

@@ -6,7 +6,7 @@ use super::plan::MAX_ROOM;
 use super::talk::Message;
 use super::task::{HcaChoice, Side, Task};
 use crate::model::figure;
-use crate::model::{ProbeKind, ProbeReport};
+use crate::model::{ProbeKind, ProbeReport, ProbeResult};
 use crate::probe::children::Children;
 use crate::probe::depth::Terms;
 use crate::probe::machine::{Machine, ProbedNic};
@@ -46,6 +46,10 @@ pub enum Hca {
 /// The note with a software HCA.
 const SIMULATED: &str = "The HCA is SIMULATED: threads of the CPU execute the WQEs, and messages go through a socket. The figures show the \
                          cost of streams and queues, and nothing about a NIC.";
+
+/// The note where two real processes use one GPU.
+const ONE_GPU: &str = "Both processes use one GPU, which runs them in turns (time slices; MPS changes that). Their kernels wait for each \
+                       other's turn, so the latency by kernels is that of the turns. Two machines show that of messages: --listen.";
 
 /// A GPU, and its HCA.
 pub struct LocalEnd {
@@ -151,6 +155,12 @@ impl Probe for Options {
     fn finish(&self, report: &mut ProbeReport) {
         if self.hca == Hca::Sim {
             report.notes.push(SIMULATED.to_owned());
+        }
+        let by_kernels = |result: &ProbeResult| {
+            result.name == figure::mp::KERNEL_LATENCY.name && result.median.is_some()
+        };
+        if self.is_here() && !self.scope.sim && report.results.iter().any(by_kernels) {
+            report.notes.push(ONE_GPU.to_owned());
         }
     }
 

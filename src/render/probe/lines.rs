@@ -66,7 +66,9 @@ fn verdict(result: &ProbeResult) -> (&'static str, Tone) {
             (false, figure) => (result.verdict.word(figure.is_some()), Tone::Fair),
         },
         ProbeVerdict::Slow => ("slow", Tone::Fair),
-        ProbeVerdict::NotMeasured if result.expected.is_none() => ("unknown", Tone::Dim),
+        ProbeVerdict::NotMeasured if result.expected.is_none() => {
+            (result.verdict.word(false), Tone::Dim)
+        }
         ProbeVerdict::NotMeasured => ("expected", Tone::Dim),
         ProbeVerdict::Ok => ("ok", Tone::Good),
     }
