@@ -76,9 +76,10 @@ proptest! {
     }
 }
 
-/// Short copies with head and tail only, and copies with several iterations of the widest loop.
+/// Short copies with head and tail only, and copies with several iterations of the widest loop, which
+/// takes 2048 bytes a turn with the longest vectors of SVE.
 fn lengths() -> impl Strategy<Value = usize> {
-    prop_oneof![0..140_usize, 0..2600_usize]
+    prop_oneof![0..140_usize, 0..2600_usize, 0..8000_usize]
 }
 
 #[test]
@@ -108,6 +109,15 @@ fn names_are_unique() {
     }
     assert!(kernel("memcpy").is_none());
     assert!(kernels()[0].name() == "portable" && kernels()[0].supported());
+}
+
+/// `GDR_TEST_KERNELS` names the kernels of an emulated CPU: each must be found, and so be tested above.
+#[test]
+fn kernels_of_emulated_cpu() {
+    if let Ok(expected) = std::env::var("GDR_TEST_KERNELS") {
+        let found: Vec<_> = supported().map(Kernel::name).collect();
+        assert_eq!(found.join(" "), expected);
+    }
 }
 
 /// Untested kernels must not be chosen.

@@ -75,7 +75,7 @@ const PLANS: [(&str, Plan); 2] = [("every kind", every_kind), ("repeated", repea
 fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth: usize) -> Output {
     let mut command = Command::new("strace");
     command
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
         .args(["-e", &format!("inject={call}:{fault}:when={nth}")])
         .arg(std::env::current_exe().expect("this test"))
         .args(["--exact", "fix_engine::killed::wrapped_part", "--test-threads", "1"])

@@ -5,8 +5,12 @@
 //! and Normal non-cacheable from 590 on. Device memory faults on unaligned accesses and on `dc
 //! zva`, so the device side is always aligned and nothing here zeroes by cache line. The host side
 //! is ordinary memory, where unaligned accesses are fine.
+//!
+//! Lines use non-temporal accesses on the device side, like the x86-64 kernels: the data is not
+//! read again soon, and where a driver maps device memory cacheable, it does not displace the
+//! caches of the program. Other memory types ignore the hint. No kernel's speed has been measured.
 
-use std::arch::asm;
+use std::arch::{asm, is_aarch64_feature_detected};
 
 use super::kernel::{Instructions, Kernel, read, write};
 
@@ -27,8 +31,18 @@ pub(super) static KERNELS: &[Kernel] = &[
         store: 16,
         named_only: false,
         supported: || true,
-        write: write::<Neon>,
-        read: read::<Neon>,
+        write: write::<StoreNeon>,
+        read: read::<LoadNeon>,
+    },
+    // The CPU may split an access into its 8-byte elements.
+    Kernel {
+        name: "sve",
+        load: 16,
+        store: 16,
+        named_only: false,
+        supported: || is_aarch64_feature_detected!("sve"),
+        write: write::<StoreSve>,
+        read: read::<LoadSve>,
     },
     Kernel {
         name: "ls64",
@@ -184,50 +198,144 @@ unsafe impl Instructions for Plain {
     }
 }
 
-/// Pairs of 16-byte vector registers, two lines per iteration.
-struct Neon;
+/// Kernel of pairs of 16-byte vector registers in one direction, two lines per iteration.
+macro_rules! neon {
+    ($(#[$doc:meta])* $name:ident, $load:literal, $store:literal) => {
+        $(#[$doc])*
+        struct $name;
 
-// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
-unsafe impl Instructions for Neon {
-    small_accesses!();
-    vector_pieces!();
+        // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
+        unsafe impl Instructions for $name {
+            small_accesses!();
+            vector_pieces!();
 
-    #[inline(always)]
-    unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
-        // SAFETY: the caller guarantees that `count` lines are valid on both sides, the device side
-        // line-aligned. The loops access `count` lines.
-        unsafe {
-            asm!(
-                "subs {count}, {count}, #2",
-                "b.lo 3f",
-                "2:",
-                "ldp q0, q1, [{source}]",
-                "ldp q2, q3, [{source}, #32]",
-                "ldp q4, q5, [{source}, #64]",
-                "ldp q6, q7, [{source}, #96]",
-                "stp q0, q1, [{destination}]",
-                "stp q2, q3, [{destination}, #32]",
-                "stp q4, q5, [{destination}, #64]",
-                "stp q6, q7, [{destination}, #96]",
-                "add {source}, {source}, #128",
-                "add {destination}, {destination}, #128",
-                "subs {count}, {count}, #2",
-                "b.hs 2b",
-                "3:",
-                "tbz {count}, #0, 4f",
-                "ldp q0, q1, [{source}]",
-                "ldp q2, q3, [{source}, #32]",
-                "stp q0, q1, [{destination}]",
-                "stp q2, q3, [{destination}, #32]",
-                "4:",
-                count = inout(reg) count => _, source = inout(reg) source => _,
-                destination = inout(reg) destination => _,
-                out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                options(nostack)
-            )
+            #[inline(always)]
+            unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+                // SAFETY: the caller guarantees that `count` lines are valid on both sides, the
+                // device side line-aligned. The loops access `count` lines.
+                unsafe {
+                    asm!(
+                        "subs {count}, {count}, #2",
+                        "b.lo 3f",
+                        "2:",
+                        concat!($load, " q0, q1, [{source}]"),
+                        concat!($load, " q2, q3, [{source}, #32]"),
+                        concat!($load, " q4, q5, [{source}, #64]"),
+                        concat!($load, " q6, q7, [{source}, #96]"),
+                        concat!($store, " q0, q1, [{destination}]"),
+                        concat!($store, " q2, q3, [{destination}, #32]"),
+                        concat!($store, " q4, q5, [{destination}, #64]"),
+                        concat!($store, " q6, q7, [{destination}, #96]"),
+                        "add {source}, {source}, #128",
+                        "add {destination}, {destination}, #128",
+                        "subs {count}, {count}, #2",
+                        "b.hs 2b",
+                        "3:",
+                        "tbz {count}, #0, 4f",
+                        concat!($load, " q0, q1, [{source}]"),
+                        concat!($load, " q2, q3, [{source}, #32]"),
+                        concat!($store, " q0, q1, [{destination}]"),
+                        concat!($store, " q2, q3, [{destination}, #32]"),
+                        "4:",
+                        count = inout(reg) count => _, source = inout(reg) source => _,
+                        destination = inout(reg) destination => _,
+                        out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                        out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                        options(nostack)
+                    )
+                }
+            }
         }
-    }
+    };
 }
+
+neon!(
+    /// Non-temporal stores of pairs.
+    StoreNeon,
+    "ldp",
+    "stnp"
+);
+neon!(
+    /// Non-temporal loads of pairs.
+    LoadNeon,
+    "ldnp",
+    "stp"
+);
+
+/// Kernel of scalable vectors in one direction: eight per iteration whatever their length, then one
+/// by one under a predicate, so that no access passes the last line. Elements of 8 bytes, the
+/// alignment that Device memory asks for.
+macro_rules! sve {
+    ($(#[$doc:meta])* $name:ident, $load:literal, $store:literal) => {
+        $(#[$doc])*
+        struct $name;
+
+        // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
+        unsafe impl Instructions for $name {
+            small_accesses!();
+            vector_pieces!();
+
+            #[inline(always)]
+            unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+                // SAFETY: the caller guarantees that `count` lines are valid on both sides, the
+                // device side line-aligned, and that the CPU has SVE. The loops access
+                // `8 * count` elements of 8 bytes.
+                unsafe {
+                    asm!(
+                        ".arch_extension sve",
+                        "ptrue p0.d",
+                        "cntd {step}, all, mul #8",
+                        "subs {elements}, {elements}, {step}",
+                        "b.lo 3f",
+                        "2:",
+                        concat!(
+                            ".irp i, 0,1,2,3,4,5,6,7\n",
+                            $load, " {{z\\i\\().d}}, p0/z, [{source}, #\\i, mul vl]\n.endr"
+                        ),
+                        concat!(
+                            ".irp i, 0,1,2,3,4,5,6,7\n",
+                            $store, " {{z\\i\\().d}}, p0, [{destination}, #\\i, mul vl]\n.endr"
+                        ),
+                        "addvl {source}, {source}, #8",
+                        "addvl {destination}, {destination}, #8",
+                        "subs {elements}, {elements}, {step}",
+                        "b.hs 2b",
+                        "3:",
+                        "add {elements}, {elements}, {step}",
+                        "mov {step}, xzr",
+                        "b 5f",
+                        "4:",
+                        concat!($load, " {{z0.d}}, p0/z, [{source}, {step}, lsl #3]"),
+                        concat!($store, " {{z0.d}}, p0, [{destination}, {step}, lsl #3]"),
+                        "incd {step}",
+                        "5:",
+                        "whilelo p0.d, {step}, {elements}",
+                        "b.first 4b",
+                        ".arch_extension nosve",
+                        elements = inout(reg) count * 8 => _, step = out(reg) _,
+                        source = inout(reg) source => _, destination = inout(reg) destination => _,
+                        out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                        out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("p0") _,
+                        options(nostack)
+                    )
+                }
+            }
+        }
+    };
+}
+
+sve!(
+    /// Non-temporal stores of scalable vectors.
+    StoreSve,
+    "ld1d",
+    "stnt1d"
+);
+sve!(
+    /// Non-temporal loads of scalable vectors.
+    LoadSve,
+    "ldnt1d",
+    "st1d"
+);
 
 /// ST64B: atomic store of a line. Assembled, never run.
 struct StoreLs64;

@@ -32,7 +32,7 @@ pub fn kernel(name: &str) -> Option<&'static Kernel> {
 
 impl Kernel {
     /// Name for `GDR_COPY_KERNEL=`: `portable`, `sse41`, `avx2`, `avx512`, `movdir64b`, `neon`,
-    /// `ls64`.
+    /// `sve`, `ls64`.
     pub fn name(&self) -> &'static str {
         self.name
     }

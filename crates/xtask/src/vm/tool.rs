@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mmdebstrap", "mmdebstrap"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("tar", "tar"),
+    ("xz", "xz-utils"),
 ];
 
 /// Runs a program to its end and returns its standard output.
