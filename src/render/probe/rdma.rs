@@ -5,6 +5,7 @@ use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, size};
+use crate::model::figure::rdma::STRICT;
 use crate::model::figure::{FigureKind, rdma};
 use crate::model::{
     BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
@@ -13,8 +14,6 @@ use crate::model::{
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// Ends the name of a bandwidth with strict order.
-const STRICT: &str = ".strict";
 /// A matrix with fewer rows is shown as a list.
 const MATRIX: usize = 2;
 
