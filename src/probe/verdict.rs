@@ -243,8 +243,8 @@ fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResul
     result
 }
 
-/// The exit code of a probe: 1 if data was wrong, something required was impossible or a figure is not as expected or worse than its baseline, 3 if nothing failed but the report is
-/// incomplete, else 0. Slow is no failure.
+/// The exit code of a probe. 1: data was wrong, something required was impossible, or a figure is not as expected or is worse than its
+/// baseline. 3: nothing failed, but the report is incomplete. Else 0; a slow figure is not a failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
     let unexpected = report.findings.iter().any(|finding| finding.outcome == Outcome::Fail);
     let baseline = report.baseline.iter().flat_map(|diff| &diff.changes);

@@ -287,7 +287,7 @@ impl Loop {
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {
-            // A failed WQE explains more. Other errors come from the released word, which is no completion.
+            // A failed WQE explains more. Other errors come from the released word, which is not a completion.
             return Err(match self.queues.completed() {
                 Err(failed @ StepError::Wqe { .. }) => failed,
                 _ => StepError::Released(released.to_string()),

@@ -102,7 +102,7 @@ fn measure(session: &Session<'_>, data: Option<&DataRounds>) -> Result<ProbeResu
     let shape = Shape {
         blocks,
         threads: data.map_or(1, |data| data.threads),
-        // The first round of a kernel that produces includes its launch, and is no sample.
+        // The first round of a kernel that produces includes its launch, and is not a sample.
         rounds: session.task.round_trips() + u32::from(wanted.producer == Producer::Gpu),
     };
     rounds.launch(&session.stream, shape, wanted.producer)?;
@@ -298,7 +298,7 @@ mod tests {
         let consume = |data: &[u8]| {
             let mut rounds = rounds(&[1], data);
             let (samples, failure) = rounds.consume(1, None).expect("words");
-            assert!(samples.is_empty(), "the launch is no sample");
+            assert!(samples.is_empty(), "the launch is not a sample");
             (failure, rounds.flags.load(0).expect("a word"))
         };
         let (failure, flag) = consume(&[0x5a; 8]);

@@ -12,7 +12,7 @@ use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Start, arguments};
 use crate::probe::depth::Terms;
 use crate::probe::mpi::Task;
-use crate::probe::rdma::rendezvous::shortened;
+use crate::probe::rendezvous::shortened;
 use crate::probe::scope::ProbeError;
 
 /// How two ranks of MPI are started, for its own figures.

@@ -22,7 +22,7 @@ use crate::output::Redirected;
 use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
-use crate::probe::rdma::rendezvous::host_name;
+use crate::probe::rendezvous::host_name;
 use crate::probe::task;
 use crate::probe::verdict::Subject;
 

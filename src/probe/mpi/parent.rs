@@ -11,7 +11,7 @@ use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict, ProbedMpi};
 use crate::probe::children::{ChildResult, Children, Start};
 use crate::probe::machine::Machine;
-use crate::probe::rdma::rendezvous::{LaunchedProcess, from_environment};
+use crate::probe::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::scope::{Chosen, ProbeError, Scope, chosen};
 use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
