@@ -91,7 +91,7 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         let (read, write) = (has(srd.rdma_read), has(srd.rdma_write));
         parts.push(format!("{read}RDMA read, {write}RDMA write"));
     }
-    // The default partition is no news.
+    // The default partition is left out.
     if let Some(pkey) = end.pkey.filter(|pkey| pkey & 0x7fff != 0x7fff) {
         parts.push(format!("P_Key {pkey:#06x}"));
     }
