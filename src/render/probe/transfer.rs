@@ -14,8 +14,9 @@ use crate::render::text::{Tone, printable, wrap};
 /// Lines of the distances.
 const DISTANCES: [Stroke; 5] =
     [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth, Stroke::Fifth];
+type Name = fn(CurveKind) -> &'static str;
 /// What is measured at each size: its name, on the axes, and the title with its unit.
-const FIGURES: [(fn(CurveKind) -> &'static str, What, &str, &str); 2] = [
+const FIGURES: [(Name, What, &str, &str); 2] = [
     (|curve| curve.latency, What::Latency, "half of the round trip", MICROSECONDS),
     (|curve| curve.bandwidth, What::Bandwidth, "bandwidth", GIGABYTES_PER_SECOND),
 ];
