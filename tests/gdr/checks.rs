@@ -396,7 +396,9 @@ fn sound_machine_passes() {
         for finding in report["findings"].as_array().expect("findings") {
             let text = |key: &str| finding[key].as_str().unwrap_or_default();
             let (outcome, message) = (text("outcome"), text("message"));
-            let is_sentence = message.ends_with('.') && message.starts_with(char::is_alphanumeric);
+            // It may begin with a path.
+            let begins = |first: char| first.is_alphanumeric() || first == '/';
+            let is_sentence = message.ends_with('.') && message.starts_with(begins);
             let has_evidence = finding["evidence"].as_array().is_some_and(|all| !all.is_empty());
             let is_fine = ["pass", "info", "skip"].contains(&outcome);
             if !is_fine || !is_sentence || (outcome != "skip" && !has_evidence) {
