@@ -98,7 +98,7 @@ struct Pinned {
     live: bool,
 }
 
-struct World {
+struct Objects {
     gpu: Gpu,
     memory: Vec<DeviceMemory>,
     sessions: Vec<(*mut Gdr, bool)>,
@@ -117,7 +117,7 @@ fuzz_target!(
         }
     },
     |calls: Vec<Call>| {
-        let mut world = World {
+        let mut objects = Objects {
             gpu: Gpu::sim(),
             memory: Vec::new(),
             sessions: Vec::new(),
@@ -141,18 +141,18 @@ fuzz_target!(
             Call::Map { session: Session::One(0), handle: Which::One(0), bytes: Size::Pages(2), flags: 0 },
         ] {
             // SAFETY: as below.
-            unsafe { world.make(call) };
+            unsafe { objects.make(call) };
         }
-        assert!(!world.mapped(Some(0)).is_null());
+        assert!(!objects.mapped(Some(0)).is_null());
         for call in calls.into_iter().take(200) {
-            // SAFETY: pointers to write to or read from are NULL or the world's own and large enough; everything else is
+            // SAFETY: pointers to write to or read from are NULL or the objects' own and large enough; everything else is
             // what this target tries.
-            unsafe { world.make(call) };
+            unsafe { objects.make(call) };
         }
-        for &(session, open) in &world.sessions {
+        for &(session, open) in &objects.sessions {
             assert_eq!(gdr_close(session), if open { 0 } else { libc::EINVAL });
         }
-        for pinned in &world.pinned {
+        for pinned in &objects.pinned {
             // SAFETY: no byte is copied.
             let answer = unsafe { gdr_copy_to_mapping(pinned.handle, null_mut(), null(), 0) };
             assert_eq!(answer, libc::EINVAL);
@@ -160,7 +160,7 @@ fuzz_target!(
     }
 );
 
-impl World {
+impl Objects {
     unsafe fn make(&mut self, call: Call) {
         match call {
             Call::Allocate { kilobytes, whole } if self.memory.len() < 8 => {

@@ -29,12 +29,12 @@ mod calls;
 mod cuda;
 #[path = "gdsync_calls/machine.rs"]
 mod machine;
-#[path = "gdsync_calls/world.rs"]
-mod world;
+#[path = "gdsync_calls/objects.rs"]
+mod objects;
 
 use calls::{Call, Part, Work};
 use machine::{MACHINE, Machine};
-use world::{Known, World};
+use objects::{Known, Objects};
 
 // The libraries are built before the first input, whose time is limited.
 fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
@@ -42,7 +42,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
     let nothing = Request {
         words: [0; abi::REQUEST_WORDS],
     };
-    let mut world = World {
+    let mut objects = Objects {
         machine,
         pairs: Vec::new(),
         sends: vec![nothing; REQUESTS],
@@ -51,7 +51,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
     };
     // Something to begin with, so that short inputs already send.
     for nic in 0..2 {
-        world.make(Call::Create {
+        objects.make(Call::Create {
             place: nic,
             nic,
             other_domain: false,
@@ -65,7 +65,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
             all: false,
         });
     }
-    world.make(Call::Join { local: 0, peer: 1 });
+    objects.make(Call::Join { local: 0, peer: 1 });
     let write = Work {
         opcode: 0,
         flags: 2,
@@ -76,28 +76,28 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
         peer_key: true,
         peer_offset: 0,
     };
-    world.make(Call::Send {
+    objects.make(Call::Send {
         pair: 0,
         how: 0,
         request: 0,
         stream: 0,
         works: vec![write],
     });
-    world.make(Call::PrepareWait {
+    objects.make(Call::PrepareWait {
         pair: 0,
         sent: true,
         request: 0,
         flags: false,
     });
     for call in calls.into_iter().take(100) {
-        world.make(call);
+        objects.make(call);
     }
-    world.end();
+    objects.end();
 });
 
-impl World<'_> {
+impl Objects<'_> {
     fn make(&mut self, call: Call) {
-        // SAFETY: pointers to write to or read from are NULL or the world's own and large enough; queue pairs that are gone are named, and
+        // SAFETY: pointers to write to or read from are NULL or the objects' own and large enough; queue pairs that are gone are named, and
         // only named, on purpose.
         unsafe { self.call(call) }
     }

@@ -84,7 +84,7 @@ impl Machine {
     }
 }
 
-struct World<'m> {
+struct Objects<'m> {
     machine: &'m Machine,
     peer: Peer,
     requests: [Handle; REQUESTS],
@@ -110,7 +110,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |input: (bool, Vec<Ca
         return;
     }
     MISSED.store(0, Ordering::Relaxed);
-    let mut world = World {
+    let mut objects = Objects {
         machine,
         peer,
         requests: [null_mut(); REQUESTS],
@@ -120,12 +120,12 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |input: (bool, Vec<Ca
         waits: 0,
     };
     // Something to begin with, so that short inputs already send.
-    world.make(Call::Register { region: 0, offset: 64, bytes: BYTES as u16 - 64, comm: false });
-    world.make(Call::Queue { how: 0, queue: 0, request: 0, word: 0, value: 0, flags: 0, stream: 0 });
+    objects.make(Call::Register { region: 0, offset: 64, bytes: BYTES as u16 - 64, comm: false });
+    objects.make(Call::Queue { how: 0, queue: 0, request: 0, word: 0, value: 0, flags: 0, stream: 0 });
     for call in calls.into_iter().take(60) {
-        world.make(call);
+        objects.make(call);
     }
-    world.end();
+    objects.end();
 });
 
 /// A place of an array: of 255 none, of 254 one that is misaligned.
@@ -146,9 +146,9 @@ fn fine(answer: c_int) -> c_int {
     answer
 }
 
-impl World<'_> {
+impl Objects<'_> {
     fn make(&mut self, call: Call) {
-        // SAFETY: pointers are NULL, misaligned, or the world's own and large enough; registered memory and words live as long as the
+        // SAFETY: pointers are NULL, misaligned, or the objects' own and large enough; registered memory and words live as long as the
         // process; handles that are gone are named, and only named, on purpose.
         unsafe { self.call(call) }
     }
@@ -430,7 +430,7 @@ impl World<'_> {
     }
 }
 
-impl Drop for World<'_> {
+impl Drop for Objects<'_> {
     fn drop(&mut self) {
         // Ends the other rank after a failure too.
         self.peer.ask(Ask::Die);

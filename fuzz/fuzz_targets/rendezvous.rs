@@ -6,7 +6,7 @@
 
 #![no_main]
 
-use gdr::probe::rdma::rendezvous::{
+use gdr::probe::rendezvous::{
     ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, RendezvousFile,
     Secret, ServerHandshake, expand, from_environment, quote, shortened,
 };

@@ -201,7 +201,7 @@ mod tests {
             let mut seen = BTreeSet::new();
             let mut open = vec![check.id];
             while let Some(id) = open.pop() {
-                let known = find(id).unwrap_or_else(|| panic!("{}: {id} is no check", check.id));
+                let known = find(id).unwrap_or_else(|| panic!("{}: {id} is not a check", check.id));
                 for cause in known.explained_by {
                     assert_ne!(*cause, check.id, "a cycle through {id}");
                     if seen.insert(*cause) {

@@ -124,7 +124,7 @@ impl<'a> Effects<'a> {
 
     fn leave_open(&mut self, finding: &'a Weighed<'a>, affected: &[usize], machine: bool) {
         self.raise(affected, UnitState::Undetermined);
-        // A function that may be a GPU is no unit yet.
+        // A function that may be a GPU is not a unit yet.
         if machine || !affected.is_empty() || finding.check.id == "gpu.present" {
             self.open.push(finding);
         }

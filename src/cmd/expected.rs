@@ -260,7 +260,7 @@ mod tests {
         let nic = facts.rdma.known().and_then(|all| all.first()).expect("a NIC");
         let port = nic.main_port().expect("a port");
         assert_eq!(facts.bond(nic, port), Some((2, 200.0)));
-        // A virtual function is no port.
+        // A virtual function is not a port.
         facts.attributes_mut("0000:04:00.1").physical_function = Fact::Known(Some(bdf(NIC)));
         assert_eq!(bonded(&facts), 1);
         // Neither is a port that another driver holds.

@@ -365,9 +365,10 @@ fn status(plan: &Plan, request: &Request<'_>) -> u8 {
 /// Everything that the checks need, including slow library calls.
 fn want(request: &Request<'_>) -> CollectOptions {
     let everything = super::doctor::want(false, |_| true);
-    match request.ports_only {
+    if request.ports_only {
         // The ports depend on devices and NVLinks only; the rest is slow.
-        true => CollectOptions { cuda: false, verbs: None, network: None, ..everything },
-        false => CollectOptions { initramfs: true, ..everything },
+        CollectOptions { cuda: false, verbs: None, network: None, ..everything }
+    } else {
+        CollectOptions { initramfs: true, ..everything }
     }
 }

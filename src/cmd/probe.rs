@@ -26,7 +26,7 @@ use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
 use crate::probe::interrupts::Interrupts;
-use crate::probe::rdma::rendezvous::{
+use crate::probe::rendezvous::{
     DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
 };
 use crate::probe::scope::{Nodes, Scope};
@@ -378,10 +378,11 @@ pub fn rdma_options(
             RdmaMemoryPath::Staged => rdma::MemoryPath::Staged,
         }),
         devices: wanted.device.iter().map(named).collect(),
-        remote: match is_live {
-            true => remote(&wanted.peer, wanted.remote_device.as_ref())?,
+        remote: if is_live {
+            remote(&wanted.peer, wanted.remote_device.as_ref())?
+        } else {
             // Nothing is measured, so no other machine is needed.
-            false => rdma::RemoteEnd::Here(None),
+            rdma::RemoteEnd::Here(None)
         },
         gids: wanted.gid_index.clone(),
         pkey_index: wanted.pkey_index,
@@ -428,10 +429,11 @@ fn mp_options(scope: Scope, wanted: &MpProbe, is_live: bool) -> anyhow::Result<m
     if hca == mp::Hca::Sim && (wanted.device.is_some() || wanted.gid_index.is_some()) {
         bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
     }
-    let remote = match is_live {
-        true => remote(&wanted.peer, None)?,
+    let remote = if is_live {
+        remote(&wanted.peer, None)?
+    } else {
         // Nothing is measured, so no other machine is needed.
-        false => rdma::RemoteEnd::Here(None),
+        rdma::RemoteEnd::Here(None)
     };
     let launched = match &remote {
         rdma::RemoteEnd::Launched(..) => mp::launched(),

@@ -68,7 +68,7 @@ pub fn run(
     Ok(0)
 }
 
-/// The archive is no document of gdr, so its name should say what it is.
+/// The archive is not a document of gdr, so its name should say what it is.
 fn reject_plain_name(output: &Path) -> anyhow::Result<()> {
     let name = output.to_string_lossy();
     if name == "-" || [".tar", ".tar.zst"].iter().any(|end| name.ends_with(end)) {

@@ -99,7 +99,7 @@ fn shown(name: &str, value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:=^-+@~ ".contains(c);
     match name {
         "LD_LIBRARY_PATH" => directories(value),
-        // Numbers are no secret, UUIDs name this machine.
+        // Numbers are not secret; UUIDs name this machine.
         "CUDA_VISIBLE_DEVICES" if value.chars().any(|c| !"0123456789,-".contains(c)) => {
             SET.to_owned()
         }

@@ -25,7 +25,7 @@ pub fn unit(desired: &mut DesiredState, request: &FixRequest<'_>) -> Result<(), 
     if let Some(Fact::Known(None)) = request.ctx.facts.tools.get("systemctl") {
         return Err("There is no systemctl: this machine does not use systemd.".to_owned());
     }
-    // A unit that outlives gdr's package is skipped at boot, and does not fail. Its path begins with a slash, so it is no other condition.
+    // A unit that outlives gdr's package is skipped at boot, and does not fail. Its path begins with a slash, so it is not read as another condition.
     let condition = format!("ConditionFileIsExecutable={}\n", program.replace('%', "%%"));
     let command: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
     let text = format!(

@@ -55,10 +55,11 @@ pub fn end_with_parent() -> io::Result<()> {
     rustix::thread::set_name(NAME)?;
     let keeper = std::env::var(KEPT_BY).ok();
     let parent = getppid().map(|parent| parent.as_raw_pid().to_string());
-    match keeper.is_none() || keeper == parent {
-        true => Ok(()),
+    if keeper.is_none() || keeper == parent {
+        Ok(())
+    } else {
         // It died before the signal was asked for.
-        false => Err(io::ErrorKind::BrokenPipe.into()),
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 }
 

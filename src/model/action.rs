@@ -115,7 +115,7 @@ pub fn in_words(subject: &str, message: &str) -> String {
     let end = message.find(". ").unwrap_or(message.len());
     let sentence = message[..end].trim_end_matches('.');
     let is_general = ["machine", "driver", "this process"].contains(&subject);
-    // As in "GPU3 (0000:3b:00.0)": a message may have either name. A list of subjects is no name.
+    // As in "GPU3 (0000:3b:00.0)": a message may have either name. A list of subjects is not a name.
     let mut names = subject.split(|c: char| c.is_whitespace() || "(),".contains(c));
     let is_named = names.any(|name| !name.is_empty() && sentence.contains(name));
     if is_general || is_named || subject.contains(", ") {

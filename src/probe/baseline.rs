@@ -191,7 +191,7 @@ fn one_sided(key: &Key<'_>, result: &ProbeResult, kind: ChangeKind) -> Change {
         b,
         kind,
         identity: false,
-        // Another selection of devices or sizes is no change of the machine.
+        // Another selection of devices or sizes is not a change of the machine.
         volatile: true,
         figure: None,
     }
@@ -199,8 +199,8 @@ fn one_sided(key: &Key<'_>, result: &ProbeResult, kind: ChangeKind) -> Change {
 
 fn change(key: &Key<'_>, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -> Option<Change> {
     // Nothing worked before.
-    let before = Figure::of(old)?;
-    let (percent, threshold, regression) = match Figure::of(new) {
+    let before = Estimate::of(old)?;
+    let (percent, threshold, regression) = match Estimate::of(new) {
         Some(after) => {
             let change = after.median / before.median - 1.0;
             let lower_is_better = new.unit == MICROSECONDS;
@@ -230,7 +230,7 @@ fn change(key: &Key<'_>, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -
 fn shown(result: &ProbeResult) -> String {
     match result.median {
         Some(_) if rank(result.verdict) <= 2 => {
-            let figure = Figure::of(result).map_or(0.0, |figure| figure.median);
+            let figure = Estimate::of(result).map_or(0.0, |figure| figure.median);
             format!("{figure:.3} {}", result.unit)
         }
         _ => result.verdict.word(result.median.is_some()).to_owned(),
@@ -239,12 +239,12 @@ fn shown(result: &ProbeResult) -> String {
 
 /// A figure and its standard error, as a share of it.
 #[derive(Debug, Clone, Copy)]
-struct Figure {
+struct Estimate {
     median: f64,
     error: f64,
 }
 
-impl Figure {
+impl Estimate {
     /// None if nothing valid was measured.
     fn of(result: &ProbeResult) -> Option<Self> {
         if rank(result.verdict) > 2 {

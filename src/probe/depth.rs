@@ -29,7 +29,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The sizes to measure, ascending: `--sizes`, or those of the depth.
+    /// The sizes to measure, ascending: `--size`, or those of the depth.
     pub fn sizes_or(&self, depth_sizes: Vec<usize>, is_simulated: bool) -> Vec<usize> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();

@@ -28,6 +28,7 @@ pub mod p2p;
 mod processes;
 mod random;
 pub mod rdma;
+pub mod rendezvous;
 pub mod sampling;
 pub mod scope;
 pub mod statistics;

@@ -56,28 +56,8 @@ impl Subject {
             subject: self.subject.clone(),
             backend: self.backend.clone(),
             bytes: bytes.map(|bytes| bytes as u64),
-            chunk: None,
-            verified: 0,
-            unit: String::new(),
-            median: None,
-            min: None,
-            mean: None,
-            p5: None,
-            p95: None,
-            p99: None,
-            p999: None,
-            mad: None,
-            runs: Vec::new(),
-            max: None,
-            cpu: None,
-            histogram: Vec::new(),
-            relaxed_ordering: None,
-            samples: 0,
-            expected: None,
-            verdict: ProbeVerdict::Ok,
-            reason: None,
-            required: false,
             numa: self.numa,
+            ..ProbeResult::default()
         }
     }
 
@@ -243,8 +223,8 @@ fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResul
     result
 }
 
-/// The exit code of a probe: 1 if data was wrong, something required was impossible or a figure is not as expected or worse than its baseline, 3 if nothing failed but the report is
-/// incomplete, else 0. Slow is no failure.
+/// The exit code of a probe. 1: data was wrong, something required was impossible, or a figure is not as expected or is worse than its
+/// baseline. 3: nothing failed, but the report is incomplete. Else 0; a slow figure is not a failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
     let unexpected = report.findings.iter().any(|finding| finding.outcome == Outcome::Fail);
     let baseline = report.baseline.iter().flat_map(|diff| &diff.changes);

@@ -86,10 +86,8 @@ fn notes(comparison: &Comparison, style: Style) -> String {
 pub fn sentence(difference: &Difference, with_nodes: bool) -> String {
     let Difference { what, devices, before, now, since, explains, nodes, .. } = difference;
     let nodes = if with_nodes { format!("{nodes}: ") } else { String::new() };
-    let devices = match devices.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", devices.join(", ")),
-    };
+    let devices =
+        if devices.is_empty() { String::new() } else { format!(" ({})", devices.join(", ")) };
     let change = match (before, now) {
         (Some(before), Some(now)) => format!(": {before} \u{2192} {now}"),
         (Some(before), None) if difference.kind == DifferenceKind::Fixed => {
@@ -101,9 +99,10 @@ pub fn sentence(difference: &Difference, with_nodes: bool) -> String {
         (None, None) => String::new(),
     };
     let since = since.as_ref().map_or(String::new(), |since| format!(" Since {since}."));
-    let explains = match explains.is_empty() {
-        true => String::new(),
-        false => format!(" (+{}: {})", explains.len(), explains.join(", ")),
+    let explains = if explains.is_empty() {
+        String::new()
+    } else {
+        format!(" (+{}: {})", explains.len(), explains.join(", "))
     };
     format!("{nodes}{what}{devices}{change}{since}{explains}")
 }

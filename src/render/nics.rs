@@ -26,11 +26,8 @@ impl<'a> Nics<'a> {
         let device = self.devices.get(nic.label.as_str())?;
         let port = device.main_port()?;
         let name = printable(&nic.label);
-        let speed = match port.is_active() {
-            true => port.speed(),
-            // The kernel gives a rate to ports that are down, too.
-            false => None,
-        };
+        // The kernel gives a rate to ports that are down, too.
+        let speed = port.speed().filter(|_| port.is_active());
         let layer = port.link_layer.known();
         let known = |layer: &&String| layer.as_str() != "Unspecified";
         let words = [speed, layer.filter(known).map(|layer| printable(layer))];

@@ -139,10 +139,11 @@ fn of_gpus(view: &View<'_>, said: &mut Said, out: &mut dyn Write) -> io::Result<
 
 fn without_partner(view: &View<'_>, said: &mut Said, name: &str, m: &Match) -> String {
     let begin = format!("{name}: ");
-    let line = match view.has_no_nic() {
+    let line = if view.has_no_nic() {
         // There is nothing to judge.
-        true => format!("{begin}{}\n", printable(&m.reason)),
-        false => judged(view, &begin, m, &format!(": {}", m.reason)),
+        format!("{begin}{}\n", printable(&m.reason))
+    } else {
+        judged(view, &begin, m, &format!(": {}", m.reason))
     };
     line + &advice(view, said, m)
 }

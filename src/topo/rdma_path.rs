@@ -103,9 +103,10 @@ fn data_direct(facts: &Facts, nic: &Row) -> Fact<Option<Bdf>> {
         Fact::Known(_) => {}
     }
     let mut devices = facts.devices().iter();
-    match devices.any(|device| device.ids.known().is_some_and(Ids::is_data_direct)) {
+    if devices.any(|device| device.ids.known().is_some_and(Ids::is_data_direct)) {
         // Which NIC it belongs to, only libmlx5 tells.
-        true => Fact::Unknown(Why::NotCovered),
-        false => Fact::Known(None),
+        Fact::Unknown(Why::NotCovered)
+    } else {
+        Fact::Known(None)
     }
 }

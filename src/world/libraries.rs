@@ -174,7 +174,7 @@ type Write<T> = Box<dyn FnOnce(&LibraryAnswer<T>)>;
 
 /// A library being read.
 pub struct Reading<T> {
-    state: State<T>,
+    state: AnswerState<T>,
     library: Library,
     /// Reduces a recorded answer to what was queried.
     reduce: Box<dyn FnOnce(T) -> T>,
@@ -182,7 +182,7 @@ pub struct Reading<T> {
     record: Write<T>,
 }
 
-enum State<T> {
+enum AnswerState<T> {
     NotCovered,
     Laid(Vec<u8>),
     Recorded(LibraryAnswer<T>),
@@ -284,10 +284,10 @@ impl Libraries {
         let state = match &self.source {
             Source::Live(timeout) => start(library, query_options, shown, *timeout),
             Source::Directory(path) => {
-                path.get(library.path).cloned().map_or(State::NotCovered, State::Laid)
+                path.get(library.path).cloned().map_or(AnswerState::NotCovered, AnswerState::Laid)
             }
             Source::Snapshot(answers) => {
-                T::held(answers).clone().map_or(State::NotCovered, State::Recorded)
+                T::held(answers).clone().map_or(AnswerState::NotCovered, AnswerState::Recorded)
             }
         };
         let record = self.record.clone();
@@ -309,7 +309,7 @@ fn start<T>(
     query_options: &impl Serialize,
     shown: Option<&str>,
     timeout: Duration,
-) -> State<T> {
+) -> AnswerState<T> {
     let start = || {
         let query_options = crate::model::to_json(query_options)?;
         let mut command = keeper::command();
@@ -324,8 +324,8 @@ fn start<T>(
         Running::start_kept(command.arg(library.child).arg(query_options), timeout)
     };
     match start() {
-        Ok(running) => State::Running(running, timeout),
-        Err(error) => State::Failed(error),
+        Ok(running) => AnswerState::Running(running, timeout),
+        Err(error) => AnswerState::Failed(error),
     }
 }
 
@@ -333,16 +333,18 @@ impl<T: DeserializeOwned> Reading<T> {
     /// Waits for the answer, at most until the deadline.
     pub fn finish(self) -> Result<Fact<T>, LibraryFailure> {
         let answer = match self.state {
-            State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
-            State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
+            AnswerState::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
+            AnswerState::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
                 let Library { path, name, .. } = self.library;
                 (Why::Broken, format!("invalid answer of {name} in {path}: {}", json_error(&error)))
             })),
-            State::Recorded(answer) => answer,
-            State::Failed(error) => {
+            AnswerState::Recorded(answer) => answer,
+            AnswerState::Failed(error) => {
                 answered(Err((Why::Broken, format!("cannot start its reader: {error}"))))
             }
-            State::Running(running, timeout) => answered(wait(running, timeout, self.library.name)),
+            AnswerState::Running(running, timeout) => {
+                answered(wait(running, timeout, self.library.name))
+            }
         };
         (self.record)(&answer);
         match answer {

@@ -116,10 +116,11 @@ impl OpenFile for Open {
             Some(part) => {
                 let count = copy(&part.bytes.0, offset - part.at, out);
                 let reached = offset.saturating_add(count as u64);
-                match count == out.len() || recorded.end.is_some_and(|end| reached >= end) {
-                    true => Ok(count),
+                if count == out.len() || recorded.end.is_some_and(|end| reached >= end) {
+                    Ok(count)
+                } else {
                     // The next bytes were not recorded, so the end is unknown.
-                    false => Err(self.lost(recorded)),
+                    Err(self.lost(recorded))
                 }
             }
             None => Err(self.lost(recorded)),

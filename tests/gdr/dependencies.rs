@@ -53,12 +53,10 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory of sources") {
         let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => found.extend(rust_files(&path)),
-            false if path.extension().is_some_and(|extension| extension == "rs") => {
-                found.push(path)
-            }
-            false => {}
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
         }
     }
     found

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{Invitation, Side};
-use gdr::probe::rdma::rendezvous::{
+use gdr::probe::rendezvous::{
     ClientHandshake, Conditions, Link, Listener, MESSAGE, Next, Secret, connect,
 };
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use gpu::sim::execution::{Item, Record, State};
+use gpu::sim::execution::{Item, Record, RecordState};
 
 use crate::answer::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, held, put, whole,
@@ -36,7 +36,7 @@ pub fn elapsed(from: usize, to: usize) -> Result<f32, Return> {
         return Err(INVALID_HANDLE);
     }
     let passed = |event: &Event| match event.record.as_ref().ok_or(INVALID_HANDLE)?.state() {
-        State::Done(at) => Ok(at),
+        RecordState::Done(at) => Ok(at),
         _ => Err(NOT_READY),
     };
     let (from, to) = (passed(&from)?, passed(&to)?);
@@ -91,7 +91,8 @@ pub extern "C" fn cuEventQuery(event: usize) -> Return {
     answer_here("cuEventQuery", |_| {
         let event = event_of(event)?;
         whole(event.gpu)?;
-        let is_done = event.record.is_none_or(|record| matches!(record.state(), State::Done(_)));
+        let is_done =
+            event.record.is_none_or(|record| matches!(record.state(), RecordState::Done(_)));
         is_done.then_some(()).ok_or(NOT_READY)
     })
 }

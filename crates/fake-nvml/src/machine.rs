@@ -14,7 +14,8 @@
 //! `gpu` holds defaults for `gpus`, `pair` for `pairs`. Values are NVML's numbers; missing ones are "not supported". Members of a GPU:
 //! `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free, used) `memory_total
 //! numa_node fabric` (`state status clique_id cluster_uuid health_mask health_summary`, and `version`, the newest structure that the
-//! driver supports) `performance_state virtualization architecture fields` (`nvmlDeviceGetFieldValues`: values by number, of a link by `NUMBER/LINK`) and `links`, each `active remote_type remote_bdf`, and `repeat` for several equal ones.
+//! driver supports) `performance_state virtualization architecture fields` (`nvmlDeviceGetFieldValues`: values by number, of a link by
+//! `NUMBER/LINK`) and `links`, each `active remote_type remote_bdf`, and `repeat` for several equal ones.
 //! `"error": 15` makes a GPU impossible to open.
 
 use std::sync::LazyLock;

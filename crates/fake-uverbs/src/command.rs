@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
 use crate::device;
-use crate::nic::world;
+use crate::nic::objects;
 use crate::switches::switches;
 
 /// Upper bound of a command's length in bytes.
@@ -77,19 +77,19 @@ fn answer(context: c_int, command: u32, request: Request) -> Result<Answer, c_in
         number::GET_CONTEXT => device::context(request),
         number::QUERY_DEVICE => Ok(device::device()),
         number::QUERY_PORT => device::port(request),
-        number::ALLOC_PD => Ok(world().protection_domain(context)),
-        number::DEALLOC_PD => world().drop_protection_domain(context, request),
-        number::REG_MR => world().register(context, request),
-        number::DEREG_MR => world().deregister(context, request),
-        number::CREATE_COMP_CHANNEL => world().create_channel(context),
-        number::CREATE_CQ => world().create_completion_queue(context, request),
-        number::DESTROY_CQ => world().destroy_completion_queue(context, request),
-        number::CREATE_QP => world().create_pair(context, request),
-        number::QUERY_QP => world().query_pair(context, request),
-        number::MODIFY_QP => world().modify_pair(context, request),
-        number::DESTROY_QP => world().destroy_pair(context, request),
-        number::CREATE_AH => world().address_handle(context, request),
-        number::DESTROY_AH => world().drop_address_handle(context, request),
+        number::ALLOC_PD => Ok(objects().protection_domain(context)),
+        number::DEALLOC_PD => objects().drop_protection_domain(context, request),
+        number::REG_MR => objects().register(context, request),
+        number::DEREG_MR => objects().deregister(context, request),
+        number::CREATE_COMP_CHANNEL => objects().create_channel(context),
+        number::CREATE_CQ => objects().create_completion_queue(context, request),
+        number::DESTROY_CQ => objects().destroy_completion_queue(context, request),
+        number::CREATE_QP => objects().create_pair(context, request),
+        number::QUERY_QP => objects().query_pair(context, request),
+        number::MODIFY_QP => objects().modify_pair(context, request),
+        number::DESTROY_QP => objects().destroy_pair(context, request),
+        number::CREATE_AH => objects().address_handle(context, request),
+        number::DESTROY_AH => objects().drop_address_handle(context, request),
         _ => Err(libc::EOPNOTSUPP),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Preloaded with `LD_PRELOAD`, it overrides the C library functions through which both libraries reach the kernel (`calls`);
 //! calls that do not concern the node pass through. The node (`node`) is a memfd: commands written to it are executed (`command`,
-//! `device`, `nic::world`), and its pages are the NIC's doorbell registers. libibverbs finds the device in a sysfs tree that the
+//! `device`, `nic::objects`), and its pages are the NIC's doorbell registers. libibverbs finds the device in a sysfs tree that the
 //! test creates and names in `SYSFS_PATH`.
 //!
 //! `ioctl` fails with ENOTTY, as in a kernel without that protocol, so libibverbs uses only `write` (rdma-core,

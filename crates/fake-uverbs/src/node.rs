@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use crate::nic::objects;
 use crate::nic::registers::Registers;
-use crate::nic::world;
 use crate::switches::{Denied, switches};
 
 /// Where libibverbs looks for sysfs device `uverbs0`.
@@ -58,12 +58,12 @@ fn enter(fd: c_int) -> Result<(), c_int> {
     }
     let registers = if switches().executes { Some(Registers::map(fd, length)?) } else { None };
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    let mut world = world();
+    let mut objects = objects();
     let free = |open: &&AtomicI32| {
         open.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
     OPEN.iter().find(free).ok_or(libc::EMFILE)?;
-    world.open(fd, registers);
+    objects.open(fd, registers);
     Ok(())
 }
 
@@ -72,11 +72,11 @@ pub fn forget(fd: c_int) {
     if !is(fd) || PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    let mut world = world();
+    let mut objects = objects();
     for open in &OPEN {
         let _ = open.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed);
     }
-    world.close(fd);
+    objects.close(fd);
 }
 
 /// Fills in a character device with the right number.

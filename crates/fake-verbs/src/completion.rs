@@ -7,21 +7,21 @@ use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_qp_type, ibv_wc, ib
 use crate::abi::{Completion, EVENT_CQ_ERR, Element};
 use crate::answer::{count, infallible, minus_one, pointer_or_null, put, status};
 use crate::device::attributes;
-use crate::world::{
-    ACKNOWLEDGED, Armed, Channel, Entry, EventCounter, Pair, Queue, Shared, Side, World,
-    until_acknowledged, world,
+use crate::objects::{
+    ACKNOWLEDGED, Armed, Channel, Entry, EventCounter, Objects, Queue, QueuePair, Shared, Side,
+    objects, until_acknowledged,
 };
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     pointer_or_null("ibv_create_comp_channel", || {
-        let mut world = world();
-        world.context(context)?;
+        let mut objects = objects();
+        objects.context(context)?;
         let counter = EventCounter::new()?;
         let raw = Shared::new(ibv_comp_channel { context, fd: counter.number(), refcnt: 0 });
         let pointer = raw.pointer();
         let channel = Channel { raw, context: context.addr(), counter, events: Default::default() };
-        world.channels.insert(channel.raw.address(), channel);
+        objects.channels.insert(channel.raw.address(), channel);
         Ok(pointer)
     })
 }
@@ -29,12 +29,12 @@ pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status("ibv_destroy_comp_channel", || {
-        let mut world = world();
+        let mut objects = objects();
         let address = channel.addr();
-        if world.queues.values().any(|queue| queue.channel == Some(address)) {
+        if objects.queues.values().any(|queue| queue.channel == Some(address)) {
             return Err(libc::EBUSY);
         }
-        world.channels.remove(&address).map(drop).ok_or(libc::EINVAL)
+        objects.channels.remove(&address).map(drop).ok_or(libc::EINVAL)
     })
 }
 
@@ -47,8 +47,8 @@ pub extern "C" fn ibv_create_cq(
     vector: c_int,
 ) -> *mut ibv_cq {
     pointer_or_null("ibv_create_cq", || {
-        let mut world = world();
-        let device = world.context(context)?.device;
+        let mut objects = objects();
+        let device = objects.context(context)?.device;
         let limits = attributes(device);
         if entries < 1 || entries > limits.max_cqe || vector != 0 {
             return Err(libc::EINVAL);
@@ -56,10 +56,10 @@ pub extern "C" fn ibv_create_cq(
         let owner = context.addr();
         let channel_address = (!channel.is_null()).then(|| channel.addr());
         if let Some(address) = channel_address {
-            let known = world.channels.get(&address).filter(|channel| channel.context == owner);
+            let known = objects.channels.get(&address).filter(|channel| channel.context == owner);
             known.ok_or(libc::EINVAL)?;
         }
-        let existing = world.queues.values().filter(|queue| queue.context == owner).count();
+        let existing = objects.queues.values().filter(|queue| queue.context == owner).count();
         if existing >= usize::try_from(limits.max_cq).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
@@ -67,7 +67,7 @@ pub extern "C" fn ibv_create_cq(
             context,
             channel,
             cq_context,
-            handle: world.handle(),
+            handle: objects.handle(),
             cqe: entries,
             ..ibv_cq::default()
         });
@@ -83,7 +83,7 @@ pub extern "C" fn ibv_create_cq(
             taken: 0,
             acknowledged: 0,
         };
-        world.queues.insert(queue.raw.address(), queue);
+        objects.queues.insert(queue.raw.address(), queue);
         Ok(pointer)
     })
 }
@@ -92,27 +92,28 @@ pub extern "C" fn ibv_create_cq(
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     status("ibv_destroy_cq", || {
-        let mut world = world();
+        let mut objects = objects();
         let address = cq.addr();
         loop {
-            let queue = world.queue(cq)?;
+            let queue = objects.queue(cq)?;
             let is_waited_for = queue.taken != queue.acknowledged;
-            let is_used = |pair: &Pair| pair.send_queue == address || pair.receive_queue == address;
-            if world.pairs.values().any(is_used) {
+            let is_used =
+                |pair: &QueuePair| pair.send_queue == address || pair.receive_queue == address;
+            if objects.pairs.values().any(is_used) {
                 return Err(libc::EBUSY);
             }
             if !is_waited_for {
                 break;
             }
-            world = until_acknowledged(world);
+            objects = until_acknowledged(objects);
         }
-        let channel = world.queues.remove(&address).and_then(|queue| queue.channel);
-        if let Some(channel) = channel.and_then(|channel| world.channels.get_mut(&channel)) {
+        let channel = objects.queues.remove(&address).and_then(|queue| queue.channel);
+        if let Some(channel) = channel.and_then(|channel| objects.channels.get_mut(&channel)) {
             let before = channel.events.len();
             channel.events.retain(|queue| *queue != address);
             (channel.events.len()..before).for_each(|_| channel.counter.consume());
         }
-        world.forget_events(address);
+        objects.forget_events(address);
         Ok(())
     })
 }
@@ -129,15 +130,15 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     minus_one("ibv_get_cq_event", || {
         loop {
             let counter =
-                world().channels.get(&channel.addr()).map(|channel| channel.counter.clone());
+                objects().channels.get(&channel.addr()).map(|channel| channel.counter.clone());
             counter.ok_or(libc::EINVAL)?.wait()?;
-            let mut world = world();
-            let channel = world.channels.get_mut(&channel.addr()).ok_or(libc::EINVAL)?;
+            let mut objects = objects();
+            let channel = objects.channels.get_mut(&channel.addr()).ok_or(libc::EINVAL)?;
             // The queue may be destroyed already, and its event with it.
             let Some(queue) = channel.events.pop_front() else {
                 continue;
             };
-            let Some(queue) = world.queues.get_mut(&queue) else {
+            let Some(queue) = objects.queues.get_mut(&queue) else {
                 continue;
             };
             queue.taken += 1;
@@ -154,8 +155,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     infallible("ibv_ack_cq_events", (), || {
-        let mut world = world();
-        let queue = world.queue(cq)?;
+        let mut objects = objects();
+        let queue = objects.queue(cq)?;
         queue.acknowledged = queue.acknowledged.wrapping_add(events);
         ACKNOWLEDGED.notify_all();
         Ok(())
@@ -165,8 +166,8 @@ pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
 /// `req_notify_cq` of a context: completions already in the queue cause no event.
 pub extern "C" fn request_notification(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     status("ibv_req_notify_cq", || {
-        let mut world = world();
-        let queue = world.queue(cq)?;
+        let mut objects = objects();
+        let queue = objects.queue(cq)?;
         if queue.channel.is_none() {
             return Err(libc::EINVAL);
         }
@@ -185,20 +186,20 @@ pub extern "C" fn request_notification(cq: *mut ibv_cq, solicited_only: c_int) -
 /// `out` is valid for writes of `most` completions.
 pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) -> c_int {
     count("ibv_poll_cq", || {
-        let mut world = world();
+        let mut objects = objects();
         let most = usize::try_from(most).map_err(|_| libc::EINVAL)?;
-        let queue = world.queue(cq)?;
+        let queue = objects.queue(cq)?;
         let some: Vec<Entry> = queue.entries.drain(..most.min(queue.entries.len())).collect();
         for (place, entry) in some.iter().enumerate() {
             // SAFETY: the caller's guarantee; both structures have the same layout.
             unsafe { put(out.cast::<Completion>().wrapping_add(place), entry.completion)? };
-            world.free(entry);
+            objects.free(entry);
         }
         Ok(c_int::try_from(some.len()).unwrap_or(c_int::MAX))
     })
 }
 
-impl World {
+impl Objects {
     /// A completion was polled: frees its request's slot, and in a send queue the slots of all earlier requests.
     fn free(&mut self, entry: &Entry) {
         if let Some(pair) = self.pairs.get_mut(&entry.pair) {
@@ -255,6 +256,6 @@ impl World {
 }
 
 /// True for sent requests of SRD, whose completions come in any order.
-fn is_unordered(pair: &Pair, entry: &Entry) -> bool {
+fn is_unordered(pair: &QueuePair, entry: &Entry) -> bool {
     pair.kind == ibv_qp_type::IBV_QPT_DRIVER && entry.side == Side::Send
 }

@@ -13,7 +13,7 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, infallible, pointer_or_null, put, status};
 use crate::machine::{device, devices, efa, guid, limit, of_device, ports};
-use crate::world::{Context, EventCounter, Shared, world};
+use crate::objects::{Context, EventCounter, Shared, objects};
 use crate::{completion, post};
 
 static DEVICES: LazyLock<Vec<Shared<ibv_device>>> =
@@ -132,7 +132,7 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
         });
         let context = Context { raw, device: index, counter, events: Default::default() };
         let pointer = context.pointer();
-        world().contexts.insert(pointer.addr(), context);
+        objects().contexts.insert(pointer.addr(), context);
         Ok(pointer)
     })
 }
@@ -141,23 +141,23 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     status("ibv_close_device", || {
-        let mut world = world();
+        let mut objects = objects();
         let context = context.addr();
-        world.contexts.remove(&context).ok_or(libc::EINVAL)?;
-        world.pairs.retain(|_, pair| pair.context != context);
-        world.queues.retain(|_, queue| queue.context != context);
-        world.channels.retain(|_, channel| channel.context != context);
-        let gone: Vec<usize> = world
+        objects.contexts.remove(&context).ok_or(libc::EINVAL)?;
+        objects.pairs.retain(|_, pair| pair.context != context);
+        objects.queues.retain(|_, queue| queue.context != context);
+        objects.channels.retain(|_, channel| channel.context != context);
+        let gone: Vec<usize> = objects
             .domains
             .values()
             .filter(|domain| domain.context == context)
             .map(|domain| domain.raw.address())
             .collect();
-        world.handles.retain(|_, handle| !gone.contains(&handle.domain));
-        world.regions.retain(|_, region| !gone.contains(&region.domain));
-        world.domains.retain(|domain, _| !gone.contains(domain));
-        let left: Vec<usize> = world.regions.keys().copied().collect();
-        world.keys.retain(|_, region| left.contains(region));
+        objects.handles.retain(|_, handle| !gone.contains(&handle.domain));
+        objects.regions.retain(|_, region| !gone.contains(&region.domain));
+        objects.domains.retain(|domain, _| !gone.contains(domain));
+        let left: Vec<usize> = objects.regions.keys().copied().collect();
+        objects.keys.retain(|_, region| left.contains(region));
         Ok(())
     })
 }
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn ibv_query_device(
     out: *mut ibv_device_attr,
 ) -> c_int {
     status("ibv_query_device", || {
-        let device = world().context(context)?.device;
+        let device = objects().context(context)?.device;
         // SAFETY: the caller's guarantee.
         unsafe { put(out, attributes(device)) }
     })
@@ -189,7 +189,7 @@ unsafe extern "C" fn query_device_ex(
     length: usize,
 ) -> c_int {
     status("ibv_query_device_ex", || {
-        let device = world().context(context)?.device;
+        let device = objects().context(context)?.device;
         if out.is_null() || length < size_of::<ibv_device_attr>() {
             return Err(libc::EINVAL);
         }

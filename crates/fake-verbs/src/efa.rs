@@ -16,10 +16,10 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, infallible, pointer_or_null, status};
 use crate::machine::{efa, efa_has, efa_number};
+use crate::objects::{Objects, Sge, objects};
 use crate::post::sges;
 use crate::route::Destination;
 use crate::transport::{Target, Work, name_of};
-use crate::world::{Sge, World, world};
 
 /// SGEs of a request: the numbers of the first EFA devices.
 const MAX_SGES: u32 = 2;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn efadv_query_device(
     length: u32,
 ) -> c_int {
     status("efadv_query_device", || {
-        let device = world().context(context)?.device;
+        let device = objects().context(context)?.device;
         if efa(device).is_null() {
             return Err(libc::EOPNOTSUPP);
         }
@@ -98,8 +98,8 @@ pub unsafe extern "C" fn efadv_create_qp_ex(
     length: u32,
 ) -> *mut ibv_qp {
     pointer_or_null("efadv_create_qp_ex", || {
-        let mut world = world();
-        let device = world.context(context)?.device;
+        let mut objects = objects();
+        let device = objects.context(context)?.device;
         if efa(device).is_null() {
             return Err(libc::EOPNOTSUPP);
         }
@@ -142,8 +142,8 @@ pub unsafe extern "C" fn efadv_create_qp_ex(
             qp_type: wanted.qp_type,
             sq_sig_all: wanted.sq_sig_all,
         };
-        let qp = world.create_qp(wanted.pd, &plain)?;
-        let extended = world.pair(qp)?.raw.pointer();
+        let qp = objects.create_qp(wanted.pd, &plain)?;
+        let extended = objects.pair(qp)?.raw.pointer();
         let has = |operation: u32| operations & u64::from(operation) != 0;
         // SAFETY: just created; the program does not have it yet.
         let extended = unsafe { &mut *extended };
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn efadv_create_qp_ex(
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     infallible("ibv_qp_to_qp_ex", std::ptr::null_mut(), || {
-        let mut world = world();
-        let pair = world.pair(qp)?;
+        let mut objects = objects();
+        let pair = objects.pair(qp)?;
         match pair.kind {
             ibv_qp_type::IBV_QPT_DRIVER => Ok(pair.raw.pointer()),
             _ => Err(libc::EINVAL),
@@ -179,7 +179,7 @@ pub extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 
 extern "C" fn start(qp: *mut ibv_qp_ex) {
     infallible("ibv_wr_start", (), || {
-        world().pair(qp.cast())?.drafts = Ok(Vec::new());
+        objects().pair(qp.cast())?.drafts = Ok(Vec::new());
         Ok(())
     });
 }
@@ -211,8 +211,8 @@ unsafe extern "C" fn write_immediate(qp: *mut ibv_qp_ex, rkey: u32, address: u64
 
 fn begin(qp: *mut ibv_qp_ex, opcode: u32, remote: (u64, u32), immediate: u32) {
     infallible("ibv_wr_send", (), || {
-        let mut world = world();
-        let pair = world.pair(qp.cast())?;
+        let mut objects = objects();
+        let pair = objects.pair(qp.cast())?;
         // SAFETY: the queue pair is alive; the program sets both members before it begins a request.
         let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
         if let Ok(drafts) = &mut pair.drafts {
@@ -232,26 +232,27 @@ fn begin(qp: *mut ibv_qp_ex, opcode: u32, remote: (u64, u32), immediate: u32) {
 }
 
 /// Changes the request that was begun last; a failure is that of `wr_complete`.
-fn change(qp: *mut ibv_qp_ex, change: impl FnOnce(&World, &mut Draft) -> Result<(), Errno>) {
+fn change(qp: *mut ibv_qp_ex, change: impl FnOnce(&Objects, &mut Draft) -> Result<(), Errno>) {
     infallible("ibv_wr_set", (), || {
-        let mut world = world();
-        let Ok(mut drafts) = std::mem::replace(&mut world.pair(qp.cast())?.drafts, Ok(Vec::new()))
+        let mut objects = objects();
+        let Ok(mut drafts) =
+            std::mem::replace(&mut objects.pair(qp.cast())?.drafts, Ok(Vec::new()))
         else {
-            world.pair(qp.cast())?.drafts = Err(libc::EINVAL);
+            objects.pair(qp.cast())?.drafts = Err(libc::EINVAL);
             return Ok(());
         };
         let changed = match drafts.last_mut() {
-            Some(draft) => change(&world, draft),
+            Some(draft) => change(&objects, draft),
             None => Err(libc::EINVAL),
         };
-        world.pair(qp.cast())?.drafts = changed.map(|()| drafts);
+        objects.pair(qp.cast())?.drafts = changed.map(|()| drafts);
         Ok(())
     });
 }
 
 unsafe extern "C" fn set_address(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, number: u32, qkey: u32) {
-    change(qp, |world, draft| {
-        let handle = world.handles.get(&ah.addr()).ok_or(libc::EINVAL)?;
+    change(qp, |objects, draft| {
+        let handle = objects.handles.get(&ah.addr()).ok_or(libc::EINVAL)?;
         draft.destination =
             Some(Destination { to: Box::new(handle.to), domain: handle.domain, number, qkey });
         Ok(())
@@ -279,8 +280,8 @@ unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const
 }
 
 unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, from: *mut c_void, bytes: usize) {
-    change(qp, |world, draft| {
-        let most = world.pairs.get(&qp.addr()).map_or(0, |pair| pair.room.max_inline_data);
+    change(qp, |objects, draft| {
+        let most = objects.pairs.get(&qp.addr()).map_or(0, |pair| pair.room.max_inline_data);
         if bytes > most as usize || name_of(draft.opcode) != "send" {
             return Err(libc::EINVAL);
         }
@@ -295,8 +296,8 @@ unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, from: *mut c_void, bytes: us
 /// Posts all requests, or none.
 extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
     status("ibv_wr_complete", || {
-        let mut world = world();
-        let pair = world.pair(qp.cast())?;
+        let mut objects = objects();
+        let pair = objects.pair(qp.cast())?;
         let drafts = std::mem::replace(&mut pair.drafts, Ok(Vec::new()))?;
         let known = (ibv_send_flags::IBV_SEND_SIGNALED | ibv_send_flags::IBV_SEND_INLINE).0;
         let is_signalled = |draft: &Draft| {
@@ -314,8 +315,8 @@ extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
         }
         let device = pair.device;
         for draft in drafts {
-            let fate = world.fate(device, name_of(draft.opcode));
-            let pair = world.pair(qp.cast())?;
+            let fate = objects.fate(device, name_of(draft.opcode));
+            let pair = objects.pair(qp.cast())?;
             pair.sent += 1;
             pair.sends.push_back(Work {
                 wr_id: draft.wr_id,
@@ -334,12 +335,12 @@ extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
                 through: pair.sent,
             });
         }
-        world.progress();
+        objects.progress();
         Ok(())
     })
 }
 
-impl World {
+impl Objects {
     /// As `check_qp`, for an EFA device: EOPNOTSUPP for connections.
     pub fn check_efa_qp(
         &mut self,

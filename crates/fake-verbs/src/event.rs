@@ -8,7 +8,7 @@ use crate::abi::{
     AsyncEvent, EVENT_CQ_ERR, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element,
 };
 use crate::answer::{infallible, minus_one, put};
-use crate::world::{ACKNOWLEDGED, QueuedEvent, World, world};
+use crate::objects::{ACKNOWLEDGED, Objects, QueuedEvent, objects};
 
 /// # Safety
 ///
@@ -20,18 +20,18 @@ pub unsafe extern "C" fn ibv_get_async_event(
 ) -> c_int {
     minus_one("ibv_get_async_event", || {
         loop {
-            let counter = world().context(context)?.counter.clone();
+            let counter = objects().context(context)?.counter.clone();
             counter.wait()?;
-            let mut world = world();
-            let context = world.contexts.get_mut(&context.addr()).ok_or(libc::EINVAL)?;
+            let mut objects = objects();
+            let context = objects.contexts.get_mut(&context.addr()).ok_or(libc::EINVAL)?;
             // Its subject may be destroyed already, and the event with it.
             let Some(queued) = context.events.pop_front() else {
                 continue;
             };
             if let Some(about) = queued.about {
                 match queued.event.event_type {
-                    EVENT_CQ_ERR => world.queues.get_mut(&about).map(|queue| queue.taken += 1),
-                    _ => world.pairs.get_mut(&about).map(|pair| pair.unacknowledged += 1),
+                    EVENT_CQ_ERR => objects.queues.get_mut(&about).map(|queue| queue.taken += 1),
+                    _ => objects.pairs.get_mut(&about).map(|pair| pair.unacknowledged += 1),
                 };
             }
             // SAFETY: the caller's guarantee.
@@ -51,16 +51,16 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut AsyncEvent) {
         }
         // SAFETY: not null, and the caller's guarantee.
         let event = unsafe { event.read() };
-        let mut world = world();
+        let mut objects = objects();
         match event.event_type {
             EVENT_CQ_ERR => {
                 // SAFETY: the subject of such an event is a completion queue.
-                let queue = world.queue(unsafe { event.element.cq })?;
+                let queue = objects.queue(unsafe { event.element.cq })?;
                 queue.acknowledged = queue.acknowledged.wrapping_add(1);
             }
             EVENT_QP_REQ_ERR | EVENT_QP_ACCESS_ERR => {
                 // SAFETY: the subject of such an event is a queue pair.
-                let pair = world.pair(unsafe { event.element.qp })?;
+                let pair = objects.pair(unsafe { event.element.qp })?;
                 pair.unacknowledged = pair.unacknowledged.saturating_sub(1);
             }
             _ => {}
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut AsyncEvent) {
     });
 }
 
-impl World {
+impl Objects {
     /// Queues an event for a context.
     pub fn raise_event(
         &mut self,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bytes::Delivery;
 use crate::machine::{device, verbs};
-use crate::world::World;
+use crate::objects::Objects;
 
 /// Outcome of a request that the machine file imposes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ fn matches_opcode(rule: &Value, opcode: &str) -> bool {
     rule["opcode"].as_str().is_none_or(|wanted| wanted == opcode)
 }
 
-impl World {
+impl Objects {
     /// Counts one more request of a device and returns its fate.
     pub fn fate(&mut self, device: usize, opcode: &str) -> Fate {
         let mut fate = Fate::Works;

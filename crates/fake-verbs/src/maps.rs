@@ -8,7 +8,7 @@ use fakes::dmabuf::{PAGE, Part};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::answer::Errno;
-use crate::world::errno;
+use crate::objects::errno;
 
 /// EFAULT unless the whole range is mapped readable, and writable if `writes`. Does not touch the memory.
 pub fn check(start: u64, bytes: u64, writes: bool) -> Result<(), Errno> {

@@ -12,7 +12,7 @@ use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{efa, efa_has, of_device, verbs};
 use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
-use crate::world::{Domain, Region, Sge, Shared, World, world};
+use crate::objects::{Domain, Objects, Region, Sge, Shared, objects};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
@@ -26,17 +26,17 @@ const KNOWN: u32 = 0x3f | ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE;
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer_or_null("ibv_alloc_pd", || {
-        let mut world = world();
-        let device = world.context(context)?.device;
-        let count = world.domains.values().filter(|domain| domain.device == device).count();
+        let mut objects = objects();
+        let device = objects.context(context)?.device;
+        let count = objects.domains.values().filter(|domain| domain.device == device).count();
         if count >= usize::try_from(attributes(device).max_pd).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
-        let handle = world.handle();
+        let handle = objects.handle();
         let raw = Shared::new(ibv_pd { context, handle });
         let pointer = raw.pointer();
         let domain = Domain { raw, context: context.addr(), device };
-        world.domains.insert(pointer.addr(), domain);
+        objects.domains.insert(pointer.addr(), domain);
         Ok(pointer)
     })
 }
@@ -44,16 +44,16 @@ pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status("ibv_dealloc_pd", || {
-        let mut world = world();
-        world.domain(pd)?;
+        let mut objects = objects();
+        objects.domain(pd)?;
         let address = pd.addr();
-        let is_used = world.regions.values().any(|region| region.domain == address)
-            || world.pairs.values().any(|pair| pair.domain == address)
-            || world.handles.values().any(|handle| handle.domain == address);
+        let is_used = objects.regions.values().any(|region| region.domain == address)
+            || objects.pairs.values().any(|pair| pair.domain == address)
+            || objects.handles.values().any(|handle| handle.domain == address);
         if is_used {
             return Err(libc::EBUSY);
         }
-        world.domains.remove(&address);
+        objects.domains.remove(&address);
         Ok(())
     })
 }
@@ -89,7 +89,7 @@ fn register(
     iova: u64,
     access: u32,
 ) -> Result<*mut ibv_mr, Errno> {
-    let device = world().domain(pd)?.device;
+    let device = objects().domain(pd)?.device;
     let address = start.expose_provenance();
     allow(device, bytes, access)?;
     let end = address.checked_add(bytes).ok_or(libc::EINVAL)? as u64;
@@ -105,7 +105,7 @@ fn register(
     let pages = end.next_multiple_of(PAGE) - address as u64 / PAGE * PAGE;
     let is_pinned = !is_device_memory && access & ON_DEMAND == 0;
     let locked = if is_pinned { pages } else { 0 };
-    world().enter(pd, (start, address, bytes), iova, access, is_device_memory, locked, None)
+    objects().enter(pd, (start, address, bytes), iova, access, is_device_memory, locked, None)
 }
 
 /// Registers a dma-buf. `mapping` names what it is exported with, or who accesses it.
@@ -116,7 +116,7 @@ pub fn register_file(
     access: c_uint,
     mapping: &str,
 ) -> Result<*mut ibv_mr, Errno> {
-    let device = world().domain(pd)?.device;
+    let device = objects().domain(pd)?.device;
     let failure = |value: &serde_json::Value| {
         let code = value.as_i64().filter(|code| *code != 0)?;
         Some(Errno::try_from(code).unwrap_or(libc::EIO))
@@ -140,7 +140,7 @@ pub fn register_file(
     fails("attach")?;
     fails("registration")?;
     let at = (null_mut(), mapped.address(), bytes);
-    world().enter(pd, at, iova, access, true, 0, Some(mapped))
+    objects().enter(pd, at, iova, access, true, 0, Some(mapped))
 }
 
 /// Checks the length and access rights of a registration.
@@ -174,16 +174,16 @@ fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status("ibv_dereg_mr", || {
-        let mut world = world();
-        let region = world.regions.remove(&mr.addr()).ok_or(libc::EINVAL)?;
+        let mut objects = objects();
+        let region = objects.regions.remove(&mr.addr()).ok_or(libc::EINVAL)?;
         note(&json!({"deregistered": region.rkey}));
-        world.keys.remove(&region.lkey);
-        world.keys.remove(&region.rkey);
+        objects.keys.remove(&region.lkey);
+        objects.keys.remove(&region.rkey);
         Ok(())
     })
 }
 
-impl World {
+impl Objects {
     #[allow(clippy::too_many_arguments)] // One per member of `ibv_mr` and `Region`.
     pub fn enter(
         &mut self,

@@ -9,7 +9,7 @@ use ibverbs_sys::{ibv_context, ibv_device, ibv_mr, ibv_pd};
 use crate::answer::{infallible, pointer_or_null, status};
 use crate::machine::of_device;
 use crate::memory::register_file;
-use crate::world::world;
+use crate::objects::objects;
 
 /// True for devices with a `data_direct`.
 #[unsafe(no_mangle)]
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn mlx5dv_get_data_direct_sysfs_path(
     length: usize,
 ) -> c_int {
     status("mlx5dv_get_data_direct_sysfs_path", || {
-        let device = world().context(context)?.device;
+        let device = objects().context(context)?.device;
         let value = of_device(device, "data_direct");
         let Some(path) = value.as_str() else {
             let code = value.as_i64().and_then(|code| c_int::try_from(code).ok());
@@ -62,7 +62,7 @@ pub extern "C" fn mlx5dv_reg_dmabuf_mr(
     mlx5_access: c_int,
 ) -> *mut ibv_mr {
     pointer_or_null("mlx5dv_reg_dmabuf_mr", || {
-        let device = world().domain(pd)?.device;
+        let device = objects().domain(pd)?.device;
         if mlx5_access != 1 || !of_device(device, "data_direct").is_string() {
             return Err(libc::EOPNOTSUPP);
         }

@@ -9,8 +9,8 @@ use crate::device::index;
 use crate::machine::{Gid, gids, ports};
 use crate::maps::is_over_pcie;
 use crate::memory::register_file;
+use crate::objects::objects;
 use crate::port::device_of;
-use crate::world::world;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     size: usize,
 ) -> c_int {
     status("_ibv_query_gid_ex", || {
-        let (device, port) = device_of(&world(), context, port)?;
+        let (device, port) = device_of(&objects(), context, port)?;
         if flags != 0 || size != size_of::<ibv_gid_entry>() {
             return Err(libc::EINVAL);
         }
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     size: usize,
 ) -> isize {
     let found = run("_ibv_query_gid_table", || {
-        let (device, _) = device_of(&world(), context, 1)?;
+        let (device, _) = device_of(&objects(), context, 1)?;
         let mut found = Vec::new();
         for port in 1..=ports(device) {
             let table = gids(device, port).into_iter().enumerate();

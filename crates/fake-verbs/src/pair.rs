@@ -12,10 +12,10 @@ use crate::answer::{Errno, note, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
 use crate::machine::{efa, limit, ports};
+use crate::objects::{Objects, QueuePair, Shared, objects, until_acknowledged};
 use crate::port::{mtu, mtu_number, pkeys};
 use crate::route::is_sound;
 use crate::state::may_change;
-use crate::world::{Pair, Shared, World, until_acknowledged, world};
 
 /// PSNs and queue pair numbers have 24 bits.
 const NUMBER: u32 = 0xff_ffff;
@@ -31,28 +31,28 @@ pub unsafe extern "C" fn ibv_create_qp(
     pointer_or_null("ibv_create_qp", || {
         // SAFETY: the caller's guarantee.
         let wanted = unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
-        world().create_qp(pd, wanted)
+        objects().create_qp(pd, wanted)
     })
 }
 
-impl World {
+impl Objects {
     /// Creates a queue pair of any type.
     pub fn create_qp(
         &mut self,
         pd: *mut ibv_pd,
         wanted: &ibv_qp_init_attr,
     ) -> Result<*mut ibv_qp, Errno> {
-        let world = self;
-        let domain = world.domain(pd)?;
+        let objects = self;
+        let domain = objects.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
-        world.check_qp(context, device, wanted)?;
+        objects.check_qp(context, device, wanted)?;
         // Numbers are per device: two devices may use the same one.
-        let number = world.numbers.entry(device).or_insert(0x10);
+        let number = objects.numbers.entry(device).or_insert(0x10);
         *number = (*number + 1) & NUMBER;
         let number = *number;
-        let handle = world.handle();
+        let handle = objects.handle();
         let qp_base = ibv_qp {
-            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
+            context: objects.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
             qp_context: wanted.qp_context,
             pd,
             send_cq: wanted.send_cq,
@@ -65,7 +65,7 @@ impl World {
         };
         let raw = Shared::new(ibv_qp_ex { qp_base, ..ibv_qp_ex::default() });
         let pointer = raw.pointer().cast();
-        let pair = Pair {
+        let pair = QueuePair {
             raw,
             drafts: Ok(Vec::new()),
             context,
@@ -86,7 +86,7 @@ impl World {
             receive_freed: 0,
             unacknowledged: 0,
         };
-        world.pairs.insert(pair.raw.address(), pair);
+        objects.pairs.insert(pair.raw.address(), pair);
         Ok(pointer)
     }
 
@@ -134,16 +134,16 @@ fn fresh(cap: ibverbs_sys::ibv_qp_cap) -> ibv_qp_attr {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status("ibv_destroy_qp", || {
-        let mut world = world();
-        while world.pair(qp)?.unacknowledged > 0 {
-            world = until_acknowledged(world);
+        let mut objects = objects();
+        while objects.pair(qp)?.unacknowledged > 0 {
+            objects = until_acknowledged(objects);
         }
         let address = qp.addr();
-        note(&json!({"destroyed": world.pair(qp)?.number}));
-        world.pairs.remove(&address);
-        world.forget_completions(address);
-        world.forget_events(address);
-        world.progress();
+        note(&json!({"destroyed": objects.pair(qp)?.number}));
+        objects.pairs.remove(&address);
+        objects.forget_completions(address);
+        objects.forget_events(address);
+        objects.progress();
         Ok(())
     })
 }
@@ -159,8 +159,8 @@ pub unsafe extern "C" fn ibv_query_qp(
     made_with: *mut ibv_qp_init_attr,
 ) -> c_int {
     status("ibv_query_qp", || {
-        let mut world = world();
-        let pair = world.pair(qp)?;
+        let mut objects = objects();
+        let pair = objects.pair(qp)?;
         let raw: *mut ibv_qp = pair.raw.pointer().cast();
         // SAFETY: the queue pair is alive; its members change only under the lock that is held.
         let shown = unsafe {
@@ -197,8 +197,8 @@ pub unsafe extern "C" fn ibv_modify_qp(
         // SAFETY: the caller's guarantee.
         let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
         let mask = u32::try_from(mask).map_err(|_| libc::EINVAL)?;
-        let mut world = world();
-        let pair = world.pair(qp)?;
+        let mut objects = objects();
+        let pair = objects.pair(qp)?;
         let has = |bit: bits| mask & bit.0 != 0;
         let from = pair.now.qp_state;
         let to = if has(bits::IBV_QP_STATE) { wanted.qp_state } else { from };
@@ -223,20 +223,20 @@ pub unsafe extern "C" fn ibv_modify_qp(
             unsafe { (*pair.raw.pointer()).qp_base.state = to };
         }
         match to {
-            ibv_qp_state::IBV_QPS_RESET => world.reset(qp.addr()),
-            ibv_qp_state::IBV_QPS_ERR => world.fail(qp.addr()),
+            ibv_qp_state::IBV_QPS_RESET => objects.reset(qp.addr()),
+            ibv_qp_state::IBV_QPS_ERR => objects.fail(qp.addr()),
             _ => pair.now.qp_state = to,
         }
-        if let Ok(pair) = world.pair(qp) {
+        if let Ok(pair) = objects.pair(qp) {
             pair.now.cur_qp_state = pair.now.qp_state;
         }
-        world.progress();
+        objects.progress();
         Ok(())
     })
 }
 
 /// The attributes after a change, if the device supports them.
-fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, Errno> {
+fn changed(pair: &QueuePair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, Errno> {
     let mut now = pair.now;
     let device = pair.device;
     let wanted_port = match mask & bits::IBV_QP_PORT.0 {
@@ -277,7 +277,7 @@ fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, 
     Ok(now)
 }
 
-impl World {
+impl Objects {
     /// Back to the initial state: posted requests are dropped without completions.
     fn reset(&mut self, address: usize) {
         self.forget_completions(address);

@@ -10,11 +10,11 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, minus_one, put, status};
 use crate::machine::{efa, efa_number, gids, is_ethernet, lid, of_port, port_number, ports};
-use crate::world::{World, world};
+use crate::objects::{Objects, objects};
 
 /// A port's state: of the machine file, or down after a fault.
-pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
-    if world.ports.get(&(device, port)).is_some_and(|port| port.is_down) {
+pub fn state(objects: &Objects, device: usize, port: u8) -> ibv_port_state::Type {
+    if objects.ports.get(&(device, port)).is_some_and(|port| port.is_down) {
         return ibv_port_state::IBV_PORT_DOWN;
     }
     match of_port(device, port, "state").as_str() {
@@ -49,17 +49,17 @@ pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
 
 /// The device of a context; EINVAL if it has no such port.
 pub fn device_of(
-    world: &World,
+    objects: &Objects,
     context: *mut ibv_context,
     port: u32,
 ) -> Result<(usize, u8), Errno> {
-    let device = world.context(context)?.device;
+    let device = objects.context(context)?.device;
     let port = u8::try_from(port).ok().filter(|port| (1..=ports(device)).contains(port));
     Ok((device, port.ok_or(libc::EINVAL)?))
 }
 
-fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
-    let state = state(world, device, port);
+fn attributes(objects: &Objects, device: usize, port: u8) -> ibv_port_attr {
+    let state = state(objects, device, port);
     let is_down = state == ibv_port_state::IBV_PORT_DOWN;
     let ethernet = is_ethernet(device, port);
     let size = |length: usize| u16::try_from(length).unwrap_or(u16::MAX);
@@ -99,9 +99,9 @@ pub unsafe extern "C" fn ibv_query_port(
     out: *mut ibv_port_attr,
 ) -> c_int {
     status("ibv_query_port", || {
-        let world = world();
-        let (device, port) = device_of(&world, context, port.into())?;
-        let all = attributes(&world, device, port);
+        let objects = objects();
+        let (device, port) = device_of(&objects, context, port.into())?;
+        let all = attributes(&objects, device, port);
         if out.is_null() {
             return Err(libc::EINVAL);
         }
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ibv_query_gid(
     out: *mut ibv_gid,
 ) -> c_int {
     minus_one("ibv_query_gid", || {
-        let (device, port) = device_of(&world(), context, port.into())?;
+        let (device, port) = device_of(&objects(), context, port.into())?;
         let table = gids(device, port);
         let entry = usize::try_from(index).ok().and_then(|index| table.get(index));
         let raw = entry.ok_or(libc::EINVAL)?.map_or([0; 16], |gid| gid.raw);
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     out: *mut __be16,
 ) -> c_int {
     minus_one("ibv_query_pkey", || {
-        let (device, port) = device_of(&world(), context, port.into())?;
+        let (device, port) = device_of(&objects(), context, port.into())?;
         let keys = pkeys(device, port);
         let key = usize::try_from(index).ok().and_then(|index| keys.get(index));
         // SAFETY: the caller's guarantee.

@@ -9,9 +9,9 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, put, status};
 use crate::machine::device;
+use crate::objects::{Objects, Receive, Sge, objects};
 use crate::route::Destination;
 use crate::transport::{Target, Work, name_of};
-use crate::world::{Receive, Sge, World, world};
 
 /// `post_send` of a context.
 ///
@@ -25,12 +25,12 @@ pub unsafe extern "C" fn send(
 ) -> c_int {
     let mut next = first;
     let code = status("ibv_post_send", || {
-        let mut world = world();
+        let mut objects = objects();
         while !next.is_null() {
             // SAFETY: not null, and the caller's guarantee.
             let request = unsafe { next.read() };
             // SAFETY: the caller's guarantee.
-            unsafe { world.send(qp, &request)? };
+            unsafe { objects.send(qp, &request)? };
             next = request.next;
         }
         Ok(())
@@ -54,16 +54,16 @@ pub unsafe extern "C" fn receive(
 ) -> c_int {
     let mut next = first;
     let code = status("ibv_post_recv", || {
-        let mut world = world();
+        let mut objects = objects();
         while !next.is_null() {
             // SAFETY: not null, and the caller's guarantee.
             let request = unsafe { next.read() };
             // SAFETY: the caller's guarantee.
-            unsafe { world.receive(qp, &request)? };
+            unsafe { objects.receive(qp, &request)? };
             next = request.next;
         }
         // A sender may be waiting for it.
-        world.progress();
+        objects.progress();
         Ok(())
     });
     if code != 0 {
@@ -105,7 +105,7 @@ fn is_supported(kind: u32, opcode: u32) -> bool {
     }
 }
 
-impl World {
+impl Objects {
     /// # Safety
     ///
     /// The memory that the request points to is valid as the manual page requires.

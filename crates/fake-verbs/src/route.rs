@@ -8,9 +8,9 @@ use crate::abi::Address;
 use crate::answer::{Errno, pointer_or_null, status};
 use crate::device::attributes;
 use crate::machine::{all_ports, efa, gid_at, gids, is_ethernet, lid, ports};
+use crate::objects::{Handle, Objects, QueuePair, Shared, objects, raw};
 use crate::port::state;
 use crate::transport::HEADER;
-use crate::world::{Handle, Pair, Shared, World, raw, world};
 
 /// A queue pair that a request names.
 pub struct Destination {
@@ -29,22 +29,22 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
     pointer_or_null("ibv_create_ah", || {
         // SAFETY: the caller's guarantee.
         let to = *unsafe { to.as_ref() }.ok_or(libc::EINVAL)?;
-        let mut world = world();
-        let domain = world.domain(pd)?;
+        let mut objects = objects();
+        let domain = objects.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
         is_sound(device, &to)?;
-        if world.handles.len() >= usize::try_from(attributes(device).max_ah).unwrap_or(0) {
+        if objects.handles.len() >= usize::try_from(attributes(device).max_ah).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
-        let handle = world.handle();
+        let handle = objects.handle();
         let raw = Shared::new(Address {
-            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
+            context: objects.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
             pd,
             handle,
         });
         let pointer = raw.pointer();
         let domain = pd.addr();
-        world.handles.insert(raw.address(), Handle { _raw: raw, domain, to });
+        objects.handles.insert(raw.address(), Handle { _raw: raw, domain, to });
         Ok(pointer)
     })
 }
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
     status("ibv_destroy_ah", || {
-        world().handles.remove(&handle.addr()).map(drop).ok_or(libc::EINVAL)
+        objects().handles.remove(&handle.addr()).map(drop).ok_or(libc::EINVAL)
     })
 }
 
@@ -87,9 +87,9 @@ fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
     })
 }
 
-impl World {
+impl Objects {
     /// The queue pair with this number behind an address, if it is ready to receive and the link is up on both sides.
-    pub fn reachable_pair(&self, from: &Pair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
+    pub fn reachable_pair(&self, from: &QueuePair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
         let port = from.now.port_num;
         let peer = peer_port(from.device, port, to)?;
         let is_up = |(device, port)| state(self, device, port) == ibv_port_state::IBV_PORT_ACTIVE;
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// The remote queue pair of a connection, if it is connected back.
-    pub fn remote_pair(&self, from: &Pair) -> Option<usize> {
+    pub fn remote_pair(&self, from: &QueuePair) -> Option<usize> {
         let peer = self.reachable_pair(from, &from.now.ah_attr, from.now.dest_qp_num)?;
         let end = &self.pairs[&peer];
         // The remote end answers to its own address; without an answer delivery stays unknown.
@@ -121,7 +121,7 @@ impl World {
 
 /// The 40-byte GRH of the InfiniBand specification, on either link layer: version 6, traffic class and flow label, payload length,
 /// next header 0x1b, hop limit, both GIDs.
-pub fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
+pub fn route_header(from: &QueuePair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
     let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);

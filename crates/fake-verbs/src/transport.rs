@@ -10,9 +10,9 @@ use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, delivery};
 use crate::machine::{efa_number, lid, of_port};
+use crate::objects::{Entry, Objects, Receive, Sge, Side};
 use crate::port::{longest, mtu};
 use crate::route::{Destination, route_header};
-use crate::world::{Entry, Receive, Sge, Side, World};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
@@ -105,7 +105,7 @@ fn own(bytes: &[u8]) -> Segment {
     }
 }
 
-impl World {
+impl Objects {
     /// Executes all requests that can make progress.
     pub fn progress(&mut self) {
         loop {

@@ -46,10 +46,10 @@ struct Holders {
     ours: bool,
 }
 
-type Pair = (Context, Context);
+type ContextPair = (Context, Context);
 
 /// Per process: CUDA does not survive a fork.
-static ON: PerProcess<Mutex<BTreeMap<Pair, Holders>>> = PerProcess::new(Mutex::default);
+static ON: PerProcess<Mutex<BTreeMap<ContextPair, Holders>>> = PerProcess::new(Mutex::default);
 
 impl PeerAccess {
     pub(crate) fn new(from: Gpu, to: Gpu) -> Result<Self, Error> {
@@ -140,6 +140,6 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
 }
 
 /// Each map update is atomic, so a poisoned lock still holds valid data.
-fn lock() -> MutexGuard<'static, BTreeMap<Pair, Holders>> {
+fn lock() -> MutexGuard<'static, BTreeMap<ContextPair, Holders>> {
     ON.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

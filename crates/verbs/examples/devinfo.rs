@@ -37,8 +37,8 @@ fn tell() -> Result<(), Error> {
 fn device(context: &Context) -> Result<(), Error> {
     let limits = context.limits()?;
     println!(
-        "  firmware {}, {} ports, {} queue pairs, {} regions",
-        limits.firmware, limits.ports, limits.queue_pairs, limits.regions
+        "  firmware {}, {} ports, {} queue pairs",
+        limits.firmware, limits.ports, limits.queue_pairs
     );
     let mut room = 0;
     for number in 1..=limits.ports {

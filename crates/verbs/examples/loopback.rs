@@ -60,7 +60,7 @@ fn all() -> Outcome {
         },
     };
     for transport in [Transport::Rc, Transport::Uc] {
-        let mut pair = Pair::new(&context, transport, settings)?;
+        let mut pair = Loopback::new(&context, transport, settings)?;
         report(transport, "send", sends(&mut pair, &[1, 64, 4096, 65536, BYTES]));
         report(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
         report(transport, "immediate data", immediate(&mut pair));
@@ -75,14 +75,18 @@ fn all() -> Outcome {
     }
     datagrams(&context, settings)?;
     for (what, status, provoke) in [
-        ("an invalid key", "REM_ACCESS_ERR", wrong_key as fn(&mut Pair) -> Result<Failure, Error>),
+        (
+            "an invalid key",
+            "REM_ACCESS_ERR",
+            wrong_key as fn(&mut Loopback) -> Result<Failure, Error>,
+        ),
         ("an address outside", "REM_ACCESS_ERR", outside),
         ("read-only memory", "REM_ACCESS_ERR", read_only),
         // NICs report an invalid request, Soft-RoCE an operation error.
         ("a message too long", "REM_INV_REQ_ERR REM_OP_ERR", too_long),
         ("no receive buffer", "RNR_RETRY_EXC_ERR", no_buffer),
     ] {
-        let mut pair = Pair::new(&context, Transport::Rc, settings)?;
+        let mut pair = Loopback::new(&context, Transport::Rc, settings)?;
         let failure = provoke(&mut pair)?;
         println!("{what}: {failure}");
         if !failure.name().is_some_and(|name| status.split(' ').any(|status| status == name)) {
@@ -181,7 +185,7 @@ impl Queue {
 }
 
 /// Two connected queue pairs and their memory.
-struct Pair {
+struct Loopback {
     left: QueuePair<Rts>,
     right: QueuePair<Rts>,
     sent: Queue,
@@ -191,7 +195,7 @@ struct Pair {
     domain: ProtectionDomain,
 }
 
-impl Pair {
+impl Loopback {
     fn new(context: &Context, transport: Transport, settings: Settings) -> Result<Self, Error> {
         let domain = context.domain()?;
         let (sent, received) = (context.completions(32)?, context.completions_with_events(32)?);
@@ -243,7 +247,7 @@ impl Pair {
     }
 }
 
-fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+fn sends(pair: &mut Loopback, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (1..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
@@ -262,7 +266,7 @@ fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     Ok(())
 }
 
-fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+fn writes(pair: &mut Loopback, sizes: &[usize]) -> Outcome {
     let last = pair.remote_side.region.remote();
     for (seed, bytes) in (40..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
@@ -280,7 +284,7 @@ fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     Ok(())
 }
 
-fn immediate(pair: &mut Pair) -> Outcome {
+fn immediate(pair: &mut Loopback) -> Outcome {
     let remote = pair.remote_side.region.remote();
     for (work, operation) in [
         (Work::Send(Some(0x1234_5678)), Operation::Receive),
@@ -302,7 +306,7 @@ fn immediate(pair: &mut Pair) -> Outcome {
 }
 
 /// Gathers four SGEs of a buffer in another order and scatters them again.
-fn gather_and_scatter(pair: &mut Pair) -> Outcome {
+fn gather_and_scatter(pair: &mut Loopback) -> Outcome {
     pair.local.set(5, 4000)?;
     let remote_side = &pair.remote_side.region;
     let scattered =
@@ -317,7 +321,7 @@ fn gather_and_scatter(pair: &mut Pair) -> Outcome {
     pair.remote_side.holds(5, 4000)
 }
 
-fn inline(pair: &mut Pair) -> Outcome {
+fn inline(pair: &mut Loopback) -> Outcome {
     let most = pair.left.inline_bytes().min(32) as usize;
     pair.local.set(6, most)?;
     pair.right.receive(1, &[pair.remote_side.region.sge(0, 4096)?])?;
@@ -331,7 +335,7 @@ fn inline(pair: &mut Pair) -> Outcome {
     pair.remote_side.holds(6, most)
 }
 
-fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+fn reads(pair: &mut Loopback, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (80..).zip(sizes.iter().copied()) {
         pair.remote_side.set(seed, bytes)?;
         pair.local.buffer.fill(0, BYTES, 0)?;
@@ -343,7 +347,7 @@ fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     Ok(())
 }
 
-fn atomics(pair: &mut Pair) -> Outcome {
+fn atomics(pair: &mut Loopback) -> Outcome {
     let word = |side: &Side, at: usize| -> Result<u64, Error> {
         let mut bytes = [0; 8];
         side.buffer.read(at, &mut bytes)?;
@@ -368,7 +372,7 @@ fn atomics(pair: &mut Pair) -> Outcome {
 }
 
 /// Waits for events; only solicited messages wake a wait for solicited ones.
-fn events(pair: &mut Pair) -> Outcome {
+fn events(pair: &mut Loopback) -> Outcome {
     pair.local.set(9, 64)?;
     for solicited in [false, true] {
         pair.received.0.arm(true)?;
@@ -433,7 +437,7 @@ fn datagrams(context: &Context, settings: Settings) -> Outcome {
     Ok(())
 }
 
-fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
+fn fails(pair: &mut Loopback, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
     let sges = [pair.local.region.sge(0, bytes)?];
     pair.left.send(&Request::new(1, work, &sges))?;
     match pair.sent.one()?.outcome {
@@ -445,35 +449,35 @@ fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error
     }
 }
 
-fn wrong_key(pair: &mut Pair) -> Result<Failure, Error> {
+fn wrong_key(pair: &mut Loopback) -> Result<Failure, Error> {
     let mut remote = pair.remote_side.region.remote();
     remote.rkey ^= 0x55;
     fails(pair, Work::Write(remote, None), 64)
 }
 
-fn outside(pair: &mut Pair) -> Result<Failure, Error> {
+fn outside(pair: &mut Loopback) -> Result<Failure, Error> {
     let remote = pair.remote_side.region.remote().offset(BYTES as u64 - 63);
     fails(pair, Work::Write(remote, None), 64)
 }
 
-fn read_only(pair: &mut Pair) -> Result<Failure, Error> {
+fn read_only(pair: &mut Loopback) -> Result<Failure, Error> {
     let access = Access { remote_read: true, ..Access::default() };
     let side = Side::new(&pair.domain, access)?;
     fails(pair, Work::Write(side.region.remote(), None), 64)
 }
 
-fn too_long(pair: &mut Pair) -> Result<Failure, Error> {
+fn too_long(pair: &mut Loopback) -> Result<Failure, Error> {
     pair.right.receive(1, &[pair.remote_side.region.sge(0, 32)?])?;
     fails(pair, Work::Send(None), 64)
 }
 
-fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
+fn no_buffer(pair: &mut Loopback) -> Result<Failure, Error> {
     fails(pair, Work::Send(None), 64)
 }
 
 /// A full queue fails, and accepts requests again after a completion.
 fn full(context: &Context, settings: Settings) -> Outcome {
-    let mut pair = Pair::new(context, Transport::Rc, settings)?;
+    let mut pair = Loopback::new(context, Transport::Rc, settings)?;
     let piece = pair.remote_side.region.sge(0, 64)?;
     let taken = (0..100_000)
         .find_map(|count| pair.right.receive(count, &[piece]).err().map(|error| (count, error)));

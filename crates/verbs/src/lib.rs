@@ -70,7 +70,7 @@ pub use queue_pair::{
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use srd::Srd;
-pub use state::State;
+pub use state::QueuePairState;
 pub use work::{Request, Work};
 
 /// The types of `infiniband/verbs.h`, for C interfaces that pass them through.

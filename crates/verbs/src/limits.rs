@@ -14,8 +14,6 @@ pub struct Limits {
     pub part: u32,
     /// Largest memory region in bytes.
     pub largest_region: u64,
-    /// Maximum of memory regions.
-    pub regions: u64,
     /// Maximum of queue pairs.
     pub queue_pairs: u64,
     /// Maximum of requests in a queue pair.
@@ -43,7 +41,6 @@ impl Limits {
             vendor: raw.vendor_id,
             part: raw.vendor_part_id,
             largest_region: raw.max_mr_size,
-            regions: count(raw.max_mr),
             queue_pairs: count(raw.max_qp),
             requests: count(raw.max_qp_wr),
             sges: u32::try_from(raw.max_sge).unwrap_or(0),

@@ -7,7 +7,7 @@ use crate::queue_pair::QueuePair;
 
 /// The requests that a queue pair accepts in its current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum QueuePairState {
     /// None: state RESET.
     Reset,
     /// Receive requests: state INIT or RTR.
@@ -24,7 +24,7 @@ impl<S, D> QueuePair<S, D> {
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn state(&self) -> Result<State, Error> {
+    pub fn state(&self) -> Result<QueuePairState, Error> {
         let (mut attributes, mut made) =
             (raw::ibv_qp_attr::default(), raw::ibv_qp_init_attr::default());
         let what = mask::IBV_QP_STATE.0.cast_signed();
@@ -32,10 +32,10 @@ impl<S, D> QueuePair<S, D> {
         let errno = unsafe { raw::ibv_query_qp(self.as_raw(), &mut attributes, what, &mut made) };
         self.domain().context().check_errno("ibv_query_qp", errno)?;
         Ok(match attributes.qp_state {
-            state::IBV_QPS_RESET => State::Reset,
-            state::IBV_QPS_INIT | state::IBV_QPS_RTR => State::Receives,
-            state::IBV_QPS_ERR => State::Error,
-            _ => State::Sends,
+            state::IBV_QPS_RESET => QueuePairState::Reset,
+            state::IBV_QPS_INIT | state::IBV_QPS_RTR => QueuePairState::Receives,
+            state::IBV_QPS_ERR => QueuePairState::Error,
+            _ => QueuePairState::Sends,
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! NCCL uses NVLink between machines (MNNVL) if all GPUs have joined the fabric with the same cluster and clique, CUDA
 //! supports fabric handles and they can be allocated (NCCL commit 192610c, src/mnnvl.cc). IMEX's daemon exports and
-//! imports them. Only its control program knows its state, so a running service is no pass. On NVL72 the fabric
+//! imports them. Only its control program knows its state, so a running service is not a pass. On NVL72 the fabric
 //! manager runs on the switch trays: its version is not a fact of this machine.
 
 use super::imex::{imex, is_of_domain};
@@ -17,7 +17,7 @@ const CONTROL: &str = "nvidia-imex-ctl -q";
 const PROFILE: &str = "nvlink-domain";
 
 /// What one requirement is found to be.
-enum State {
+enum Requirement {
     Met,
     Failed(String),
     Unknown(String),
@@ -92,9 +92,9 @@ fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
     let (mut failed, mut unknown) = (Vec::new(), Vec::new());
     for state in all {
         match state {
-            State::Met => {}
-            State::Failed(text) => failed.push(text),
-            State::Unknown(text) => unknown.push(text),
+            Requirement::Met => {}
+            Requirement::Failed(text) => failed.push(text),
+            Requirement::Unknown(text) => unknown.push(text),
         }
     }
     let open = if unknown.is_empty() {
@@ -122,38 +122,38 @@ fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
 }
 
 /// All GPUs have joined one clique of the cluster.
-fn registration(ctx: &Ctx<'_>, gpus: &[Bdf]) -> State {
+fn registration(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Requirement {
     let mut cliques = Vec::new();
     for bdf in gpus {
         let name = words::device(ctx, *bdf);
         let Ok(gpu) = nvml_gpu(ctx, *bdf) else {
-            return State::Unknown(format!("NVML does not show {name}"));
+            return Requirement::Unknown(format!("NVML does not show {name}"));
         };
         match (&gpu.fabric, &gpu.fabric_registration) {
             (Fact::Known(state), _) if state != "completed" => {
-                return State::Failed(format!(
+                return Requirement::Failed(format!(
                     "the fabric state of {name} is {}",
                     state.replace('_', " ")
                 ));
             }
             (Fact::Known(_), Fact::Known(own)) if own.status != 0 => {
-                return State::Failed(format!(
+                return Requirement::Failed(format!(
                     "the registration of {name} failed (NVML code {})",
                     own.status
                 ));
             }
             (Fact::Known(_), Fact::Known(own)) if !own.cluster => {
-                return State::Failed(format!("{name} has no cluster id"));
+                return Requirement::Failed(format!("{name} has no cluster id"));
             }
             (Fact::Known(_), Fact::Known(own)) => cliques.push(own.clique),
-            _ => return State::Unknown(format!("the fabric registration of {name}")),
+            _ => return Requirement::Unknown(format!("the fabric registration of {name}")),
         }
     }
     cliques.sort_unstable();
     cliques.dedup();
     match cliques.as_slice() {
-        [_] => State::Met,
-        _ => State::Failed(format!(
+        [_] => Requirement::Met,
+        _ => Requirement::Failed(format!(
             "the GPUs of this machine are in the cliques {}",
             words::list(cliques)
         )),
@@ -161,30 +161,34 @@ fn registration(ctx: &Ctx<'_>, gpus: &[Bdf]) -> State {
 }
 
 /// CUDA supports fabric handles.
-fn handles(ctx: &Ctx<'_>, gpus: &[Bdf]) -> State {
+fn handles(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Requirement {
     for bdf in gpus {
         match cuda_gpu(ctx, *bdf).map(|gpu| &gpu.fabric_handles) {
             Ok(Fact::Known(true)) => {}
             Ok(Fact::Known(false)) => {
-                return State::Failed(format!(
+                return Requirement::Failed(format!(
                     "CUDA has no fabric handles on {}",
                     words::device(ctx, *bdf)
                 ));
             }
-            _ => return State::Unknown(format!("CUDA's fabric handles (attribute 128 of {CUDA})")),
+            _ => {
+                return Requirement::Unknown(format!(
+                    "CUDA's fabric handles (attribute 128 of {CUDA})"
+                ));
+            }
         }
     }
-    State::Met
+    Requirement::Met
 }
 
 /// This user can open a channel, as gpu.imex judges it.
-fn channel(ctx: &Ctx<'_>) -> State {
+fn channel(ctx: &Ctx<'_>) -> Requirement {
     let found = imex(ctx);
     let of = |rule: Rule| found.iter().find(|judgement| judgement.rule == rule);
     match (of(Rule::Broken), of(Rule::Unknown), of(Rule::Holds)) {
-        (Some(broken), ..) => State::Failed(sentence(&broken.message)),
-        (None, None, Some(_)) => State::Met,
-        _ => State::Unknown("whether this user can open an IMEX channel".to_owned()),
+        (Some(broken), ..) => Requirement::Failed(sentence(&broken.message)),
+        (None, None, Some(_)) => Requirement::Met,
+        _ => Requirement::Unknown("whether this user can open an IMEX channel".to_owned()),
     }
 }
 
@@ -194,16 +198,16 @@ fn sentence(message: &str) -> String {
 
 /// IMEX's daemon is ready. Where a DRA driver or a job's prolog runs it, the service of the host says nothing
 /// (NVIDIA/DCGM issue 308).
-fn daemon(ctx: &Ctx<'_>) -> State {
+fn daemon(ctx: &Ctx<'_>) -> Requirement {
     let fabric = &ctx.facts.fabric;
     let running = fabric.units.get(Fabric::IMEX).map(|unit| &unit.running);
     match (fabric.imex_state.present(), running) {
-        (Some(state), _) if state == "READY" => State::Met,
-        (Some(state), _) => State::Failed(format!("IMEX's daemon is not ready ({CONTROL}: {state})")),
+        (Some(state), _) if state == "READY" => Requirement::Met,
+        (Some(state), _) => Requirement::Failed(format!("IMEX's daemon is not ready ({CONTROL}: {state})")),
         (None, Some(Fact::Known(true))) => {
-            State::Unknown("nvidia-imex.service runs, and whether it is ready is not known".to_owned())
+            Requirement::Unknown("nvidia-imex.service runs, and whether it is ready is not known".to_owned())
         }
-        (None, _) => State::Unknown(
+        (None, _) => Requirement::Unknown(
             "whether IMEX's daemon is ready (no nvidia-imex.service is seen to run; a DRA driver or a job's prolog may run it)"
                 .to_owned(),
         ),
@@ -212,7 +216,7 @@ fn daemon(ctx: &Ctx<'_>) -> State {
 
 /// The nodes file has this machine. Without it the daemon does not start: "No matching network interface found for any
 /// IP addresses in the node configuration" (dra-driver-nvidia-gpu issue 289).
-fn nodes(ctx: &Ctx<'_>) -> State {
+fn nodes(ctx: &Ctx<'_>) -> Requirement {
     let fabric = &ctx.facts.fabric;
     let is_ready = fabric.imex_state.present().is_some_and(|state| state == "READY");
     // A daemon that runs may have read another file, or this one before it changed.
@@ -225,26 +229,26 @@ fn nodes(ctx: &Ctx<'_>) -> State {
                 && !runs
                 && !container::in_container(ctx) =>
         {
-            State::Failed(format!(
+            Requirement::Failed(format!(
                 "no address of this machine is in {}, so IMEX's daemon does not start",
                 nodes.path
             ))
         }
-        _ => State::Met,
+        _ => Requirement::Met,
     }
 }
 
 /// The environment does not switch NVLink between machines off.
-fn nccl(ctx: &Ctx<'_>) -> State {
+fn nccl(ctx: &Ctx<'_>) -> Requirement {
     let Fact::Known(variables) = &ctx.facts.environment else {
-        return State::Unknown("the environment".to_owned());
+        return Requirement::Unknown("the environment".to_owned());
     };
     let off = ["NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE"]
         .into_iter()
         .find(|name| variables.get(*name).is_some_and(|value| value.trim() == "0"));
     match off {
-        Some(name) => State::Failed(format!("{name}=0 keeps NCCL from it")),
-        None => State::Met,
+        Some(name) => Requirement::Failed(format!("{name}=0 keeps NCCL from it")),
+        None => Requirement::Met,
     }
 }
 

@@ -225,15 +225,6 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn reports_model_and_numa_node() {
-        let found = only("gpu.present", &machine());
-        assert_eq!(found.outcome, Outcome::Pass);
-        assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
-        assert_eq!(found.message, "NVIDIA H200, NUMA node 0.");
-        assert_eq!(found.evidence[0].source, "/sys/bus/pci/devices/0000:03:00.0/driver");
-    }
-
-    #[test]
     fn no_gpu_and_unread_bus() {
         let mut facts = machine();
         facts.pci = Fact::Known(Vec::new());

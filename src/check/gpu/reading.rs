@@ -9,7 +9,7 @@ use crate::model::{
 
 pub const CUDA: &str = "libcuda.so.1";
 
-/// Judges each GPU that is not passed through. Equal judgements that are no problem share one finding.
+/// Judges each GPU that is not passed through. Equal judgements without a problem share one finding.
 pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
     {

@@ -43,11 +43,9 @@ fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
         unknown_if(&peers.nvidia_peermem, "nv_peer_mem", Area::Sys, "/sys/module/nvidia_peermem")
     }) {
         let loaded = [&peers.nv_peer_mem, &peers.nvidia_peermem];
-        return vec![match loaded.contains(&&Fact::Known(false)) {
-            true => unknown,
-            // Two would be an error.
-            false => unknown.weighing(Severity::Error),
-        }];
+        let one_at_most = loaded.contains(&&Fact::Known(false));
+        // Two would be an error.
+        return vec![if one_at_most { unknown } else { unknown.weighing(Severity::Error) }];
     }
     let new = peers.nvidia_peermem == Fact::Known(true);
     vec![match (peers.nv_peer_mem == Fact::Known(true), new) {

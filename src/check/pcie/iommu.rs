@@ -234,13 +234,11 @@ fn pcie_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     let peers = ctx.topology.rows_of(Kind::Gpu).filter(|(at, _)| *at != me);
     let links: Vec<_> =
         peers.filter_map(|(at, _)| Some(ctx.topology.pair(me, at)?.nvlinks)).collect();
-    match links.contains(&Fact::Known(0)) {
-        true => Some(""),
-        false if links.iter().any(|links| links.known().is_none()) => {
-            Some(", unless NVLink connects it to its peers")
-        }
-        false => None,
+    if links.contains(&Fact::Known(0)) {
+        return Some("");
     }
+    let is_unclear = links.iter().any(|links| links.known().is_none());
+    is_unclear.then_some(", unless NVLink connects it to its peers")
 }
 
 /// The words of a command line about IOMMUs.

@@ -252,10 +252,11 @@ impl Port<'_> {
         if !pfc.contains(&priority) {
             let message =
                 format!("{path}, which has no flow control; priority {} has.", listed(pfc));
-            let judgement = match class.is_chosen {
-                true => Judgement::broken(self.subject.clone(), message),
+            let judgement = if class.is_chosen {
+                Judgement::broken(self.subject.clone(), message)
+            } else {
                 // A job may still choose another class than this process.
-                false => Judgement::info(self.subject.clone(), message),
+                Judgement::info(self.subject.clone(), message)
             };
             return self.advised(judgement, pfc);
         }

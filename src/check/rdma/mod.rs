@@ -94,7 +94,7 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Ve
     each_nic(ctx, |nic| match driver(ctx.facts, nic) {
         Fact::Known(driver) if driver == MLX5 => judge(nic),
         Fact::Known(driver) => {
-            vec![Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it."))]
+            vec![Judgement::skip(&nic.name, format!("It is not an mlx5 NIC: {driver} drives it."))]
         }
         Fact::Unknown(why) => {
             vec![Judgement::unknown(&nic.name, why, Area::Sys, "the NIC's driver")]

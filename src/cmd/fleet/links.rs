@@ -26,7 +26,7 @@ use crate::probe::rdma;
 use crate::probe::rdma::fleet::{
     Measured, Node, PairMeasured, Round, Timeouts, coordinate, take_part,
 };
-use crate::probe::rdma::rendezvous::{Host, Meeting, expand};
+use crate::probe::rendezvous::{Host, Meeting, expand};
 
 /// The sizes of a link: that of its latency and that of its bandwidth.
 const SIZES: [usize; 2] = [8, 1 << 20];

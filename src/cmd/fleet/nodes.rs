@@ -18,7 +18,7 @@ use crate::probe::gather::{
     Collected, NodePlace, Nodes, Waits, collect, deliver, from_environment,
 };
 use crate::probe::interrupts::Interrupts;
-use crate::probe::rdma::rendezvous::{Conditions, Meeting, Secret, host_name};
+use crate::probe::rendezvous::{Conditions, Meeting, Secret, host_name};
 
 pub fn run(
     global: &Global,

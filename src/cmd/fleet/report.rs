@@ -12,7 +12,7 @@ use crate::cmd::{document, remark};
 use crate::fleet::{self, Fleet};
 use crate::model::{Absence, RECORD_SCHEMA, Record};
 use crate::output::{self, Document};
-use crate::probe::rdma::rendezvous::expand;
+use crate::probe::rendezvous::expand;
 
 /// Merges files, compares them with earlier ones, and keeps a record of them.
 pub fn run(

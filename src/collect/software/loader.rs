@@ -143,12 +143,12 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     const HEADER: usize = 48;
     const ENTRY: usize = 24;
     const MAX_ENTRIES: usize = 1 << 17;
-    let start = match bytes.starts_with(MAGIC) {
-        true => 0,
-        false if bytes.starts_with(b"ld.so-1.7.0") => {
-            bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?
-        }
-        false => return None,
+    let start = if bytes.starts_with(MAGIC) {
+        0
+    } else if bytes.starts_with(b"ld.so-1.7.0") {
+        bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?
+    } else {
+        return None;
     };
     let cache = bytes.get(start..)?;
     let number = |at: usize| -> Option<u32> {

@@ -80,7 +80,7 @@ mod tests {
             ("correctable.BadTLP", 5, DAY, false),
             ("fatal.DLP", 1, DAY, true),
             ("req_transport_retries_exceeded", 1, DAY, true),
-            // Congestion is no fault at any rate, and traffic is no error.
+            // Congestion is not a fault at any rate, and traffic is not an error.
             ("np_cnp_sent", 1_000_000, DAY, false),
             ("port_xmit_data", 1_000_000, DAY, false),
             ("symbol_error", 0, DAY, false),

@@ -6,6 +6,7 @@ use super::session::Session;
 use super::task::{Side, Task};
 use super::{doorbell, kernel, loopback, order, pingpong, poll, register};
 use crate::model::ProbeResult;
+use crate::model::figure::asynchronous::MessagePath;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::task::{self, Part, run_parts};
@@ -32,7 +33,7 @@ impl task::Task for Task {
             ("validate.stream", order::run),
             ("async.poll", poll::run),
             ("async.doorbell", doorbell::run),
-            ("async.loopback", loopback::run),
+            (MessagePath::Loopback.name(), loopback::run),
             (kernel::PART, kernel::run),
         ];
         let without_register: [Part<Session<'_>>; 1] = [(kernel::PART, kernel::run_assisted)];

@@ -11,6 +11,7 @@ use super::poll::{FLAG, REPLY, SETTLE};
 use super::queues::Queues;
 use super::session::{Session, pause, wait_for_word, watched};
 use super::settings::Transport;
+use crate::model::figure::asynchronous::DOORBELL;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -25,7 +26,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     let words = session.words[0].1.clone();
     let region = queues.register_target(&words)?;
     let about = session.about_queues();
-    let label = "async.doorbell.latency";
+    let label = DOORBELL.name;
     words.store_u32(FLAG, 0)?;
     words.store_u32(REPLY, 0)?;
     let mut times = Vec::with_capacity(samples as usize);

@@ -18,11 +18,10 @@ use super::session::Session;
 use super::settings::{BATCHES, Order, Series};
 use super::slots::{self, Slots};
 use crate::model::ProbeResult;
+use crate::model::figure::asynchronous::{MessageDriver, MessagePath};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// Start of the results' names.
-const PART: &str = "async.loopback";
 /// Messages per reported step.
 const STEP: u32 = 5000;
 /// Time for a step: ten milliseconds per message, for a busy emulated machine.
@@ -121,14 +120,22 @@ impl Loop {
             times.extend(more);
             (wrong, left) = (found, left - count);
         }
-        let by_stream = spread(&self.series.label(PART, "stream"), messages, (times, wrong));
+        let by_stream = spread(
+            &self.series.latency(MessagePath::Loopback, MessageDriver::Stream),
+            messages,
+            (times, wrong),
+        );
         let messages = cpu_messages(messages);
         reporter.doing_for(
             format!("{messages} messages that the CPU sends"),
             STEP_TIME * messages.div_ceil(STEP),
         )?;
         let found = self.by_cpu(session, messages)?;
-        let by_cpu = spread(&self.series.label(PART, "cpu"), messages, found);
+        let by_cpu = spread(
+            &self.series.latency(MessagePath::Loopback, MessageDriver::Cpu),
+            messages,
+            found,
+        );
         Ok([by_stream, by_cpu])
     }
 
@@ -280,7 +287,7 @@ impl Loop {
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {
-            // A failed WQE explains more. Other errors come from the released word, which is no completion.
+            // A failed WQE explains more. Other errors come from the released word, which is not a completion.
             return Err(match self.queues.completed() {
                 Err(failed @ StepError::Wqe { .. }) => failed,
                 _ => StepError::Released(released.to_string()),

@@ -3,6 +3,7 @@
 use super::settings::Settings;
 use super::task::{HcaChoice, Task};
 use super::{pingpong, register};
+use crate::model::figure::asynchronous::POLL_HOST;
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict};
 use crate::probe::children::Children;
 use crate::probe::machine::{self, Machine};
@@ -155,7 +156,7 @@ impl Probe for Options {
         for gpu in &report.gpus {
             let why = "no expected latency: it can only be measured on the machine itself";
             let about = Subject::new(&gpu.subject, "cuda");
-            let result = about.not_measured("async.poll.host.latency", 4, why.to_owned());
+            let result = about.not_measured(POLL_HOST.name, 4, why.to_owned());
             report.results.push(result);
         }
         Ok(())

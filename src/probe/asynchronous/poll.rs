@@ -6,6 +6,7 @@ use gdsync::Program;
 use gpu::Compare;
 
 use super::session::{Session, pause, wait_for_word, watched};
+use crate::model::figure::asynchronous::{POLL_GPU, POLL_HOST};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -20,7 +21,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     let samples = session.task.terms.depth.async_samples();
     let replies = session.words[0].1.clone();
     for (location, words) in session.words.clone() {
-        let label = format!("async.poll.{location}.latency");
+        let label = if location == "gpu" { POLL_GPU.name } else { POLL_HOST.name };
         reporter.doing_for(
             format!("a stream that answers the CPU ({location})"),
             Duration::from_secs(30),
@@ -52,8 +53,8 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
             }
         }
         reporter.result(match lost {
-            None => session.about.spread(&label, Some(4), 0, &times),
-            Some(why) => session.about.impossible(&label, Some(4), true, why),
+            None => session.about.spread(label, Some(4), 0, &times),
+            Some(why) => session.about.impossible(label, Some(4), true, why),
         })?;
     }
     Ok(())

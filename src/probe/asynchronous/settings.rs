@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::MESSAGE;
+use crate::model::figure::asynchronous::{MessageDriver, MessagePath};
 use crate::probe::depth::Terms;
 
 /// Messages queued together, as in libgdsync's programs.
@@ -162,7 +163,7 @@ impl Series {
     }
 
     /// The name of a latency, as in `async.loopback.stream.latency`.
-    pub fn label(&self, part: &str, driver: &str) -> String {
+    pub fn latency(&self, path: MessagePath, driver: MessageDriver) -> String {
         let transport = match self.transport {
             Transport::Rc => "",
             Transport::Ud => ".ud",
@@ -171,7 +172,7 @@ impl Series {
             Order::InOrder => "",
             Order::OutOfOrder => ".out-of-order",
         };
-        format!("{part}{transport}{order}.{driver}.latency")
+        path.latency(&format!("{transport}{order}"), driver)
     }
 
     /// The default one with this size.
@@ -201,7 +202,13 @@ mod tests {
         let (series, too_long) = settings.series(&terms);
         let found: Vec<_> = series
             .iter()
-            .map(|series| (series.label("async.loopback", "cpu"), series.bytes, series.batch))
+            .map(|series| {
+                (
+                    series.latency(MessagePath::Loopback, MessageDriver::Cpu),
+                    series.bytes,
+                    series.batch,
+                )
+            })
             .collect();
         let rc = "async.loopback.cpu.latency";
         let ud = "async.loopback.ud.cpu.latency";

@@ -6,11 +6,10 @@ use gdrcopy::PinFlags;
 use gpu::DeviceMemory;
 
 use super::session::Session;
+use crate::model::figure::copy::{CALLS, PIN};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::Sampler;
-
-const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
 
 /// Longest time of the five calls together.
 const LONGEST: Duration = Duration::from_millis(20);
@@ -29,12 +28,12 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
             .and_then(|memory| time(session, &memory))
         {
             Ok(samples) => {
-                for (name, samples) in NAMES.into_iter().zip(&samples) {
-                    reporter.result(session.about.spread(name, Some(*bytes), 0, samples))?;
+                for (call, samples) in CALLS.into_iter().zip(&samples) {
+                    reporter.result(session.about.spread(call.name, Some(*bytes), 0, samples))?;
                 }
             }
             Err(failure) => reporter.result(session.about.impossible(
-                "api.pin",
+                PIN.name,
                 Some(*bytes),
                 false,
                 gpu::sentence(&failure),
@@ -44,7 +43,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(())
 }
 
-/// Samples of each call in seconds, in the order of [`NAMES`].
+/// Samples of each call in seconds, in the order of [`CALLS`].
 fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], StepError> {
     let mut samples: [Vec<f64>; 5] = Default::default();
     // Warm-up.

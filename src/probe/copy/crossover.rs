@@ -2,34 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::figure::Direction;
+use crate::model::figure::copy::{Quantity, Way};
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::verdict::Subject;
 
-/// What decides which of the two is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cost {
-    Latency,
-    CpuTime,
-}
-
-impl Cost {
-    pub const ALL: [Self; 2] = [Self::Latency, Self::CpuTime];
-
-    fn of(self, result: &ProbeResult) -> Option<f64> {
-        match self {
-            Self::Latency => result.median,
-            Self::CpuTime => result.cpu,
-        }
-    }
-}
-
-/// The smallest size from which on cuMemcpy with pinned memory costs less at every measured size, of one direction (write or read)
-/// of one GPU and node. `None` without the results of both sweeps.
+/// The smallest size from which on cuMemcpy with pinned memory costs less at every measured size, of one direction, GPU and node. `None` without the results of both sweeps.
 pub fn crossover(
     results: &[ProbeResult],
     about: &Subject,
-    direction: &str,
-    cost: Cost,
+    direction: Direction,
+    cost: Quantity,
 ) -> Option<ProbeResult> {
     let costs = |name: String| -> BTreeMap<u64, f64> {
         results
@@ -40,8 +23,8 @@ pub fn crossover(
             .filter_map(|result| Some((result.bytes?, cost.of(result)?)))
             .collect()
     };
-    let mapped = costs(format!("copy.{direction}.latency"));
-    let engine = costs(format!("cuda.pinned.{direction}.latency"));
+    let mapped = costs(Way::Mapping.latency(direction));
+    let engine = costs(Way::Pinned.latency(direction));
     let both: Vec<(u64, bool)> = mapped
         .iter()
         .filter_map(|(bytes, mapped)| Some((*bytes, engine.get(bytes)? < mapped)))
@@ -51,11 +34,7 @@ pub fn crossover(
     }
     let wins = both.iter().rev().take_while(|(_, engine)| *engine);
     let from = wins.last().map(|(bytes, _)| *bytes as f64);
-    let name = match cost {
-        Cost::Latency => format!("crossover.{direction}"),
-        Cost::CpuTime => format!("crossover.{direction}.cpu"),
-    };
-    Some(about.figure(&name, BYTES, from))
+    Some(about.figure(&cost.crossover(direction), BYTES, from))
 }
 
 #[cfg(test)]
@@ -74,7 +53,8 @@ mod tests {
     fn crossover_of(mapped: &[f64], engine: &[f64]) -> Option<Option<f64>> {
         let mut results = sweep("copy.write.latency", mapped);
         results.extend(sweep("cuda.pinned.write.latency", engine));
-        crossover(&results, &about(), "write", Cost::Latency).map(|result| result.median)
+        crossover(&results, &about(), Direction::ToGpu, Quantity::Latency)
+            .map(|result| result.median)
     }
 
     #[test]
@@ -82,7 +62,7 @@ mod tests {
         let mut results = sweep("copy.write.latency", &[1.0, 2.0, 4.0]);
         results.extend(sweep("cuda.pinned.write.latency", &[9.0; 3]));
         let by_cpu = |results: &[ProbeResult]| {
-            crossover(results, &about(), "write", Cost::CpuTime)
+            crossover(results, &about(), Direction::ToGpu, Quantity::CpuTime)
                 .map(|result| (result.name, result.median))
         };
         assert_eq!(by_cpu(&results), None, "no CPU time was measured");
@@ -104,6 +84,6 @@ mod tests {
         );
         assert_eq!(crossover_of(&[1.0], &[]), None);
         let results = sweep("copy.read.latency", &[1.0]);
-        assert_eq!(crossover(&results, &about(), "write", Cost::Latency), None);
+        assert_eq!(crossover(&results, &about(), Direction::ToGpu, Quantity::Latency), None);
     }
 }

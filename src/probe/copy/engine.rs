@@ -2,12 +2,27 @@
 
 use gpu::{HostMemory, Kind};
 
-use super::point::{Point, promise};
+use super::point::Point;
 use super::session::{Session, found_wrong, wrong_at};
+use crate::model::figure::Direction;
+use crate::model::figure::copy::Way;
 use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::time_and_cpu;
+
+/// All ways by cuMemcpy.
+pub fn run(
+    session: &Session<'_>,
+    host: Option<&HostMemory>,
+    source: &[u8],
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    if let Some(host) = host {
+        pinned(session, host, source, reporter)?;
+    }
+    pageable(session, source, reporter)
+}
 
 /// Pinned memory for the comparison; without it the rest is still measured.
 pub fn host_memory(
@@ -22,7 +37,7 @@ pub fn host_memory(
             let required = error.kind() == Kind::Broken;
             let why = gpu::sentence(&error);
             reporter.result(session.about_cuda.impossible(
-                "cuda.pinned",
+                Way::Pinned.name(),
                 Some(bytes),
                 required,
                 why,
@@ -33,7 +48,7 @@ pub fn host_memory(
 }
 
 /// With pinned memory.
-pub fn pinned(
+fn pinned(
     session: &Session<'_>,
     host: &HostMemory,
     source: &[u8],
@@ -44,11 +59,11 @@ pub fn pinned(
     let (stream, memory) = (&session.stream, &session.memory);
     let write = Point {
         about: &session.about_cuda,
-        name: "cuda.pinned.write",
+        way: Way::Pinned,
+        direction: Direction::ToGpu,
         what: "cuMemcpy from pinned memory",
         bytes,
         budget: task.point(),
-        promise: promise(task, task.terms.shares.pci_express),
     };
     write.measure(task, reporter, |budget| {
         host.write(0, source)?;
@@ -58,7 +73,7 @@ pub fn pinned(
         })?;
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
-    let read = Point { name: "cuda.pinned.read", what: "cuMemcpy to pinned memory", ..write };
+    let read = Point { direction: Direction::FromGpu, what: "cuMemcpy to pinned memory", ..write };
     read.measure(task, reporter, |budget| {
         let inverse = inverted(source);
         stream.write(memory, start, &inverse)?;
@@ -74,7 +89,7 @@ pub fn pinned(
 }
 
 /// With pageable memory.
-pub fn pageable(
+fn pageable(
     session: &Session<'_>,
     source: &[u8],
     reporter: &mut Reporter<'_>,
@@ -84,17 +99,18 @@ pub fn pageable(
     let (stream, memory) = (&session.stream, &session.memory);
     let write = Point {
         about: &session.about_cuda,
-        name: "cuda.pageable.write",
+        way: Way::Pageable,
+        direction: Direction::ToGpu,
         what: "cuMemcpy from pageable memory",
         bytes,
         budget: task.point(),
-        promise: None,
     };
     write.measure(task, reporter, |budget| {
         let timed = time_and_cpu(budget, false, || stream.write(memory, start, source))?;
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
-    let read = Point { name: "cuda.pageable.read", what: "cuMemcpy to pageable memory", ..write };
+    let read =
+        Point { direction: Direction::FromGpu, what: "cuMemcpy to pageable memory", ..write };
     read.measure(task, reporter, |budget| {
         let mut found = inverted(source);
         let timed = time_and_cpu(budget, false, || stream.read(memory, start, &mut found))?;

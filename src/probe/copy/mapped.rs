@@ -2,16 +2,17 @@
 
 use std::cell::Cell;
 
-use super::point::{Point, promise};
+use super::point::Point;
 use super::session::{Session, found_wrong, wrong_at};
 use gpu::Pattern;
 
+use crate::model::figure::Direction;
+use crate::model::figure::copy::Way;
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::UNTOUCHED;
 use crate::probe::sampling::{time_and_cpu, time_prepared};
-use crate::probe::verdict::Promise;
 
 /// Distance between the starts of reads.
 const PAGE: usize = 4 << 10;
@@ -27,11 +28,11 @@ pub fn run(
     let (start, cold) = (task.choices.offset, task.choices.cold);
     let write = Point {
         about: &session.about,
-        name: "copy.write",
+        way: Way::Mapping,
+        direction: Direction::ToGpu,
         what: "copies through the mapping to the GPU",
         bytes,
         budget: task.point(),
-        promise: promise(task, task.terms.shares.mapping),
     };
     let (stream, memory, mapping) = (&session.stream, &session.memory, &mut session.mapping);
     write.measure(task, reporter, |budget| {
@@ -51,9 +52,8 @@ pub fn run(
         Ok((timed, found_wrong(stream, memory, start, source)?))
     })?;
     let read = Point {
-        name: "copy.read",
+        direction: Direction::FromGpu,
         what: "copies through the mapping from the GPU",
-        promise: write.promise.map(|promise| Promise { share: None, ..promise }),
         ..write
     };
     read.measure(task, reporter, |budget| {

@@ -1,9 +1,11 @@
 //! The parent's side: one child for each GPU and NUMA node, and the crossovers of all results.
 
 use super::cases;
-use super::crossover::{Cost, crossover};
+use super::crossover::crossover;
 use super::point::LIMITED_BY_LINK;
 use super::task::{Choices, Task};
+use crate::model::figure::Direction;
+use crate::model::figure::copy::{Quantity, Way};
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -68,22 +70,14 @@ impl Probe for Options {
     fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
         let shares = self.scope.terms.shares;
         for gpu in &report.gpus {
-            report.results.extend(
-                [
-                    ("copy.write.bandwidth", "mapping", shares.mapping),
-                    ("cuda.pinned.write.bandwidth", "cuda", shares.pci_express),
-                    ("cuda.pinned.read.bandwidth", "cuda", shares.pci_express),
-                ]
-                .map(|(name, backend, share)| {
-                    expect_bandwidth(
-                        &Subject::new(&gpu.subject, backend),
-                        name,
-                        LIMITED_BY_LINK,
-                        gpu.link,
-                        share,
-                    )
-                }),
-            );
+            let ways = Way::ALL.into_iter().flat_map(|way| Direction::BOTH.map(|to| (way, to)));
+            let limited = ways.filter(|(way, direction)| way.fills_link(*direction));
+            report.results.extend(limited.map(|(way, direction)| {
+                let backend = if way == Way::Mapping { "mapping" } else { "cuda" };
+                let about = Subject::new(&gpu.subject, backend);
+                let (name, share) = (way.bandwidth(direction), way.share(&shares));
+                expect_bandwidth(&about, &name, LIMITED_BY_LINK, gpu.link, share)
+            }));
         }
         Ok(())
     }
@@ -91,8 +85,9 @@ impl Probe for Options {
 
 fn add_crossovers(report: &mut ProbeReport) {
     let mut found = Vec::new();
+    let written = Way::Mapping.latency(Direction::ToGpu);
     let mut sweeps: Vec<(&str, &str, Option<u32>)> = Vec::new();
-    for result in report.results.iter().filter(|result| result.name == "copy.write.latency") {
+    for result in report.results.iter().filter(|result| result.name == written) {
         let sweep = (result.subject.as_str(), result.backend.as_str(), result.numa);
         if !sweeps.contains(&sweep) {
             sweeps.push(sweep);
@@ -100,9 +95,9 @@ fn add_crossovers(report: &mut ProbeReport) {
     }
     for (subject, backend, numa) in sweeps {
         let about = Subject { subject: subject.to_owned(), backend: backend.to_owned(), numa };
-        for direction in ["write", "read"] {
+        for direction in Direction::BOTH {
             found.extend(
-                Cost::ALL
+                Quantity::COSTS
                     .iter()
                     .filter_map(|cost| crossover(&report.results, &about, direction, *cost)),
             );

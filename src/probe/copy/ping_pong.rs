@@ -9,6 +9,9 @@ use super::session::Session;
 use super::shared::SharedMemory;
 use super::task::{DataRounds, Producer};
 use crate::model::ProbeResult;
+use crate::model::figure::copy::{
+    DATA_ROUND_TRIP, GPU_DATA_ROUND_TRIP, GPU_ROUND_TRIP, ROUND_TRIP,
+};
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -53,12 +56,13 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
 }
 
 fn name(producer: Producer, data: Option<&DataRounds>) -> &'static str {
-    match (producer, data) {
-        (Producer::Cpu, None) => "ping-pong",
-        (Producer::Cpu, Some(_)) => "ping-pong.data",
-        (Producer::Gpu, None) => "ping-pong.gpu-first",
-        (Producer::Gpu, Some(_)) => "ping-pong.gpu-first.data",
-    }
+    let round_trip = match (producer, data) {
+        (Producer::Cpu, None) => ROUND_TRIP,
+        (Producer::Cpu, Some(_)) => DATA_ROUND_TRIP,
+        (Producer::Gpu, None) => GPU_ROUND_TRIP,
+        (Producer::Gpu, Some(_)) => GPU_DATA_ROUND_TRIP,
+    };
+    round_trip.name
 }
 
 /// Why a run of rounds ended early.
@@ -98,7 +102,7 @@ fn measure(session: &Session<'_>, data: Option<&DataRounds>) -> Result<ProbeResu
     let shape = Shape {
         blocks,
         threads: data.map_or(1, |data| data.threads),
-        // The first round of a kernel that produces includes its launch, and is no sample.
+        // The first round of a kernel that produces includes its launch, and is not a sample.
         rounds: session.task.round_trips() + u32::from(wanted.producer == Producer::Gpu),
     };
     rounds.launch(&session.stream, shape, wanted.producer)?;
@@ -294,7 +298,7 @@ mod tests {
         let consume = |data: &[u8]| {
             let mut rounds = rounds(&[1], data);
             let (samples, failure) = rounds.consume(1, None).expect("words");
-            assert!(samples.is_empty(), "the launch is no sample");
+            assert!(samples.is_empty(), "the launch is not a sample");
             (failure, rounds.flags.load(0).expect("a word"))
         };
         let (failure, flag) = consume(&[0x5a; 8]);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::session::allowance;
 use super::task::Task;
 use crate::model::ProbeResult;
+use crate::model::figure::Direction;
+use crate::model::figure::copy::Way;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::{Budget, Timed};
@@ -20,12 +22,12 @@ const COLD: Duration = Duration::from_millis(1);
 /// One size in one direction.
 pub struct Point<'a> {
     pub about: &'a Subject,
-    pub name: &'a str,
+    pub way: Way,
+    pub direction: Direction,
     /// Completes the phrase "waiting for …".
     pub what: &'a str,
     pub bytes: usize,
     pub budget: Budget,
-    pub promise: Option<Promise>,
 }
 
 impl Point<'_> {
@@ -36,12 +38,12 @@ impl Point<'_> {
         reporter: &mut Reporter<'_>,
         run: impl FnOnce(Budget) -> Result<(Timed, Option<String>), StepError>,
     ) -> Result<(), StepError> {
-        let Self { about, name, bytes, .. } = *self;
+        let Self { about, way, direction, bytes, .. } = *self;
         let step = format!("{} ({bytes} bytes)", self.what);
         let time = task.time(self.budget, COLD + allowance(bytes) / 5) + allowance(bytes);
         reporter.doing_for(step, time)?;
         let (timed, wrong) = run(self.budget)?;
-        let latency = format!("{name}.latency");
+        let latency = way.latency(direction);
         if let Some(wrong) = wrong {
             return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
         }
@@ -50,9 +52,9 @@ impl Point<'_> {
             ..about.latency(&latency, Some(bytes), bytes, &timed.seconds)
         })?;
         if bytes >= MIN_BANDWIDTH_SIZE {
-            let promise = self.promise.filter(|_| bytes >= LIMITED_BY_LINK);
+            let promise = self.promise(task).filter(|_| bytes >= LIMITED_BY_LINK);
             reporter.result(about.bandwidth(
-                &format!("{name}.bandwidth"),
+                &way.bandwidth(direction),
                 bytes,
                 0,
                 &timed.seconds,
@@ -61,10 +63,11 @@ impl Point<'_> {
         }
         Ok(())
     }
-}
 
-/// The link's peak rate, and the share of it that is expected.
-pub fn promise(task: &Task, share: Option<f64>) -> Option<Promise> {
-    let link = task.target.link?;
-    Some(Promise::of_link(link, share))
+    /// The link's peak rate, and the share of it that is expected.
+    fn promise(&self, task: &Task) -> Option<Promise> {
+        let (link, way) = (task.target.link?, self.way);
+        let share = way.share(&task.terms.shares).filter(|_| way.fills_link(self.direction));
+        (way != Way::Pageable).then(|| Promise::of_link(link, share))
+    }
 }

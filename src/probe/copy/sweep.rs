@@ -2,6 +2,8 @@
 
 use super::session::{Session, pattern};
 use super::{engine, mapped};
+use crate::model::figure::Direction;
+use crate::model::figure::copy::Way;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -22,8 +24,8 @@ fn sweep(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let sizes = session.sizes.clone();
-    let copies = if with_engine { 6 } else { 2 };
-    reporter.expect_more((sizes.len() * copies) as u64);
+    let ways = if with_engine { Way::ALL.len() } else { 1 };
+    reporter.expect_more((sizes.len() * ways * Direction::BOTH.len()) as u64);
     let host = if with_engine {
         engine::host_memory(session, sizes.last().copied().unwrap_or(1), reporter)?
     } else {
@@ -33,11 +35,8 @@ fn sweep(
         // A new pattern for each size, so that data of an earlier size is wrong.
         let source = pattern(2 * bytes as u64 + 1000, bytes);
         mapped::run(session, &source, reporter)?;
-        if let Some(host) = &host {
-            engine::pinned(session, host, &source, reporter)?;
-        }
         if with_engine {
-            engine::pageable(session, &source, reporter)?;
+            engine::run(session, host.as_ref(), &source, reporter)?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::message::{Message, Outcome, WINDOW};
 use super::place::Nodes;
 use crate::model::Absence;
-use crate::probe::rdma::rendezvous::{Conditions, Error, Host, Link};
+use crate::probe::rendezvous::{Conditions, Error, Host, Link};
 
 /// Most bytes of a node's document.
 const MAX_DOCUMENT: usize = 64 << 20;

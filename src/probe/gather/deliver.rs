@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::message::{Message, Outcome, WINDOW, messages};
-use crate::probe::rdma::rendezvous::{Conditions, Error, Link, Meeting};
+use crate::probe::rendezvous::{Conditions, Error, Link, Meeting};
 
 /// How long rank 0 may take to read a result.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);

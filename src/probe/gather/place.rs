@@ -3,7 +3,7 @@
 
 use mp::launcher::{self, Launcher, expand_hosts};
 
-use crate::probe::rdma::rendezvous::DEFAULT_PORT;
+use crate::probe::rendezvous::DEFAULT_PORT;
 
 /// This process among those on the other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +133,7 @@ fn by_variables(variables: Variables<'_>, rank: u32) -> Result<NodePlace, PlaceE
     let port = number(variables, "GDR_FLEET_PORT")?.map(u16::try_from).transpose();
     let port = port.map_err(|_| PlaceError::Variable {
         variable: "GDR_FLEET_PORT",
-        why: "it is no port number".to_owned(),
+        why: "it is not a port number".to_owned(),
     })?;
     let host = text(variables, "GDR_FLEET_HOST");
     if host.is_none() && size > 1 {

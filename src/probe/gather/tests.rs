@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::message::{WINDOW, messages};
 use super::*;
 use crate::model::Absence;
-use crate::probe::rdma::rendezvous::{Conditions, Link, Meeting, Secret};
+use crate::probe::rendezvous::{Conditions, Link, Meeting, Secret};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const WAITS: Waits = Waits { arrival: Duration::from_secs(20), work: Duration::from_secs(20) };
@@ -178,7 +178,7 @@ fn indexed_job_gives_rank_and_host() {
         ("GDR_FLEET_SIZE", "3", "number of pods"),
         ("GDR_FLEET_SIZE", "", "number of pods"),
         ("GDR_FLEET_HOST", "", "name of pod 0"),
-        ("GDR_FLEET_PORT", "70000", "no port number"),
+        ("GDR_FLEET_PORT", "70000", "not a port number"),
     ] {
         let changed: Vec<(&str, &str)> = [(name, value)].into_iter().chain(job).collect();
         let error = place(&changed).expect_err(value).to_string();

@@ -36,7 +36,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
                 {
                     continue;
                 }
-                let name = format!("validate.{}.{}", memory_kind.name(), direction.name());
+                let name = format!("validate.{}.{}", memory_kind.name(), direction.copied());
                 reporter.doing_for(format!("{name} of {bytes} bytes"), allowance(bytes * 8))?;
                 let path = Path {
                     stream: &session.stream,
@@ -46,7 +46,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
                 };
                 let wrong = path.verify(direction, bytes, &session.seeds)?;
                 let wrong = wrong.map(|(round, wrong)| {
-                    let (direction, kind) = (direction.name(), memory_kind.name());
+                    let (direction, kind) = (direction.copied(), memory_kind.name());
                     format!("{direction} with {kind} memory, round {round}: {wrong}. {LOOK_AT}")
                 });
                 let verified = bytes * ROUNDS as usize;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::links::allowance;
 use super::session::{MIN_BANDWIDTH_SIZE, Session};
+use crate::model::figure::host::{KERNEL_LATENCY, KERNEL_LOAD, KERNEL_STORE};
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -40,14 +41,14 @@ fn bandwidth(
     fill(&session.witness, memory, bytes, before)?;
     let loads = rate(&|| stream.copy_words(memory, 0, &host, 0, bytes))?;
     let wrong = by_engine(&session.witness, memory, bytes, sent)?;
-    let name = "host.kernel.load.bandwidth";
+    let name = KERNEL_LOAD;
     let result = about.bandwidth(name, bytes, bytes, &loads, session.promise(bytes));
     reporter.result(about.checked(result, wrong.map(|wrong| wrong.advice())))?;
     fill_host(&host, bytes, under)?;
     fill(&session.witness, memory, bytes, back)?;
     let stores = rate(&|| stream.copy_words(&host, 0, memory, 0, bytes))?;
     let wrong = by_host(&host, bytes, back)?;
-    let name = "host.kernel.store.bandwidth";
+    let name = KERNEL_STORE;
     let result = about.bandwidth(name, bytes, bytes, &stores, session.promise(bytes));
     Ok(reporter.result(about.checked(result, wrong.map(|wrong| wrong.advice())))?)
 }
@@ -57,7 +58,7 @@ fn latency(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     let list = session.gpu.pinned(LIST)?;
     list.write(0, &ring())?;
     let samples = chase(&session.stream, &list, session.budget())?;
-    let name = "host.kernel.load.latency";
+    let name = KERNEL_LATENCY;
     Ok(reporter.result(match samples {
         Some(samples) => session.about.latency(name, Some(8), 0, &samples),
         None => {

@@ -55,7 +55,7 @@ fn measure_kind(
         for direction in Direction::BOTH {
             one_direction(session, memory_kind, &host, direction, bytes, reporter)?;
         }
-        if bytes >= MIN_BOTH_SIZE {
+        if bytes >= MIN_BOTH_SIZE && memory_kind.is_duplex() {
             both_directions(session, memory_kind, &host, bytes, reporter)?;
         }
     }
@@ -71,20 +71,19 @@ fn one_direction(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let budget = session.budget();
-    let name = format!("host.{}.{}", memory_kind.name(), direction.name());
     reporter.doing_for(
-        format!("{bytes} bytes {} with {} memory", direction.name(), memory_kind.name()),
+        format!("{bytes} bytes {} with {} memory", direction.copied(), memory_kind.name()),
         20 * budget.time + allowance(bytes),
     )?;
     let Session { stream, memory, about, .. } = session;
     let copy = || direction.copy(stream, (memory, 0), (host, 0), bytes);
     // The cost of one copy for a program: the call, and waiting for its end.
     let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
-    reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
+    reporter.result(about.latency(&memory_kind.latency(direction), Some(bytes), 0, &samples))?;
     if bytes < MIN_BANDWIDTH_SIZE {
         return Ok(());
     }
-    let name = format!("{name}.bandwidth");
+    let name = memory_kind.bandwidth(direction);
     let promise = session.promise(bytes);
     // CUDA copies pageable memory before the call returns, so the call itself is the sample.
     let (samples, promise) = match memory_kind {
@@ -105,10 +104,6 @@ fn both_directions(
     bytes: usize,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
-    if memory_kind == HostMemoryKind::Pageable {
-        // The CPU copies it, one direction after the other.
-        return Ok(());
-    }
     let budget = session.budget();
     reporter.doing_for(
         format!("{bytes} bytes in both directions at once with {} memory", memory_kind.name()),
@@ -124,11 +119,11 @@ fn both_directions(
         lane(Direction::FromGpu, &session.back, at[1]),
     ];
     let measured = measure(&session.gate, &lanes, Runs::of(half), budget)?;
-    let name = format!("host.{}.both.bandwidth", memory_kind.name());
+    let name = memory_kind.both();
     let promise = session.promise(half).map(Promise::doubled);
     reporter.result(session.about.bandwidth(&name, bytes, 0, &measured.all, promise))?;
     for (direction, samples) in Direction::BOTH.into_iter().zip(&measured.each) {
-        let name = format!("host.{}.both.{}.bandwidth", memory_kind.name(), direction.name());
+        let name = memory_kind.half_of_both(direction);
         reporter.result(session.about.bandwidth(&name, half, 0, samples, None))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The parent's side: one child for each GPU and NUMA node.
 
-use super::session::{Direction, LIMITED_BY_LINK};
+use super::session::{Direction, HostMemoryKind, LIMITED_BY_LINK};
 use super::task::Task;
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
@@ -43,7 +43,7 @@ impl Probe for Options {
         for gpu in &report.gpus {
             let about = Subject::new(&gpu.subject, "cuda");
             report.results.extend(Direction::BOTH.map(|direction| {
-                let name = format!("host.pinned.{}.bandwidth", direction.name());
+                let name = HostMemoryKind::Pinned.bandwidth(direction);
                 let share = self.scope.terms.shares.pci_express;
                 expect_bandwidth(&about, &name, LIMITED_BY_LINK, gpu.link, share)
             }));

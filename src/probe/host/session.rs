@@ -3,6 +3,8 @@
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, PinnedOptions, Stream};
 
 use super::task::Task;
+pub use crate::model::figure::Direction;
+pub use crate::model::figure::host::HostMemoryKind;
 use crate::probe::depth::VERIFIED;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -77,30 +79,7 @@ pub(super) fn buffer_size(bytes: usize) -> usize {
     bytes.next_multiple_of(16).max(32)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostMemoryKind {
-    /// CUDA copies it through its own pinned buffers.
-    Pageable,
-    Pinned,
-    /// Pageable memory registered with cuMemHostRegister.
-    Registered,
-    WriteCombined,
-}
-
 impl HostMemoryKind {
-    pub const ALL: [Self; 4] =
-        [Self::Pageable, Self::Pinned, Self::Registered, Self::WriteCombined];
-
-    /// Its part of a result's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pageable => "pageable",
-            Self::Pinned => "pinned",
-            Self::Registered => "registered",
-            Self::WriteCombined => "write-combined",
-        }
-    }
-
     pub fn allocate(self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, gpu::Error> {
         match self {
             Self::Pageable => gpu.pageable(bytes),
@@ -111,25 +90,7 @@ impl HostMemoryKind {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the host to the GPU.
-    ToGpu,
-    /// From the GPU to the host.
-    FromGpu,
-}
-
 impl Direction {
-    pub const BOTH: [Self; 2] = [Self::ToGpu, Self::FromGpu];
-
-    /// Its part of a result's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ToGpu => "h2d",
-            Self::FromGpu => "d2h",
-        }
-    }
-
     /// Queues a copy between two (buffer, offset) places.
     pub fn copy(
         self,

@@ -8,6 +8,7 @@ use gpu::{Error, Event, HostMemory};
 
 use super::links::allowance;
 use super::session::{Direction, MIN_BANDWIDTH_SIZE, Session};
+use crate::model::figure::host::{self, Staging};
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -54,12 +55,12 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
                 found.push(staged(session, direction, &ring, &mut user, reporter)?);
             }
         }
-        let best = best(&found);
+        let best = best(&found, direction);
         for result in found {
             reporter.result(result)?;
         }
         if let Some(best) = best {
-            let name = format!("host.staged.{}.best-chunk", direction.name());
+            let name = host::best_chunk(direction);
             reporter.result(session.about.figure(&name, BYTES, Some(best as f64)))?;
         }
     }
@@ -67,8 +68,9 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
 }
 
 /// The overlapped chunk size with the highest bandwidth.
-fn best(results: &[ProbeResult]) -> Option<u64> {
-    let overlapped = results.iter().filter(|result| result.name.contains(".overlapped."));
+fn best(results: &[ProbeResult], direction: Direction) -> Option<u64> {
+    let name = Staging::Overlapped.bandwidth(direction);
+    let overlapped = results.iter().filter(|result| result.name == name);
     let measured = overlapped.filter_map(|result| Some((result.chunk?, result.median?)));
     measured.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(chunk, _)| chunk)
 }
@@ -82,9 +84,9 @@ fn extra_copy(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let (budget, bytes) = (session.budget(), other.len());
-    let name = format!("host.extra-copy.{}.bandwidth", direction.name());
+    let name = host::extra_copy(direction);
     reporter.doing_for(
-        format!("{bytes} bytes {} by two host buffers", direction.name()),
+        format!("{bytes} bytes {} by two host buffers", direction.copied()),
         20 * budget.time + allowance(bytes),
     )?;
     // Kernels fill and compare whole words.
@@ -173,13 +175,15 @@ fn staged(
     reporter: &mut Reporter<'_>,
 ) -> Result<ProbeResult, StepError> {
     let (budget, bytes) = (session.budget(), user.len());
-    let mode = match ring.slots.len() {
-        1 => "serial",
-        _ => "overlapped",
-    };
-    let name = format!("host.staged.{}.{mode}.bandwidth", direction.name());
+    let mode = if ring.slots.len() == 1 { Staging::Serial } else { Staging::Overlapped };
+    let name = mode.bandwidth(direction);
     reporter.doing_for(
-        format!("{bytes} bytes {} in chunks of {}, {mode}", direction.name(), ring.chunk),
+        format!(
+            "{bytes} bytes {} in chunks of {}, {}",
+            direction.copied(),
+            ring.chunk,
+            mode.name()
+        ),
         20 * budget.time + allowance(bytes),
     )?;
     let (sent, before) = (session.seeds.next(), session.seeds.next());
@@ -229,7 +233,7 @@ mod tests {
             result("overlapped", 3, 2e-6),
             result("overlapped", 4, 4e-6),
         ];
-        assert_eq!(best(&results), Some(3));
-        assert_eq!(best(&results[..1]), None);
+        assert_eq!(best(&results, Direction::FromGpu), Some(3));
+        assert_eq!(best(&results[..1], Direction::FromGpu), None);
     }
 }

@@ -19,7 +19,7 @@ use crate::probe::failure::StepError;
 
 /// The steps of one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Figure {
+enum TestCase {
     PingPong(Drive),
     /// Many messages at once.
     Messages(Drive),
@@ -29,36 +29,36 @@ enum Figure {
     Gets,
 }
 
-const FIGURES: [Figure; 9] = [
-    Figure::PingPong(Drive::Cpu),
-    Figure::PingPong(Drive::Stream),
-    Figure::PingPong(Drive::Kernel),
-    Figure::Messages(Drive::Cpu),
-    Figure::Messages(Drive::Stream),
-    Figure::PutLatency,
-    Figure::Puts,
-    Figure::GetLatency,
-    Figure::Gets,
+const TEST_CASES: [TestCase; 9] = [
+    TestCase::PingPong(Drive::Cpu),
+    TestCase::PingPong(Drive::Stream),
+    TestCase::PingPong(Drive::Kernel),
+    TestCase::Messages(Drive::Cpu),
+    TestCase::Messages(Drive::Stream),
+    TestCase::PutLatency,
+    TestCase::Puts,
+    TestCase::GetLatency,
+    TestCase::Gets,
 ];
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let terms = &session.task.terms;
     let sizes = terms.mp_sizes(session.gpu.is_sim());
-    reporter.expect_more((sizes.len() * FIGURES.len()) as u64);
+    reporter.expect_more((sizes.len() * TEST_CASES.len()) as u64);
     let mut seed = 1;
     for bytes in sizes {
         let amount = terms.mp_amount(bytes, session.task.room);
-        for figure in FIGURES {
-            let what = format!("{} of {bytes} bytes", figure.name());
+        for case in TEST_CASES {
+            let what = format!("{} of {bytes} bytes", case.name());
             reporter.doing_for(what, STEP_TIME * 2)?;
-            let result = measure(session, figure, bytes, amount, &mut seed)?;
+            let result = measure(session, case, bytes, amount, &mut seed)?;
             reporter.result(result)?;
         }
     }
     session.peer.send(Message::End)
 }
 
-impl Figure {
+impl TestCase {
     fn name(self) -> String {
         match self {
             Self::PingPong(drive) => format!("mp.{}.latency", drive.name()),
@@ -82,18 +82,18 @@ impl Figure {
 
 fn measure(
     session: &Session<'_>,
-    figure: Figure,
+    case: TestCase,
     bytes: usize,
     amount: Amount,
     seed: &mut u64,
 ) -> Result<ProbeResult, StepError> {
-    let (about, name) = (&session.about, figure.name());
+    let (about, name) = (&session.about, case.name());
     let mut times = Vec::new();
     // The first batch warms up.
     for batch in 0..=amount.batches {
-        let step = Step { kind: figure.kind(), bytes, count: amount.batch, seed: *seed };
+        let step = Step { kind: case.kind(), bytes, count: amount.batch, seed: *seed };
         *seed += u64::from(step.count);
-        let more = perform(session, figure, &step)?;
+        let more = perform(session, case, &step)?;
         let found = match session.peer.receive(STEP_TIME)? {
             Message::Found(found) => found.map(|what| format!("at the other process, {what}")),
             _ => return Err(StepError::OutOfStep),
@@ -106,16 +106,16 @@ fn measure(
         }
     }
     let messages = (amount.batch * (amount.batches + 1)) as usize;
-    let directions = match figure {
-        Figure::PingPong(_) => 2,
+    let directions = match case {
+        TestCase::PingPong(_) => 2,
         _ => 1,
     };
     let verified = messages * bytes * directions;
-    Ok(match figure {
-        Figure::PingPong(_) | Figure::PutLatency | Figure::GetLatency => {
+    Ok(match case {
+        TestCase::PingPong(_) | TestCase::PutLatency | TestCase::GetLatency => {
             about.latency(&name, Some(bytes), verified, &times)
         }
-        Figure::Messages(_) | Figure::Puts | Figure::Gets => {
+        TestCase::Messages(_) | TestCase::Puts | TestCase::Gets => {
             about.bandwidth(&name, bytes, verified, &times, None)
         }
     })
@@ -127,7 +127,7 @@ struct Performed {
     wrong: Option<String>,
 }
 
-fn perform(session: &Session<'_>, figure: Figure, step: &Step) -> Result<Performed, StepError> {
+fn perform(session: &Session<'_>, case: TestCase, step: &Step) -> Result<Performed, StepError> {
     let (memory, reader) = (&session.memory, &session.reader);
     let is_answered = matches!(step.kind, Kind::PingPong(_) | Kind::Get);
     if step.kind != Kind::Get {
@@ -143,13 +143,13 @@ fn perform(session: &Session<'_>, figure: Figure, step: &Step) -> Result<Perform
     };
     session.peer.send(Message::Step(*step))?;
     session.peer.expect(&Message::Ready, STEP_TIME)?;
-    let times = match figure {
-        Figure::PingPong(Drive::Cpu) => ping_pong(session, step, receives)?,
-        Figure::PingPong(drive) => queued_ping_pong(session, drive, step, receives)?,
-        Figure::Messages(Drive::Cpu) => messages(session, step)?,
-        Figure::Messages(_) => queued_messages(session, step)?,
-        Figure::PutLatency | Figure::GetLatency => one_by_one(session, step)?,
-        Figure::Puts | Figure::Gets => all_at_once(session, step)?,
+    let times = match case {
+        TestCase::PingPong(Drive::Cpu) => ping_pong(session, step, receives)?,
+        TestCase::PingPong(drive) => queued_ping_pong(session, drive, step, receives)?,
+        TestCase::Messages(Drive::Cpu) => messages(session, step)?,
+        TestCase::Messages(_) => queued_messages(session, step)?,
+        TestCase::PutLatency | TestCase::GetLatency => one_by_one(session, step)?,
+        TestCase::Puts | TestCase::Gets => all_at_once(session, step)?,
     };
     if matches!(step.kind, Kind::Put | Kind::Get) {
         session.peer.send(Message::Done)?;

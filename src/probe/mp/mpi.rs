@@ -6,11 +6,13 @@ use std::process::Command;
 
 use mp::launcher::{LaunchedProcess, Launcher, from_environment};
 
+use crate::model::figure::mp::{MPI_BANDWIDTH, MPI_LATENCY};
+use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Start, arguments};
 use crate::probe::depth::Terms;
 use crate::probe::mpi::Task;
-use crate::probe::rdma::rendezvous::shortened;
+use crate::probe::rendezvous::shortened;
 use crate::probe::scope::ProbeError;
 
 /// How two ranks of MPI are started, for its own figures.
@@ -69,7 +71,11 @@ pub fn beside(
     let version = report.mpi.map(|mpi| mpi.version).unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default();
     let named = measured.into_iter().map(|result| ProbeResult {
-        name: result.name.replace("mpi.host.", "mp.mpi."),
+        name: match result.name {
+            name if name == MessageMemory::Host.latency() => MPI_LATENCY.name.to_owned(),
+            name if name == MessageMemory::Host.bandwidth() => MPI_BANDWIDTH.name.to_owned(),
+            name => name,
+        },
         subject: subject.to_owned(),
         backend: shortened(version, MAX_VERSION),
         ..result

@@ -22,7 +22,6 @@ pub enum HcaChoice {
 }
 
 impl HcaChoice {
-    /// Its port.
     pub fn port(&self) -> Option<&Port> {
         match self {
             Self::Sim => None,

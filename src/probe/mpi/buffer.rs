@@ -2,28 +2,9 @@
 
 use gpu::{Gpu, HostMemory, Pattern};
 use mp::mpi::Memory;
-use serde::{Deserialize, Serialize};
 
 use crate::probe::failure::StepError;
 use crate::probe::rdma::Store;
-
-/// Kind of the memory of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Host,
-    Gpu,
-}
-
-impl Kind {
-    /// In the names of results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Gpu => "gpu",
-        }
-    }
-}
 
 pub struct Buffer {
     store: Store,

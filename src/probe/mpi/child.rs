@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpu::Gpu;
 use mp::mpi::Mpi;
 
-use super::buffer::{Buffer, Kind};
+use super::buffer::Buffer;
 use super::client::{Buffers, Client};
 use super::library::{Candidate, found};
 use super::message::{Hello, hosts};
@@ -16,12 +16,13 @@ use super::server::serve;
 use super::task::{Library, Part, Task};
 use super::trial;
 use super::world::{MeasuredRank, Ranks, simulated};
+use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeResult, ProbedMpi};
 use crate::output::Redirected;
 use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
-use crate::probe::rdma::rendezvous::host_name;
+use crate::probe::rendezvous::host_name;
 use crate::probe::task;
 use crate::probe::verdict::Subject;
 
@@ -171,13 +172,13 @@ fn run_world(
     }
     reporter.doing("memory for the messages")?;
     let mut buffers = vec![Buffers {
-        kind: Kind::Host,
+        kind: MessageMemory::Host,
         out: Buffer::on_host(room)?,
         into: Buffer::on_host(room)?,
     }];
     if let Some(gpu) = gpu {
         buffers.push(Buffers {
-            kind: Kind::Gpu,
+            kind: MessageMemory::Gpu,
             out: Buffer::on_gpu(gpu, room)?,
             into: Buffer::on_gpu(gpu, room)?,
         });

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use gpu::Pattern;
 
-use super::buffer::{Buffer, Kind};
+use super::buffer::Buffer;
 use super::message::{Hello, Message, RankPair, Step, pairs};
 use super::world::{MeasuredRank, message_time};
+use crate::model::figure::mpi::MessageMemory;
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -31,7 +32,7 @@ const WRONG_HINT: &str =
 
 /// The memory of one kind.
 pub struct Buffers {
-    pub kind: Kind,
+    pub kind: MessageMemory,
     pub out: Buffer,
     pub into: Buffer,
 }
@@ -72,7 +73,7 @@ impl Client<'_, '_, '_> {
             };
             for at in 0..self.buffers.len() {
                 let kind = self.buffers[at].kind;
-                if kind == Kind::Gpu && other.gpu.is_none() {
+                if kind == MessageMemory::Gpu && other.gpu.is_none() {
                     let note = format!("rank {} has no GPU memory that MPI takes", pair.rank);
                     self.reporter.note(note)?;
                     continue;
@@ -89,7 +90,7 @@ impl Client<'_, '_, '_> {
     }
 
     /// As in `rank 0 > rank 1 (same host)`.
-    fn subject(&self, pair: RankPair, kind: Kind, hellos: &[Hello]) -> Subject {
+    fn subject(&self, pair: RankPair, kind: MessageMemory, hellos: &[Hello]) -> Subject {
         let host = |rank: u32| hellos.get(rank as usize).map_or("", |hello| &hello.host);
         let place = if pair.same_host {
             "same host".to_owned()
@@ -97,7 +98,9 @@ impl Client<'_, '_, '_> {
             format!("{} to {}", host(0), host(pair.rank))
         };
         let simulated = match kind {
-            Kind::Gpu if self.is_gpu_simulated() && !self.backend.contains("sim") => "-sim",
+            MessageMemory::Gpu if self.is_gpu_simulated() && !self.backend.contains("sim") => {
+                "-sim"
+            }
             _ => "",
         };
         Subject::new(
@@ -196,8 +199,8 @@ impl Client<'_, '_, '_> {
         let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as usize;
         let time = message_time(bytes) * 2 * PART;
         let samples = in_parts(count, point, |count| run(self, count, time))?;
-        let name = format!("mpi.{}.latency", memory.name());
-        Ok(self.reporter.result(about.latency(&name, Some(bytes), 0, &samples))?)
+        let name = memory.latency();
+        Ok(self.reporter.result(about.latency(name, Some(bytes), 0, &samples))?)
     }
 
     fn stream(
@@ -236,8 +239,8 @@ impl Client<'_, '_, '_> {
         let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as usize;
         let time = message_time(bytes) * in_flight * PART;
         let samples = in_parts(windows, point, |windows| run(self, windows, time))?;
-        let name = format!("mpi.{}.bandwidth", memory.name());
-        Ok(self.reporter.result(about.bandwidth(&name, bytes, 0, &samples, None))?)
+        let name = memory.bandwidth();
+        Ok(self.reporter.result(about.bandwidth(name, bytes, 0, &samples, None))?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::buffer::Kind;
+use crate::model::figure::mpi::MessageMemory;
 
 /// Bytes of a message between ranks: JSON, padded with spaces.
 pub const FRAME: usize = 1024;
@@ -47,19 +47,19 @@ pub enum Message {
 pub enum Step {
     /// Receives a pattern, answers with [`Message::Found`], and sends the second pattern.
     Verify {
-        memory: Kind,
+        memory: MessageMemory,
         bytes: usize,
         seeds: [u64; 2],
     },
     /// Sends each message back.
     PingPong {
-        memory: Kind,
+        memory: MessageMemory,
         bytes: usize,
         count: u32,
     },
     /// Receives windows of messages, and answers each window with a message of one byte.
     Stream {
-        memory: Kind,
+        memory: MessageMemory,
         bytes: usize,
         windows: u32,
     },

@@ -7,10 +7,11 @@ use super::message::RankPair;
 use super::task::{Library, Part, Task};
 use super::transports::{Situation, VERBOSE, advice, is_verbose, transports};
 use super::trial;
+use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict, ProbedMpi};
 use crate::probe::children::{ChildResult, Children, Start};
 use crate::probe::machine::Machine;
-use crate::probe::rdma::rendezvous::{LaunchedProcess, from_environment};
+use crate::probe::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::scope::{Chosen, ProbeError, Scope, chosen};
 use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
@@ -306,8 +307,8 @@ fn gpu_share(results: &[crate::model::ProbeResult]) -> Option<f64> {
         results.by_ref().filter_map(|result| result.median).max_by(f64::total_cmp)
     };
     let share = |result: &crate::model::ProbeResult| {
-        let gpu = best(&result.subject, "mpi.gpu.bandwidth")?;
-        Some(gpu / best(&result.subject, "mpi.host.bandwidth")?)
+        let gpu = best(&result.subject, MessageMemory::Gpu.bandwidth())?;
+        Some(gpu / best(&result.subject, MessageMemory::Host.bandwidth())?)
     };
     results.iter().filter_map(share).min_by(f64::total_cmp)
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use gpu::Pattern;
 
-use super::buffer::Kind;
 use super::client::{Buffers, window};
 use super::message::{Message, Step, shortened};
 use super::world::{MeasuredRank, message_time};
+use crate::model::figure::mpi::MessageMemory;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -104,7 +104,12 @@ fn verify(
 }
 
 /// The memory of a step, if the message fits.
-fn find(buffers: &[Buffers], kind: Kind, bytes: usize, room: usize) -> Result<&Buffers, StepError> {
+fn find(
+    buffers: &[Buffers],
+    kind: MessageMemory,
+    bytes: usize,
+    room: usize,
+) -> Result<&Buffers, StepError> {
     let found = buffers.iter().find(|buffers| buffers.kind == kind);
     found.filter(|_| (1..=room).contains(&bytes)).ok_or(StepError::OutOfStep)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{Candidate, found};
 use crate::probe::depth::Terms;
-use crate::probe::rdma::rendezvous::{LaunchedProcess, from_environment};
+use crate::probe::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::target::Target;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

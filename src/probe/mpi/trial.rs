@@ -6,10 +6,11 @@ use std::time::Duration;
 use gpu::Pattern;
 use mp::mpi::{Communicator, Memory};
 
-use super::buffer::{Buffer, Kind};
+use super::buffer::Buffer;
 use super::library::Candidate;
 use super::opened::{open, open_gpu, probed};
 use super::task::Task;
+use crate::model::figure::mpi::MessageMemory;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
@@ -41,11 +42,11 @@ pub fn run(task: &Task, files: &[Candidate], reporter: &mut Reporter<'_>) -> Res
         let most = SIZES[SIZES.len() - 1];
         reporter.doing_for("MPI to send host memory", MESSAGE)?;
         let host = [Buffer::on_host(most)?, Buffer::on_host(most)?];
-        transfer(&world, Kind::Host, &host, reporter)?;
+        transfer(&world, MessageMemory::Host, &host, reporter)?;
         if let Some(gpu) = &gpu {
             let device = [Buffer::on_gpu(gpu, most)?, Buffer::on_gpu(gpu, most)?];
             reporter.doing_for(STEP, MESSAGE)?;
-            transfer(&world, Kind::Gpu, &device, reporter)?;
+            transfer(&world, MessageMemory::Gpu, &device, reporter)?;
         }
         reporter.doing("MPI_Finalize")?;
         Ok(mpi.finalize()?)
@@ -59,14 +60,14 @@ pub fn run(task: &Task, files: &[Candidate], reporter: &mut Reporter<'_>) -> Res
 /// Sends messages of each size to itself, and compares them.
 fn transfer(
     world: &Communicator,
-    kind: Kind,
+    kind: MessageMemory,
     [out, into]: &[Buffer; 2],
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let (own, mut verified) = (world.rank(), 0);
     let name = match kind {
-        Kind::Gpu => NAME,
-        Kind::Host => "validate.mpi.self",
+        MessageMemory::Gpu => NAME,
+        MessageMemory::Host => "validate.mpi.self",
     };
     let about = Subject::new("trial", "mpi");
     for (seed, bytes) in (1..).step_by(2).zip(SIZES) {

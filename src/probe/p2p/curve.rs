@@ -5,14 +5,15 @@ use super::integrity::{GpuPair, Transfer};
 use super::pair::Work;
 use super::task::Unit;
 use crate::model::ProbeResult;
+use crate::model::figure::transfer::V2;
 use crate::probe::depth::VERIFIED;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::ROUNDS;
 
-const VALIDATED: &str = "validate.transfer.v2";
-const LATENCY: &str = "transfer.v2.latency";
-pub const BANDWIDTH: &str = "transfer.v2.bandwidth";
+const VALIDATED: &str = V2.validated;
+const LATENCY: &str = V2.latency;
+pub const BANDWIDTH: &str = V2.bandwidth;
 /// A kernel compares words.
 const WORD: usize = 4;
 

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::curve::Curve;
 use super::options::RemoteEnd;
 use super::pairs::pair_subject;
-use super::rendezvous::{
+use crate::probe::channel::{Line, write_line};
+use crate::probe::children::Children;
+use crate::probe::rendezvous::{
     Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect,
     from_environment, host_name, meet, shortened,
 };
-use crate::probe::channel::{Line, write_line};
-use crate::probe::children::Children;
 use crate::probe::scope::{ProbeError, Scope};
 use crate::probe::task::Task;
 use crate::probe::verdict::Subject;
@@ -250,15 +250,13 @@ fn describe_server(
     is_given: bool,
 ) -> [String; 2] {
     let minutes = LISTEN_TIMEOUT.as_secs() / 60;
-    let host = match address.ip().is_unspecified() {
+    let host = match address.ip() {
         // Without a host name the user must fill in the address.
-        true => host_name().unwrap_or_else(|_| "HOST".to_owned()),
+        ip if ip.is_unspecified() => host_name().unwrap_or_else(|_| "HOST".to_owned()),
         // The other machine has an interface of its own to it.
-        false => match address.ip() {
-            IpAddr::V6(ip) if ip.is_unicast_link_local() => format!("[{ip}%INTERFACE]"),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-            IpAddr::V4(ip) => ip.to_string(),
-        },
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => format!("[{ip}%INTERFACE]"),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+        IpAddr::V4(ip) => ip.to_string(),
     };
     let host = match address.port() {
         DEFAULT_PORT => host,

@@ -32,12 +32,16 @@ use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
 use super::test_case::{Planned, TestCase};
-use crate::model::figure::rdma;
+use crate::model::figure::rdma::{self, STRICT};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::statistics::typical_seconds;
 use crate::probe::verdict::{Promise, Subject};
+
+/// Ends of the names of results.
+const LATENCY: &str = "latency";
+const BANDWIDTH: &str = "bandwidth";
 
 /// Advice for wrong bytes.
 const WRONG_HINT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
@@ -49,9 +53,6 @@ const SAMPLES: (f64, f64) = (4.0, 400.0);
 const PING_PONGS: (f64, f64) = (20.0, 10_000.0);
 /// From this message size the link limits the bandwidth.
 pub const LIMITED_BY_LINK: usize = 1 << 20;
-
-/// Ends the name of a bandwidth with strict order, measured beside one with relaxed order.
-const STRICT: &str = ".strict";
 
 /// Runs all test cases, and reports their results.
 pub fn client(
@@ -134,8 +135,8 @@ impl Client<'_, '_> {
                 }
                 None => "the NIC of one end does not reach GPU memory: see gdr doctor --live",
             };
-            let name = format!("transfer.{}.bandwidth", curve.name());
-            let result = self.about.not_measured(&name, self.task.room, why.to_owned());
+            let name = curve.kind().bandwidth;
+            let result = self.about.not_measured(name, self.task.room, why.to_owned());
             self.reporter.result(result)?;
         }
         let on_demand = on_demand::plan(self.task, self.end, &other, &test_cases);
@@ -228,7 +229,7 @@ impl Client<'_, '_> {
             return Err(StepError::OutOfStep);
         };
         let label = match self.task.curve() {
-            Some(curve) => format!("validate.transfer.{}", curve.name()),
+            Some(curve) => curve.kind().validated.to_owned(),
             None => {
                 let (transport, suffix) = (name(transport), self.suffix());
                 format!("validate.{transport}.{}{suffix}", kind.name())
@@ -325,7 +326,7 @@ impl Client<'_, '_> {
         kind: Kind,
         bytes: usize,
     ) -> Result<(), StepError> {
-        let label = self.label(kind, "bandwidth");
+        let label = self.label(kind, BANDWIDTH);
         let pairs = connected.len() as u32;
         let flow = self.flow(kind, bytes, pairs);
         let (samples, wrong) = self.measure(flow, pairs, &mut |this, flow| {
@@ -415,7 +416,8 @@ impl Client<'_, '_> {
     /// The name of a result.
     fn label(&self, kind: Kind, what: &str) -> String {
         match self.task.curve() {
-            Some(curve) => format!("transfer.{}.{what}", curve.name()),
+            Some(curve) if what == LATENCY => curve.kind().latency.to_owned(),
+            Some(curve) => curve.kind().bandwidth.to_owned(),
             None => format!("rdma.{}.{what}{}", kind.name(), self.suffix()),
         }
     }
@@ -486,7 +488,7 @@ impl Client<'_, '_> {
         let [connected] = connected else {
             return Err(StepError::OutOfStep);
         };
-        let label = self.label(kind, "latency");
+        let label = self.label(kind, LATENCY);
         let point = self.task.terms.depth.rdma_point();
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, StepError> {
             prepare(self.end, connected, kind, bytes, count)?;
@@ -508,7 +510,7 @@ impl Client<'_, '_> {
         self.reporter.result(self.about.latency(&label, Some(bytes), 0, &samples))?;
         if matches!(self.task.curve(), Some(Curve::Copy | Curve::Pageable)) {
             // Copies and messages follow each other: bandwidth is that of one message.
-            let label = self.label(kind, "bandwidth");
+            let label = self.label(kind, BANDWIDTH);
             let result = self.about.bandwidth(&label, bytes, 0, &samples, None);
             self.reporter.result(result)?;
         }

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use verbs::nic::{self, Reading};
 
-use super::rendezvous::shortened;
 use super::task::LocalEnd;
 use crate::model::{CounterChange, counter, risen};
 use crate::probe::events::{Event, Reporter};
+use crate::probe::rendezvous::shortened;
 
 /// Most counters of an end, so that a message of them fits into a frame, and most characters of what has one.
 const MOST: usize = 256;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::figure::transfer::{self, CurveKind};
 use crate::probe::depth::{Depth, Terms};
 
 /// One way of a message.
@@ -27,15 +28,15 @@ impl Curve {
     pub const ALL: [Self; 6] =
         [Self::Direct, Self::Host, Self::Far, Self::Pipelined, Self::Copy, Self::Pageable];
 
-    /// In the names of results.
-    pub fn name(self) -> &'static str {
+    /// Its figures.
+    pub fn kind(self) -> CurveKind {
         match self {
-            Self::Pageable => "no-gpudirect",
-            Self::Copy => "v1",
-            Self::Pipelined => "v1-pipelined",
-            Self::Direct => "v3",
-            Self::Far => "v3-far",
-            Self::Host => "host",
+            Self::Pageable => transfer::NO_GPUDIRECT,
+            Self::Copy => transfer::V1,
+            Self::Pipelined => transfer::V1_PIPELINED,
+            Self::Direct => transfer::V3,
+            Self::Far => transfer::V3_FAR,
+            Self::Host => transfer::HOST,
         }
     }
 

@@ -31,7 +31,6 @@ mod ping_pong;
 mod plan;
 mod purpose;
 mod queue_pair;
-pub mod rendezvous;
 mod server;
 mod settings;
 mod srd;

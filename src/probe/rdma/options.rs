@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::rendezvous::Secret;
 use super::settings::{RelaxedOrdering, Settings};
 use super::task::MemoryPath;
+use crate::probe::rendezvous::Secret;
 use crate::probe::scope::{Nodes, Scope};
 
 /// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.

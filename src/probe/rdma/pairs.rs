@@ -202,12 +202,11 @@ fn place(
         class: reach.and_then(|reach| reach.class.clone()),
         path: reach.and_then(|reach| reach.pci),
         expected: reach.and_then(|reach| reach.expected),
-        rate: match nic.software {
+        rate: if nic.software {
             // The kernel invents the rate of a software NIC.
-            true => None,
-            false => {
-                nic.ports.iter().find(|(number, _)| *number == port).and_then(|(_, rate)| *rate)
-            }
+            None
+        } else {
+            nic.ports.iter().find(|(number, _)| *number == port).and_then(|(_, rate)| *rate)
         },
         bonded: nic.bonded,
         node: None,

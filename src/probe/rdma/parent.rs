@@ -13,7 +13,7 @@ use super::plan::MAX_MESSAGE;
 use super::settings::RelaxedOrdering;
 use super::task::{LocalEnd, Part, Task};
 use super::together::{TogetherTask, shared};
-use crate::model::figure::rdma;
+use crate::model::figure::{rdma, transfer};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::{Machine, ProbedNic};
@@ -90,7 +90,7 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let name = if self.curves { "transfer.v3.bandwidth" } else { rdma::WRITE.name };
+        let name = if self.curves { transfer::V3.bandwidth } else { rdma::WRITE.name };
         for place in &found {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");

@@ -35,7 +35,7 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
 const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
 /// Message size for the message rate.
 const RATE: usize = 8;
-/// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
+/// Largest message: the limits of every NIC for a region and for a message are at least this.
 pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
 const MIN_STAGED: usize = 64 << 10;

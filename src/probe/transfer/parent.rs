@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::figure::transfer;
 use crate::model::{ProbeKind, ProbeReport, ProbeResult};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -65,7 +66,7 @@ impl Options {
                 let about = Subject::new("GPU0 -> GPU1", "cuda");
                 children.report.results.push(ProbeResult {
                     bytes: None,
-                    ..about.not_measured("transfer.v2.bandwidth", 0, why)
+                    ..about.not_measured(transfer::V2.bandwidth, 0, why)
                 });
             }
         }

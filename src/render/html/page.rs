@@ -82,10 +82,10 @@ impl Page {
 
     /// HTML that the caller has escaped. It is left out if the page is full.
     pub fn push(&mut self, html: &str) {
-        match self.is_full() {
-            false => self.body.push_str(html),
-            true if self.body.ends_with(FULL) => {}
-            true => self.body.push_str(FULL),
+        if !self.is_full() {
+            self.body.push_str(html);
+        } else if !self.body.ends_with(FULL) {
+            self.body.push_str(FULL);
         }
     }
 

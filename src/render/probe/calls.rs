@@ -2,6 +2,7 @@
 
 use super::grid::grid;
 use super::{figure_or_dash, size};
+use crate::model::figure::copy;
 use crate::model::{Bucket, ProbeResult};
 use crate::render::Style;
 
@@ -12,18 +13,16 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 
 /// Cost of calls and of round trips, by size.
 pub fn costs(results: &[&ProbeResult], style: Style) -> String {
-    let rows: Vec<Vec<String>> = results
-        .iter()
-        .filter(|result| result.name.starts_with("api.") || result.name.starts_with("ping-pong"))
-        .filter(|result| result.median.is_some())
-        .map(|result| {
+    let kinds = || copy::CALLS.iter().chain(&copy::ROUND_TRIPS);
+    let measured = results.iter().filter(|result| result.median.is_some());
+    let rows: Vec<Vec<String>> = measured
+        .filter_map(|result| {
+            let kind = kinds().find(|kind| kind.name == result.name)?;
+            let call = kind.heading.replace("{size}", &result.bytes.map_or_else(String::new, size));
             let figures = [result.min, result.median, result.p99, result.max];
             let figures = figures.map(figure_or_dash);
-            [what(result), result.samples.to_string()]
-                .into_iter()
-                .chain(figures)
-                .chain([draw(&result.histogram)])
-                .collect()
+            let row = [call, result.samples.to_string()].into_iter().chain(figures);
+            Some(row.chain([draw(&result.histogram)]).collect())
         })
         .collect();
     if rows.is_empty() {
@@ -32,23 +31,6 @@ pub fn costs(results: &[&ProbeResult], style: Style) -> String {
     let head = ["call", "count", "min", "median", "p99", "max", "min to max"];
     let head = head.map(str::to_owned);
     grid("latency of calls, us", &head, &rows, style)
-}
-
-/// The first column: the call, and its size.
-fn what(result: &ProbeResult) -> String {
-    let name = result.name.as_str();
-    match (name.strip_prefix("api."), result.bytes) {
-        (Some(call), Some(bytes)) => format!("{call} {}", size(bytes)),
-        (Some(call), None) => call.to_owned(),
-        (None, bytes) => {
-            let what = match bytes {
-                Some(bytes) if name.ends_with(".data") => size(bytes),
-                _ => "a kernel".to_owned(),
-            };
-            let first = if name.contains(".gpu-first") { ", GPU first" } else { "" };
-            format!("round trip with {what}{first}")
-        }
-    }
 }
 
 /// Samples from the smallest to the largest, on a logarithmic scale, the most frequent ones highest. A bucket fills the columns that

@@ -3,11 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
-use super::panel::{Line, Panel, What, line};
+use super::asynchronous::details;
+use super::panel::{Line, Panel, What, line, stroke};
 use super::{copy_chart, mpi, size, transfer};
 use crate::model::Order as _;
-use crate::model::figure::{self, FigureKind};
+use crate::model::figure::asynchronous::{MessageDriver, MessagePath, WORDS};
+use crate::model::figure::host::HostMemoryKind;
+use crate::model::figure::mpi::MessageMemory;
+use crate::model::figure::{self, Direction, FigureKind};
 use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
@@ -33,29 +36,22 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
 
 /// Two per GPU: bandwidth by kind of host memory.
 fn host(report: &ProbeReport) -> Vec<Panel> {
-    let kinds = [
-        ("pinned", Stroke::First),
-        ("write-combined", Stroke::Second),
-        ("registered", Stroke::Third),
-        ("pageable", Stroke::Fourth),
-    ];
     let gpus = report.gpus.iter();
-    gpus.flat_map(|gpu| {
-        [("h2d", "to the GPU"), ("d2h", "from the GPU")].map(|direction| (gpu, direction))
-    })
-    .map(|(gpu, (direction, words))| Panel {
-        title: format!("{}: {words}", gpu.subject),
-        what: What::Bandwidth,
-        lines: kinds
-            .map(|(kind, stroke)| {
-                let name = format!("host.{kind}.{direction}.bandwidth");
-                line(report, &gpu.subject, &name, stroke, &format!("{kind} memory"))
-            })
-            .to_vec(),
-        link: gpu.link.map(|link| link as f64 / 1e9),
-        crossover: None,
-    })
-    .collect()
+    gpus.flat_map(|gpu| Direction::BOTH.map(|direction| (gpu, direction)))
+        .map(|(gpu, direction)| Panel {
+            title: format!("{}: {}", gpu.subject, direction.words()),
+            what: What::Bandwidth,
+            lines: HostMemoryKind::ALL
+                .map(|kind| {
+                    let (name, label) =
+                        (kind.bandwidth(direction), format!("{} memory", kind.name()));
+                    line(report, &gpu.subject, &name, stroke(kind.line()), &label)
+                })
+                .to_vec(),
+            link: gpu.link.map(|link| link as f64 / 1e9),
+            crossover: None,
+        })
+        .collect()
 }
 
 /// One per ordered pair.
@@ -74,11 +70,9 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
 
 /// The lines of the figures that are drawn.
 fn lines(report: &ProbeReport, subject: &str, figures: &[FigureKind]) -> Vec<Line> {
-    const STROKES: [Stroke; 4] = [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth];
-    let drawn = STROKES.into_iter().enumerate().filter_map(|(at, stroke)| {
-        let is_it = |figure: &&FigureKind| figure.line.is_some_and(|(line, _)| line == at + 1);
-        let figure = figures.iter().find(is_it)?;
-        Some(line(report, subject, figure.name, stroke, figure.line?.1))
+    let drawn = figures.iter().filter_map(|figure| {
+        let (number, label) = figure.line?;
+        Some(line(report, subject, figure.name, stroke(number), label))
     });
     drawn.collect()
 }
@@ -107,25 +101,23 @@ fn of_subjects(report: &ProbeReport, figures: &[FigureKind]) -> Vec<Panel> {
 
 /// Two per pair of ranks.
 fn ranks(report: &ProbeReport) -> Vec<Panel> {
-    let panel = |subject: &str, (figure, what, words): (&str, What, &str)| {
-        let of = |memory: &str, stroke, label: &str| {
-            let name = format!("mpi.{memory}.{figure}");
-            line(report, subject, &name, stroke, label)
+    type Name = fn(MessageMemory) -> &'static str;
+    let panel = |subject: &str, (name, what, words): (Name, What, &str)| {
+        let of = |memory: MessageMemory| {
+            let label = format!("{} memory", memory.words());
+            line(report, subject, name(memory), stroke(memory.line()), &label)
         };
         Panel {
             title: format!("{subject}: {words}"),
             what,
-            lines: vec![
-                of("gpu", Stroke::First, "GPU memory"),
-                of("host", Stroke::Third, "host memory"),
-            ],
+            lines: MessageMemory::ALL.map(of).to_vec(),
             link: None,
             crossover: None,
         }
     };
-    let figures = [
-        ("latency", What::Latency, "half of the round trip"),
-        ("bandwidth", What::Bandwidth, "bandwidth"),
+    let figures: [(Name, What, &str); 2] = [
+        (MessageMemory::latency, What::Latency, "half of the round trip"),
+        (MessageMemory::bandwidth, What::Bandwidth, "bandwidth"),
     ];
     let pairs = mpi::pairs(report).into_iter();
     pairs.flat_map(|pair| figures.map(|figure| panel(pair, figure))).collect()
@@ -133,46 +125,37 @@ fn ranks(report: &ProbeReport) -> Vec<Panel> {
 
 /// Per GPU: latency of words, of messages, and of messages between two processes, the latter of each size and kind.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
-    let words = [
-        ("async.poll.host.latency", Stroke::First, "a word in host memory"),
-        ("async.poll.gpu.latency", Stroke::Second, "a word in GPU memory"),
-        ("async.doorbell.latency", Stroke::Third, "and a doorbell"),
-    ];
     let mut panels = Vec::new();
     for gpu in &report.gpus {
         let results = || {
             let results = report.results.iter();
             results.filter(|result| result.subject == gpu.subject)
         };
-        let lines = words.map(|(name, stroke, label)| {
-            latency(stroke, label, results().find(|result| result.name == name))
+        let lines = WORDS.iter().filter_map(|figure| {
+            let (number, label) = figure.line?;
+            let result = results().find(|result| result.name == figure.name);
+            Some(latency(stroke(number), label, result))
         });
-        panels.push(spread(gpu, "a stream reads a word", lines.to_vec()));
-        for (part, title, labels) in [
-            (LOOP, "messages", ["driven by the stream", "driven by the CPU"]),
-            (
-                PINGPONG,
-                "messages between two processes",
-                ["driven by the streams", "driven by the CPUs"],
-            ),
-        ] {
+        panels.push(spread(gpu, "a stream reads a word", lines.collect()));
+        for path in MessagePath::ALL {
+            let drivers = MessageDriver::ALL;
             let kinds: BTreeSet<String> = results()
-                .flat_map(|result| [STREAM, CPU].map(|driver| details(result, part, driver)))
+                .flat_map(|result| drivers.map(|driver| details(result, path, driver)))
                 .flatten()
                 .collect();
             for kind in &kinds {
                 let title = match kinds.len() {
-                    1 => title.to_owned(),
-                    _ => format!("{title}, {kind}"),
+                    1 => path.title().to_owned(),
+                    _ => format!("{}, {kind}", path.title()),
                 };
-                let find = |driver| {
-                    results().find(|result| details(result, part, driver).as_ref() == Some(kind))
-                };
-                let lines = vec![
-                    latency(Stroke::First, labels[0], find(STREAM)),
-                    latency(Stroke::Third, labels[1], find(CPU)),
-                ];
-                panels.push(spread(gpu, &title, lines));
+                let lines = drivers.map(|driver| {
+                    let is_it = |result: &&ProbeResult| {
+                        details(result, path, driver).as_ref() == Some(kind)
+                    };
+                    let label = format!("driven by the {}", driver.words(path));
+                    latency(stroke(driver.line()), &label, results().find(is_it))
+                });
+                panels.push(spread(gpu, &title, lines.to_vec()));
             }
         }
     }

@@ -2,49 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use super::panel::{DIRECTIONS, Line, Panel, What};
+use super::panel::{Line, Panel, What, stroke};
 use crate::model::Order as _;
+use crate::model::figure::Direction;
+use crate::model::figure::copy::{Quantity, Way};
 use crate::model::{MICROSECONDS, ProbeReport, ProbeResult, ProbedGpu};
-use crate::render::svg::Stroke;
-
-/// What divides the bytes of a copy. Both have the unit GB/s, so that they share their axes.
-#[derive(Clone, Copy)]
-enum Per {
-    Time,
-    CpuTime,
-}
-
-impl Per {
-    fn microseconds(self, result: &ProbeResult) -> Option<f64> {
-        match self {
-            Self::Time => result.median,
-            Self::CpuTime => result.cpu,
-        }
-    }
-}
 
 /// Four per GPU: each direction by time and by CPU time, of the mapping and the copy engine.
 pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = Vec::new();
     for gpu in &report.gpus {
-        for (direction, words) in DIRECTIONS {
-            let title = format!("{}: {words}", gpu.subject);
-            panels.push(Panel {
-                title: title.clone(),
-                what: What::Bandwidth,
-                lines: lines(report, gpu, direction, Per::Time),
-                link: gpu.link.map(|link| link as f64 / 1e9),
-                crossover: crossover(report, gpu, &format!("crossover.{direction}"))
-                    .map(|bytes| (bytes, "is faster")),
-            });
-            panels.push(Panel {
-                title: format!("{title}, per second of CPU time"),
-                what: What::Bandwidth,
-                lines: lines(report, gpu, direction, Per::CpuTime),
-                link: None,
-                crossover: crossover(report, gpu, &format!("crossover.{direction}.cpu"))
-                    .map(|bytes| (bytes, "uses less CPU time")),
-            });
+        for direction in Direction::BOTH {
+            for cost in Quantity::COSTS {
+                let title = format!("{}: {}", gpu.subject, direction.words());
+                let (title, link) = if cost == Quantity::CpuTime {
+                    (format!("{title}, per second of CPU time"), None)
+                } else {
+                    (title, gpu.link.map(|link| link as f64 / 1e9))
+                };
+                panels.push(Panel {
+                    title,
+                    // Both have the unit GB/s, so that they share their axes.
+                    what: What::Bandwidth,
+                    lines: lines(report, gpu, direction, cost),
+                    link,
+                    crossover: crossover(report, gpu, &cost.crossover(direction))
+                        .map(|bytes| (bytes, cost.better())),
+                });
+            }
         }
     }
     panels
@@ -57,9 +42,9 @@ fn crossover(report: &ProbeReport, gpu: &ProbedGpu, name: &str) -> Option<f64> {
     report.results.iter().find(is_found)?.median
 }
 
-fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: &str, per: Per) -> Vec<Line> {
+fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: Direction, per: Quantity) -> Vec<Line> {
     let subject = gpu.subject.as_str();
-    let mapped = format!("copy.{direction}.latency");
+    let mapped = Way::Mapping.latency(direction);
     let nodes: BTreeSet<Option<u32>> = report
         .results
         .iter()
@@ -69,22 +54,23 @@ fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: &str, per: Per) -> Ve
     // Prefer the GPU's own node, else the first with a line.
     let local = nodes.iter().find(|node| **node == gpu.numa).or(nodes.first()).copied();
     let mut lines: Vec<Line> = Vec::new();
-    for (stroke, kind) in [(Stroke::Fourth, "pageable"), (Stroke::Third, "pinned")] {
-        let name = format!("cuda.{kind}.{direction}.latency");
+    for way in Way::ALL.into_iter().filter(|way| *way != Way::Mapping) {
+        let (line, label) = way.line();
         lines.push(Line {
-            stroke,
-            label: format!("cuMemcpy, {kind} memory"),
-            points: points(report, subject, &name, local.flatten(), per),
+            stroke: stroke(line),
+            label: label.to_owned(),
+            points: points(report, subject, &way.latency(direction), local.flatten(), per),
         });
     }
+    let (line, mapping) = Way::Mapping.line();
     for node in nodes.iter().rev() {
         let is_near = Some(*node) == local;
         let label = match node {
-            Some(node) if nodes.len() > 1 => format!("mapping, from NUMA node {node}"),
-            _ => "mapping".to_owned(),
+            Some(node) if nodes.len() > 1 => format!("{mapping}, from NUMA node {node}"),
+            _ => mapping.to_owned(),
         };
         lines.push(Line {
-            stroke: if is_near { Stroke::First } else { Stroke::Second },
+            stroke: stroke(if is_near { line } else { line + 1 }),
             label,
             points: points(report, subject, &mapped, *node, per),
         });
@@ -97,7 +83,7 @@ fn points(
     subject: &str,
     name: &str,
     numa: Option<u32>,
-    per: Per,
+    per: Quantity,
 ) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = report
         .results
@@ -105,7 +91,7 @@ fn points(
         .filter(|result| result.subject == subject && result.name == name && result.numa == numa)
         .filter(|result| result.unit == MICROSECONDS)
         .filter_map(|result| {
-            Some((result.bytes? as f64, per.microseconds(result).filter(|time| *time > 0.0)?))
+            Some((result.bytes? as f64, per.of(result).filter(|time| *time > 0.0)?))
         })
         .map(|(bytes, microseconds)| (bytes, bytes / microseconds / 1e3))
         .collect();

@@ -6,17 +6,16 @@ use super::grid::grid;
 use super::lines::line_of;
 use super::{figure, figure_or_dash, size};
 use crate::model::ProbeResult;
+use crate::model::figure::Direction;
+use crate::model::figure::host::{self, HostMemoryKind, Staging};
 use crate::render::Style;
-
-const KINDS: [&str; 4] = ["pageable", "pinned", "registered", "write-combined"];
-const DIRECTIONS: [(&str, &str); 2] = [("h2d", "to the GPU"), ("d2h", "from the GPU")];
 
 /// The results of one GPU, with the CPUs of one node.
 pub fn figures(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
     let mut text = String::new();
-    for (direction, words) in DIRECTIONS {
-        text.push_str(&sweep(results, direction, &format!("{words}{from}"), style));
+    for direction in Direction::BOTH {
+        text.push_str(&sweep(results, direction, &format!("{}{from}", direction.words()), style));
     }
     text + &both(results, style) + &kernels(results, style) + &staged(results, style)
 }
@@ -36,64 +35,58 @@ fn median(results: &[&ProbeResult], name: &str, bytes: Option<u64>) -> String {
     figure_or_dash(find(results, name, bytes).and_then(|result| result.median))
 }
 
-/// The sizes of results whose names have this prefix and suffix.
-fn sizes(results: &[&ProbeResult], begin: &str, end: &str) -> BTreeSet<u64> {
-    let named = results
-        .iter()
-        .filter(|result| result.name.starts_with(begin) && result.name.ends_with(end));
-    named.filter_map(|result| result.bytes).collect()
+/// The sizes of the results in these columns.
+fn sizes(results: &[&ProbeResult], columns: &[(&'static str, String)]) -> BTreeSet<u64> {
+    let in_columns = |result: &&&ProbeResult| columns.iter().any(|(_, name)| *name == result.name);
+    results.iter().filter(in_columns).filter_map(|result| result.bytes).collect()
 }
 
-fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -> String {
-    let kinds: Vec<&str> = KINDS
-        .into_iter()
-        .filter(|kind| find(results, &format!("host.{kind}.{direction}.latency"), None).is_some())
-        .collect();
-    let name = |kind: &str, figure: &str| format!("host.{kind}.{direction}.{figure}");
-    let bytes: BTreeSet<u64> =
-        kinds.iter().flat_map(|kind| sizes(results, &name(kind, "latency"), "")).collect();
-    if bytes.is_empty() {
-        return String::new();
-    }
-    let table = |figure: &str, unit: &str, extra: &[(&str, String)]| {
-        let kinds = kinds.iter().map(|kind| (*kind, name(kind, figure)));
-        let columns: Vec<(&str, String)> = kinds.chain(extra.iter().cloned()).collect();
-        let head = columns.iter().map(|(head, _)| (*head).to_owned());
-        let head: Vec<String> = std::iter::once("size".to_owned()).chain(head).collect();
-        let row = |bytes: &u64| {
-            let figures = columns.iter().map(|(_, name)| median(results, name, Some(*bytes)));
-            std::iter::once(size(*bytes)).chain(figures).collect()
-        };
-        let rows: Vec<Vec<String>> = bytes.iter().map(row).collect();
-        grid(&format!("{figure} {title}, {unit}"), &head, &rows, style)
+/// A table by size: a column for each heading and name.
+fn by_size(
+    title: &str,
+    results: &[&ProbeResult],
+    sizes: &BTreeSet<u64>,
+    columns: &[(&'static str, String)],
+    style: Style,
+) -> String {
+    let row = |bytes: &u64| {
+        let figures = columns.iter().map(|(_, name)| median(results, name, Some(*bytes)));
+        std::iter::once(size(*bytes)).chain(figures).collect()
     };
-    let buffers = format!("host.extra-copy.{direction}.bandwidth");
-    table("latency", "us", &[]) + &table("bandwidth", "GB/s", &[("two buffers", buffers)])
-}
-
-fn both(results: &[&ProbeResult], style: Style) -> String {
-    let rows: Vec<Vec<String>> = sizes(results, "host.", ".both.bandwidth")
-        .into_iter()
-        .map(|bytes| {
-            let kinds = KINDS[1..].iter();
-            let figures = kinds
-                .map(|kind| median(results, &format!("host.{kind}.both.bandwidth"), Some(bytes)));
-            std::iter::once(size(bytes)).chain(figures).collect()
-        })
-        .collect();
+    let rows: Vec<Vec<String>> = sizes.iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
-    let head: Vec<String> =
-        ["size", "pinned", "registered", "write-combined"].map(str::to_owned).to_vec();
-    grid("bandwidth of both directions at once (the sum), GB/s", &head, &rows, style)
+    let heads = std::iter::once("size").chain(columns.iter().map(|(head, _)| *head));
+    grid(title, &heads.map(str::to_owned).collect::<Vec<_>>(), &rows, style)
+}
+
+fn sweep(results: &[&ProbeResult], direction: Direction, title: &str, style: Style) -> String {
+    let mut kinds = HostMemoryKind::ALL.to_vec();
+    kinds.retain(|kind| find(results, &kind.latency(direction), None).is_some());
+    let columns = |name: fn(HostMemoryKind, Direction) -> String| -> Vec<(&'static str, String)> {
+        kinds.iter().map(|kind| (kind.name(), name(*kind, direction))).collect()
+    };
+    let latencies = columns(HostMemoryKind::latency);
+    let mut bandwidths = columns(HostMemoryKind::bandwidth);
+    bandwidths.push(("two buffers", host::extra_copy(direction)));
+    let sizes = sizes(results, &latencies);
+    let table = |what: &str, unit: &str, columns: &[(&'static str, String)]| {
+        by_size(&format!("{what} {title}, {unit}"), results, &sizes, columns, style)
+    };
+    table("latency", "us", &latencies) + &table("bandwidth", "GB/s", &bandwidths)
+}
+
+fn both(results: &[&ProbeResult], style: Style) -> String {
+    let kinds = HostMemoryKind::ALL.into_iter().filter(|kind| kind.is_duplex());
+    let columns: Vec<_> = kinds.map(|kind| (kind.name(), kind.both())).collect();
+    let title = "bandwidth of both directions at once (the sum), GB/s";
+    by_size(title, results, &sizes(results, &columns), &columns, style)
 }
 
 fn kernels(results: &[&ProbeResult], style: Style) -> String {
-    let [load, store, latency] =
-        ["load.bandwidth", "store.bandwidth", "load.latency"].map(|name| {
-            find(results, &format!("host.kernel.{name}"), None).and_then(|result| result.median)
-        });
+    let [load, store, latency] = [host::KERNEL_LOAD, host::KERNEL_STORE, host::KERNEL_LATENCY]
+        .map(|name| find(results, name, None).and_then(|result| result.median));
     let parts: Vec<String> = [
         load.map(|rate| format!("loads {} GB/s", figure(rate))),
         store.map(|rate| format!("stores {} GB/s", figure(rate))),
@@ -112,30 +105,32 @@ fn kernels(results: &[&ProbeResult], style: Style) -> String {
 
 /// The pipeline of MPI libraries.
 fn staged(results: &[&ProbeResult], style: Style) -> String {
-    let is_staged =
-        |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
+    let columns: Vec<(Direction, Staging)> = Direction::BOTH
+        .into_iter()
+        .flat_map(|direction| Staging::ALL.map(|mode| (direction, mode)))
+        .collect();
+    let names: Vec<String> =
+        columns.iter().map(|(direction, mode)| mode.bandwidth(*direction)).collect();
+    let is_staged = |result: &&&ProbeResult| names.contains(&result.name) && result.chunk.is_some();
     let chunks: BTreeSet<u64> =
         results.iter().filter(is_staged).filter_map(|result| result.chunk).collect();
     if chunks.is_empty() {
         return String::new();
     }
-    let rate = |direction: &str, mode: &str, chunk: u64| {
-        let name = format!("host.staged.{direction}.{mode}.bandwidth");
-        let found =
-            results.iter().find(|result| result.name == name && result.chunk == Some(chunk));
+    let rate = |name: &String, chunk: u64| {
+        let mut results = results.iter();
+        let found = results.find(|result| result.name == *name && result.chunk == Some(chunk));
         figure_or_dash(found.and_then(|result| result.median))
     };
-    let rows: Vec<Vec<String>> = chunks
-        .into_iter()
-        .map(|chunk| {
-            let figures = DIRECTIONS.into_iter().flat_map(|(direction, _)| {
-                ["serial", "overlapped"].map(|mode| rate(direction, mode, chunk))
-            });
-            std::iter::once(size(chunk)).chain(figures).collect()
-        })
-        .collect();
-    let head = ["chunk", "to: serial", "to: overlapped", "from: serial", "from: overlapped"]
-        .map(str::to_owned);
+    let row = |chunk: u64| {
+        std::iter::once(size(chunk)).chain(names.iter().map(|name| rate(name, chunk))).collect()
+    };
+    let rows: Vec<Vec<String>> = chunks.into_iter().map(row).collect();
+    let heads = columns.iter().map(|(direction, mode)| {
+        let way = if *direction == Direction::ToGpu { "to" } else { "from" };
+        format!("{way}: {}", mode.name())
+    });
+    let head: Vec<String> = std::iter::once("chunk".to_owned()).chain(heads).collect();
     let message = results
         .iter()
         .find(is_staged)
@@ -147,11 +142,11 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         &rows,
         style,
     );
-    for (direction, words) in DIRECTIONS {
-        if let Some(best) = find(results, &format!("host.staged.{direction}.best-chunk"), None)
-            .and_then(|r| r.median)
-        {
-            text.push_str(&line_of(&format!("best chunk {words}: {}", size(best as u64)), style));
+    for direction in Direction::BOTH {
+        let best = find(results, &host::best_chunk(direction), None);
+        if let Some(best) = best.and_then(|result| result.median) {
+            let line = format!("best chunk {}: {}", direction.words(), size(best as u64));
+            text.push_str(&line_of(&line, style));
         }
     }
     text

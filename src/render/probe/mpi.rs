@@ -3,17 +3,11 @@
 use super::INDENT;
 use super::by_size::medians_by_size;
 use super::lines::{failures, line_of, verified};
+use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeReport, ProbeResult, ProbedMpi};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// Columns of a pair of ranks: name of the results, and heading.
-const COLUMNS: [(&str, &str); 4] = [
-    ("mpi.host.latency", "host us"),
-    ("mpi.gpu.latency", "GPU us"),
-    ("mpi.host.bandwidth", "host GB/s"),
-    ("mpi.gpu.bandwidth", "GPU GB/s"),
-];
 const TITLE: &str = "half of the round-trip time, and bandwidth of 64 messages in flight";
 /// Subjects that are pairs of ranks begin so.
 pub const PAIR: &str = "rank 0 > ";
@@ -38,7 +32,16 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         }
         text.push_str(&line_of(&verified(&results), style));
         text.push_str(&failures(&results, INDENT, style, false));
-        text.push_str(&medians_by_size(TITLE, &results, &COLUMNS, style));
+        let latencies =
+            MessageMemory::ALL.map(|memory| (memory.latency(), format!("{} us", memory.words())));
+        let bandwidths = MessageMemory::ALL
+            .map(|memory| (memory.bandwidth(), format!("{} GB/s", memory.words())));
+        let columns: Vec<(&str, &str)> = latencies
+            .iter()
+            .chain(&bandwidths)
+            .map(|(name, heading)| (*name, heading.as_str()))
+            .collect();
+        text.push_str(&medians_by_size(TITLE, &results, &columns, style));
     }
     text
 }

@@ -36,8 +36,16 @@ pub enum What {
     Histogram,
 }
 
-/// Directions: the word in result names and the label.
-pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
+/// The stroke of a line of [`crate::model::figure`], from 1.
+pub fn stroke(line: usize) -> Stroke {
+    match line {
+        1 => Stroke::First,
+        2 => Stroke::Second,
+        3 => Stroke::Third,
+        4 => Stroke::Fourth,
+        _ => Stroke::Fifth,
+    }
+}
 
 /// The line of the results with this name.
 pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {

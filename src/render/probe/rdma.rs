@@ -5,6 +5,7 @@ use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, size};
+use crate::model::figure::rdma::STRICT;
 use crate::model::figure::{FigureKind, rdma};
 use crate::model::{
     BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
@@ -13,8 +14,6 @@ use crate::model::{
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// Ends the name of a bandwidth with strict order.
-const STRICT: &str = ".strict";
 /// A matrix with fewer rows is shown as a list.
 const MATRIX: usize = 2;
 
@@ -92,7 +91,7 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         let (read, write) = (has(srd.rdma_read), has(srd.rdma_write));
         parts.push(format!("{read}RDMA read, {write}RDMA write"));
     }
-    // The default partition is no news.
+    // The default partition is left out.
     if let Some(pkey) = end.pkey.filter(|pkey| pkey & 0x7fff != 0x7fff) {
         parts.push(format!("P_Key {pkey:#06x}"));
     }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{failures, line_of, unexpected, verified};
-use super::panel::DIRECTIONS;
 use super::{INDENT, asynchronous, calls, copy, host, mp, mpi, opening, p2p, rdma, transfer};
 use crate::model::figure;
 use crate::model::{
@@ -205,29 +204,28 @@ pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
 
 /// The most important figures: names, and direction of the transfer.
 fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
-    let named = |names: [(&str, &'static str); 2]| {
-        names.map(|(name, words)| (name.to_owned(), words)).to_vec()
+    use figure::mpi::MessageMemory;
+    use figure::{Direction, transfer};
+    let of_directions = |name: &dyn Fn(Direction) -> String| {
+        Direction::BOTH.map(|direction| (name(direction), direction.words())).to_vec()
     };
     match probe {
-        ProbeKind::Host => named([
-            ("host.pinned.h2d.bandwidth", "to the GPU"),
-            ("host.pinned.d2h.bandwidth", "from the GPU"),
-        ]),
+        ProbeKind::Host => {
+            of_directions(&|direction| figure::host::HostMemoryKind::Pinned.bandwidth(direction))
+        }
         ProbeKind::Rdma => vec![
             (figure::rdma::WRITE.name.to_owned(), "written by the NIC"),
             (figure::rdma::READ.name.to_owned(), "read by the NIC"),
         ],
-        ProbeKind::Transfer => named([
-            ("transfer.host.bandwidth", "of host memory"),
-            ("transfer.v3.bandwidth", "with GPUDirect RDMA"),
-        ]),
-        ProbeKind::Mpi => named([
-            ("mpi.host.bandwidth", "of host memory"),
-            ("mpi.gpu.bandwidth", "of GPU memory"),
-        ]),
+        ProbeKind::Transfer => vec![
+            (transfer::HOST.bandwidth.to_owned(), "of host memory"),
+            (transfer::V3.bandwidth.to_owned(), "with GPUDirect RDMA"),
+        ],
+        ProbeKind::Mpi => vec![
+            (MessageMemory::Host.bandwidth().to_owned(), "of host memory"),
+            (MessageMemory::Gpu.bandwidth().to_owned(), "of GPU memory"),
+        ],
         ProbeKind::P2p => vec![(figure::p2p::WRITE.name.to_owned(), "from GPU to GPU")],
-        _ => DIRECTIONS
-            .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))
-            .to_vec(),
+        _ => of_directions(&|direction| figure::copy::Way::Mapping.bandwidth(direction)),
     }
 }

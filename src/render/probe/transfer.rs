@@ -3,30 +3,22 @@
 use super::INDENT;
 use super::by_size::medians_by_size;
 use super::lines::{failures, line_of, verified};
-use super::panel::{Line, Panel, What, line};
+use super::panel::{Line, Panel, What, line, stroke};
 use super::rdma::describe_ends;
-use crate::model::{ProbeReport, ProbeResult};
+use crate::model::figure::transfer::{self, CurveKind};
+use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
 use crate::render::Style;
 use crate::render::svg::Stroke;
 use crate::render::text::{Tone, printable, wrap};
 
-/// A curve: its part of a result's name, its label, and its line.
-const CURVES: [(&str, &str, Stroke); 6] = [
-    ("host", "host to host, the ceiling", Stroke::Limit),
-    ("v3", "v3, RDMA of GPU memory", Stroke::First),
-    ("v2", "v2, peer to peer in one node", Stroke::Second),
-    ("v1-pipelined", "v1, copy and send in chunks", Stroke::Third),
-    ("v1", "v1, copy and send", Stroke::Fifth),
-    ("no-gpudirect", "no GPUDirect, pageable copies", Stroke::Fourth),
-];
-const FAR: &str = "v3-far";
 /// Lines of the distances.
 const DISTANCES: [Stroke; 5] =
     [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth, Stroke::Fifth];
-/// What is measured at each size: in a result's name, on the axes, and the title.
-const FIGURES: [(&str, What, &str); 2] = [
-    ("latency", What::Latency, "half of the round trip"),
-    ("bandwidth", What::Bandwidth, "bandwidth"),
+type Name = fn(CurveKind) -> &'static str;
+/// What is measured at each size: its name, on the axes, and the title with its unit.
+const FIGURES: [(Name, What, &str, &str); 2] = [
+    (|curve| curve.latency, What::Latency, "half of the round trip", MICROSECONDS),
+    (|curve| curve.bandwidth, What::Bandwidth, "bandwidth", GIGABYTES_PER_SECOND),
 ];
 
 /// The results of one GPU and its NIC, and what belongs beside them: its farthest NIC, and its copies to another GPU.
@@ -38,8 +30,10 @@ struct Chapter<'r> {
 fn chapters(report: &ProbeReport) -> Vec<Chapter<'_>> {
     let gpu = |subject: &str| subject.split(' ').next().map(str::to_owned);
     let is_beside = |result: &ProbeResult| {
-        let mut parts = result.name.split('.');
-        parts.any(|part| part == "v2" || part == FAR)
+        let names = |curve: CurveKind| [curve.latency, curve.bandwidth, curve.validated];
+        [transfer::V2, transfer::V3_FAR]
+            .iter()
+            .any(|curve| names(*curve).contains(&result.name.as_str()))
     };
     let mut chapters: Vec<Chapter<'_>> = Vec::new();
     for result in report.results.iter().filter(|result| result.subject != "machine") {
@@ -62,20 +56,17 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, &title)));
         text.push_str(&describe_ends(report, subject, style));
         text.push_str(&line_of(&verified(&results), style));
-        let mut chunks =
-            results.iter().filter(|result| result.name == "transfer.v1-pipelined.bandwidth");
+        let pipelined = transfer::V1_PIPELINED.bandwidth;
+        let mut chunks = results.iter().filter(|result| result.name == pipelined);
         if let Some(chunk) = chunks.find_map(|result| result.chunk) {
             let line = format!("best chunk of v1 over the wire: {}", super::size(chunk));
             text.push_str(&line_of(&line, style));
         }
         text.push_str(&failures(&results, INDENT, style, false));
-        for (figure, _, words) in FIGURES {
-            let names = CURVES.map(|(curve, ..)| curve).into_iter().chain([FAR]);
-            let names: Vec<(String, &str)> =
-                names.map(|curve| (format!("transfer.{curve}.{figure}"), curve)).collect();
+        for (name, _, words, unit) in FIGURES {
+            let curves = transfer::CURVES.into_iter().chain([transfer::V3_FAR]);
             let columns: Vec<(&str, &str)> =
-                names.iter().map(|(name, curve)| (name.as_str(), *curve)).collect();
-            let unit = if figure == "latency" { "us" } else { "GB/s" };
+                curves.map(|curve| (name(curve), curve.name)).collect();
             let title = format!("{words}, {unit}");
             text.push_str(&medians_by_size(&title, &results, &columns, style));
         }
@@ -88,17 +79,18 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let chapters = chapters(report);
     let mut panels = Vec::new();
     for chapter in &chapters {
-        for (figure, what, words) in FIGURES {
-            let of_curve = |(curve, label, stroke): (&str, &str, Stroke)| {
-                let name = format!("transfer.{curve}.{figure}");
+        for (name, what, words, _) in FIGURES {
+            let of_curve = |curve: CurveKind| {
+                let name = name(curve);
                 let found = chapter.results.iter().find(|result| result.name == name);
                 let subject = found.map_or(chapter.subject, |result| &result.subject);
-                line(report, subject, &name, stroke, label)
+                let stroke = curve.line.map_or(Stroke::Limit, stroke);
+                line(report, subject, name, stroke, curve.label)
             };
             panels.push(Panel {
                 title: format!("{}: {words}", chapter.subject),
                 what,
-                lines: CURVES.map(of_curve).to_vec(),
+                lines: transfer::CURVES.map(of_curve).to_vec(),
                 link: None,
                 crossover: None,
             });
@@ -116,7 +108,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
 
 /// v3 by path class: the first GPU and NIC of each, and all whose class is unknown.
 fn distances(report: &ProbeReport) -> Vec<Line> {
-    let names = ["transfer.v3.bandwidth", "transfer.v3-far.bandwidth"];
+    let names = [transfer::V3.bandwidth, transfer::V3_FAR.bandwidth];
     let mut found: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for result in &report.results {
         let Some(name) = names.into_iter().find(|name| *name == result.name) else {

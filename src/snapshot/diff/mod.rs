@@ -41,7 +41,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     });
     areas!(numa unnamed_nics nvme nvml cuda verbs network driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     areas!(limits environment boot);
-    // What could not be read is no difference of the machines.
+    // What could not be read is not a difference between the machines.
     let Software { libraries, perftest, unread: _ } = &a.software;
     walk.list("libraries", libraries, &b.software.libraries, |library| library.path.clone());
     walk.area(&["perftest"], perftest, &b.software.perftest);

@@ -9,7 +9,7 @@ use crate::model::DoorbellTrial;
 /// The doorbell page with its queue pair, or why there is none.
 pub type Doorbell = Result<BorrowedMemory, DoorbellTrial>;
 
-/// The device's doorbell; `None` if it is no mlx5 device. Only libmlx5 knows that, so without it any may be one.
+/// The device's doorbell; `None` if it is not an mlx5 device. Only libmlx5 knows that, so without it any may be one.
 pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
     match domain.doorbell() {
         Ok(register) => Some(Ok(register.pages)),

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use crate::ioctl::attributes::Attributes;
 use crate::ioctl::fields::{self, Words, capability};
 use crate::ioctl::nic;
-use crate::ioctl::pair::Pair;
+use crate::ioctl::objects::Objects;
+use crate::ioctl::pair::QueuePair;
 use crate::ioctl::queue::Queue;
-use crate::ioctl::world::World;
 use crate::switches::switches;
 
 /// `MLX5_CMD_OP_*`.
@@ -53,7 +53,7 @@ impl FirmwareError {
     }
 }
 
-impl World {
+impl Objects {
     /// `MLX5_IB_METHOD_DEVX_OTHER`: a command without an object.
     pub fn query(&mut self, call: &mut Attributes) -> Result<(), c_int> {
         // Without a handle, so the attribute ids are one lower.
@@ -86,7 +86,7 @@ impl World {
             }
             opcode::CREATE_QP => {
                 let number = 0xb6_d400 + handle;
-                let pair = Pair::of(self, context, number, &command)?;
+                let pair = QueuePair::of(self, context, number, &command)?;
                 nic::pair_created(&pair);
                 self.pairs.insert(handle, pair);
                 Ok(number)
@@ -131,7 +131,7 @@ impl World {
         }
         let queue = self.queues.get(&handle).filter(|queue| queue.context == context);
         let queue = queue.ok_or(libc::ENOENT)?;
-        let used = |pair: &Pair| [pair.send_queue, pair.receive_queue].contains(&queue.number);
+        let used = |pair: &QueuePair| [pair.send_queue, pair.receive_queue].contains(&queue.number);
         if self.pairs.values().any(used) {
             return Err(libc::EBUSY);
         }

@@ -1,14 +1,15 @@
 //! Exports for tests: the objects as the firmware decoded them.
 
-use crate::ioctl::pair::Pair;
+use crate::ioctl::objects::objects;
+use crate::ioctl::pair::QueuePair;
 use crate::ioctl::queue::Queue;
-use crate::ioctl::world::world;
 
 /// Number of UMEMs, pages, completion queues and queue pairs, 16 bits each from the lowest.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
-    let world = world();
-    let counts = [world.memories.len(), world.pages.len(), world.queues.len(), world.pairs.len()];
+    let objects = objects();
+    let counts =
+        [objects.memories.len(), objects.pages.len(), objects.queues.len(), objects.pairs.len()];
     counts.iter().rev().fold(0, |all, count| all << 16 | *count as u64)
 }
 
@@ -20,11 +21,11 @@ pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
 /// `out` has room for nine numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, out: *mut u64) -> bool {
-    let world = world();
-    let Some(queue) = world.queues.values().find(|queue| queue.number == number) else {
+    let objects = objects();
+    let Some(queue) = objects.queues.values().find(|queue| queue.number == number) else {
         return false;
     };
-    let mapped = queue.memories.map(|handle| is_mapped(&world, handle));
+    let mapped = queue.memories.map(|handle| is_mapped(&objects, handle));
     let Queue { ring, entries, record, event_queue, page, offsets, .. } = queue;
     let all = [
         *ring as u64,
@@ -49,18 +50,18 @@ pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, out: *mut u64) -> b
 /// `out` has room for 43 numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_uverbs_devx_pair(number: u32, out: *mut u64) -> bool {
-    let world = world();
-    let Some(pair) = world.pairs.values().find(|pair| pair.number == number) else {
+    let objects = objects();
+    let Some(pair) = objects.pairs.values().find(|pair| pair.number == number) else {
         return false;
     };
-    let mapped = pair.memories.map(|handle| is_mapped(&world, handle));
+    let mapped = pair.memories.map(|handle| is_mapped(&objects, handle));
     let all = numbers(pair, mapped);
     // SAFETY: the caller's guarantee.
     unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), out, all.len()) };
     true
 }
 
-fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
+fn numbers(pair: &QueuePair, mapped: [u64; 2]) -> [u64; 43] {
     let now = &pair.now;
     let address_path = &now.address_path;
     let gid = u128::from_be_bytes(address_path.gid);
@@ -117,6 +118,6 @@ fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
     ]
 }
 
-fn is_mapped(world: &crate::ioctl::world::World, handle: u32) -> u64 {
-    world.memories.get(&handle).is_some_and(|memory| memory.is_mapped).into()
+fn is_mapped(objects: &crate::ioctl::objects::Objects, handle: u32) -> u64 {
+    objects.memories.get(&handle).is_some_and(|memory| memory.is_mapped).into()
 }

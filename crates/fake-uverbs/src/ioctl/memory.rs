@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 
 use crate::ioctl::attributes::Attributes;
-use crate::ioctl::world::World;
+use crate::ioctl::objects::Objects;
 use crate::node;
 use crate::switches::switches;
 
@@ -72,7 +72,7 @@ impl Drop for Memory {
     }
 }
 
-impl World {
+impl Objects {
     /// `MLX5_IB_METHOD_DEVX_UMEM_REG`. An address must be one of this process. A dma-buf must be a file that can be mapped; the address
     /// is an offset in it.
     pub fn add_memory(

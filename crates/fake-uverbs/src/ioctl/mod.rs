@@ -6,7 +6,7 @@
 //! `FAKE_UVERBS_DEVX_REFUSE=OPCODE:STATUS:SYNDROME`, all hexadecimal, makes the firmware reject that command.
 //!
 //! Bottom up: `attributes` (arguments of a call), `fields` (bit fields of commands), `memory` (UMEM), `queue` and `pair` (objects),
-//! `firmware` (execution), `world` (all objects), `nic` (their counterparts on the NIC), `inspect` (for tests).
+//! `firmware` (execution), `objects` (all objects), `nic` (their counterparts on the NIC), `inspect` (for tests).
 //! Layouts are those of Linux `include/uapi/rdma/rdma_user_ioctl_cmds.h`, `mlx5_user_ioctl_cmds.h` and
 //! `include/linux/mlx5/mlx5_ifc.h`, written independently of the code under test.
 
@@ -16,14 +16,14 @@ mod firmware;
 mod inspect;
 mod memory;
 mod nic;
+mod objects;
 pub mod pair;
 pub mod queue;
-mod world;
 
 use std::ffi::{c_int, c_ulong, c_void};
 
 use attributes::Attributes;
-use world::world;
+use objects::objects;
 
 /// `RDMA_VERBS_IOCTL`: `_IOWR(0x1b, 1, struct ib_uverbs_ioctl_hdr)`, 24 bytes.
 const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
@@ -81,20 +81,20 @@ pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) ->
     }
     // SAFETY: the caller's guarantee.
     let mut call = unsafe { Attributes::of(argument) }?;
-    let mut world = world();
+    let mut objects = objects();
     match (call.object, call.method) {
-        (number::DEVX, number::DEVX_OTHER) => world.query(&mut call),
+        (number::DEVX, number::DEVX_OTHER) => objects.query(&mut call),
         // The completion vector's event queue: an arbitrary nonzero number.
         (number::DEVX, number::DEVX_QUERY_EQN) => call.put(1, &(0x51 + call.u32(0)?).to_ne_bytes()),
-        (number::DEVX_OBJ, number::DEVX_OBJ_CREATE) => world.create(context, &mut call),
-        (number::DEVX_OBJ, number::DEVX_OBJ_MODIFY) => world.modify(context, &mut call),
-        (number::DEVX_OBJ, number::DEVX_OBJ_DESTROY) => world.destroy(context, &call),
+        (number::DEVX_OBJ, number::DEVX_OBJ_CREATE) => objects.create(context, &mut call),
+        (number::DEVX_OBJ, number::DEVX_OBJ_MODIFY) => objects.modify(context, &mut call),
+        (number::DEVX_OBJ, number::DEVX_OBJ_DESTROY) => objects.destroy(context, &call),
         (number::DEVX_UMEM, number::DEVX_UMEM_REG) => {
-            world.add_memory(context, &mut call, kernel() == Kernel::New)
+            objects.add_memory(context, &mut call, kernel() == Kernel::New)
         }
-        (number::DEVX_UMEM, number::DEVX_UMEM_DEREG) => world.drop_memory(context, &call),
-        (number::UAR, number::UAR_OBJ_ALLOC) => world.add_page(context, &mut call),
-        (number::UAR, number::UAR_OBJ_DESTROY) => world.drop_page(context, &call),
+        (number::DEVX_UMEM, number::DEVX_UMEM_DEREG) => objects.drop_memory(context, &call),
+        (number::UAR, number::UAR_OBJ_ALLOC) => objects.add_page(context, &mut call),
+        (number::UAR, number::UAR_OBJ_DESTROY) => objects.drop_page(context, &call),
         _ => Err(libc::EPROTONOSUPPORT),
     }
 }
@@ -102,6 +102,6 @@ pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) ->
 /// Destroys the objects of a closed context.
 pub fn forget(context: c_int) {
     if is_enabled() {
-        world().close(context);
+        objects().close(context);
     }
 }

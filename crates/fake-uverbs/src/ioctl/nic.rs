@@ -3,31 +3,31 @@
 //!
 //! Lock order: this protocol's lock is held here, then the NIC's is taken for the call, never the reverse.
 
-use crate::ioctl::pair::Pair;
+use crate::ioctl::pair::QueuePair;
 use crate::ioctl::queue::Queue;
-use crate::nic::world;
+use crate::nic::objects;
 
 /// A completion queue was made.
 pub fn queue_created(queue: &Queue) {
-    world().adopt_queue(queue);
+    objects().adopt_queue(queue);
 }
 
 /// The queue is destroyed and must not be accessed any more.
 pub fn queue_destroyed(queue: &Queue) {
-    world().drop_queue(queue);
+    objects().drop_queue(queue);
 }
 
 /// A queue pair was created, in state RESET.
-pub fn pair_created(pair: &Pair) {
-    world().adopt_pair(pair);
+pub fn pair_created(pair: &QueuePair) {
+    objects().adopt_pair(pair);
 }
 
 /// Its state changed.
-pub fn pair_changed(pair: &Pair) {
-    world().change_pair(pair);
+pub fn pair_changed(pair: &QueuePair) {
+    objects().change_pair(pair);
 }
 
 /// The queue pair is destroyed and must not be accessed any more.
-pub fn pair_destroyed(pair: &Pair) {
-    world().drop_pair(pair);
+pub fn pair_destroyed(pair: &QueuePair) {
+    objects().drop_pair(pair);
 }

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::ioctl::fields::{Words, pair as at, path};
 use crate::ioctl::firmware::{FirmwareError, opcode};
-use crate::ioctl::world::World;
+use crate::ioctl::objects::Objects;
 use crate::switches::switches;
 
 /// States: `MLX5_QPC_STATE_*`.
@@ -27,7 +27,7 @@ pub mod transport {
 const DATAGRAM: (u32, u32) = (5, 12);
 
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct QueuePair {
     pub context: c_int,
     pub number: u32,
     pub transport: u32,
@@ -90,10 +90,10 @@ pub struct AddressPath {
     pub mac: u64,
 }
 
-impl Pair {
+impl QueuePair {
     /// `CREATE_QP`.
     pub fn of(
-        world: &World,
+        objects: &Objects,
         context: c_int,
         number: u32,
         command: &Words,
@@ -126,11 +126,11 @@ impl Pair {
         if !received.is_multiple_of(64) {
             return Err(FirmwareError::parameter(0xe0_0004));
         }
-        let rings = world.place(context, (memories[0], offsets[0]), all, 4096)?;
+        let rings = objects.place(context, (memories[0], offsets[0]), all, 4096)?;
         let page = get(at::UAR_PAGE);
-        world.check_page(context, page)?;
+        objects.check_page(context, page)?;
         for queue in [get(at::CQN_SND), get(at::CQN_RCV)] {
-            let known = world
+            let known = objects
                 .queues
                 .values()
                 .any(|known| (known.number, known.context) == (queue, context));
@@ -146,7 +146,7 @@ impl Pair {
             receive_queue: get(at::CQN_RCV),
             receives: (rings, entries, stride),
             sends: (rings + received, blocks),
-            record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
+            record: objects.place(context, (memories[1], offsets[1]), 8, 8)?,
             has_send_record: get(at::SEND_DBR_MODE) == 0,
             memories,
             offsets,

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::ioctl::fields::{Words, queue as at};
 use crate::ioctl::firmware::FirmwareError;
-use crate::ioctl::world::World;
+use crate::ioctl::objects::Objects;
 
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -25,7 +25,7 @@ pub struct Queue {
 impl Queue {
     /// `CREATE_CQ`.
     pub fn of(
-        world: &World,
+        objects: &Objects,
         context: c_int,
         number: u32,
         command: &Words,
@@ -48,13 +48,13 @@ impl Queue {
         }
         let entries = 1 << log;
         let page = command.get(at::UAR_PAGE);
-        world.check_page(context, page)?;
+        objects.check_page(context, page)?;
         Ok(Self {
             context,
             number,
-            ring: world.place(context, (memories[0], offsets[0]), 64 * entries as usize, 4096)?,
+            ring: objects.place(context, (memories[0], offsets[0]), 64 * entries as usize, 4096)?,
             entries,
-            record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
+            record: objects.place(context, (memories[1], offsets[1]), 8, 8)?,
             event_queue: command.get(at::C_EQN),
             memories,
             offsets,

@@ -3,9 +3,9 @@
 use crate::device::INFINIBAND;
 use crate::nic::completion::{Completion, kind};
 use crate::nic::memory;
+use crate::nic::objects::Objects;
 use crate::nic::region::right;
 use crate::nic::syndrome::{self, vendor};
-use crate::nic::world::World;
 use crate::nic::wqe::{self, DataSegment};
 
 /// A message: payload for the receive, or none if the data was written elsewhere.
@@ -37,7 +37,7 @@ pub enum Received {
     Broken,
 }
 
-impl World {
+impl Objects {
     /// Delivers a message to a queue pair's next receive.
     pub fn receive(&mut self, handle: u32, from: Origin, message: &Message<'_>) -> Received {
         let Some(pair) = self.pairs.get(&handle) else {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::bytes::Answer;
 use crate::nic::memory;
-use crate::nic::world::World;
+use crate::nic::objects::Objects;
 use crate::switches::switches;
 
 /// A completion channel: both ends of a socket pair.
@@ -127,7 +127,7 @@ impl EventState {
     }
 }
 
-impl World {
+impl Objects {
     /// `CREATE_COMP_CHANNEL`: `struct ib_uverbs_create_comp_channel_resp`. Unsupported without an executing NIC, which sends the events.
     pub fn create_channel(&mut self, context: c_int) -> Result<Answer, c_int> {
         if !switches().executes {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::bytes::{Answer, Request};
 use crate::nic::channel::EventState;
 use crate::nic::memory;
-use crate::nic::world::World;
+use crate::nic::objects::Objects;
 
 /// Completions lost to overruns since the process started.
 static OVERRUNS: AtomicU64 = AtomicU64::new(0);
@@ -134,7 +134,7 @@ impl CompletionQueue {
     }
 }
 
-impl World {
+impl Objects {
     /// `CREATE_CQ`: `struct ib_uverbs_create_cq`, then `struct mlx5_ib_create_cq` at 32; answered with
     /// `struct ib_uverbs_create_cq_resp`, then `struct mlx5_ib_create_cq_resp` at 8. The provider requests a power of two minus one
     /// entries and gets the same number.

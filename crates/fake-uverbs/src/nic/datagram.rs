@@ -4,12 +4,12 @@ use crate::device::{ETHERNET, MTU};
 use crate::nic::arrival::{Message, Origin};
 use crate::nic::completion::kind;
 use crate::nic::memory::{self, Segment};
-use crate::nic::pair::{DATAGRAMS, Pair};
+use crate::nic::objects::Objects;
+use crate::nic::pair::{DATAGRAMS, QueuePair};
 use crate::nic::peers;
 use crate::nic::perform::Outcome;
 use crate::nic::ports;
 use crate::nic::syndrome;
-use crate::nic::world::World;
 use crate::nic::wqe::Control;
 use crate::switches::switches;
 
@@ -90,7 +90,7 @@ impl Address {
     }
 }
 
-impl World {
+impl Objects {
     /// Sends a datagram, which always succeeds for its sender.
     pub fn datagram(
         &mut self,
@@ -113,7 +113,7 @@ impl World {
         let Some(payload) = (unsafe { memory::gather(local) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
-        let is_peer = |peer: &Pair| {
+        let is_peer = |peer: &QueuePair| {
             peer.number == to.number
                 && peer.kind == DATAGRAMS
                 && peer.now.receives()

@@ -4,19 +4,19 @@ use crate::ioctl::pair::transport;
 use crate::ioctl::{pair, queue};
 use crate::nic::completion::CompletionQueue;
 use crate::nic::memory::Segment;
-use crate::nic::pair::{BLOCK, DATAGRAMS, Pair, RELIABLE, UNRELIABLE};
+use crate::nic::objects::Objects;
+use crate::nic::pair::{BLOCK, DATAGRAMS, QueuePair, RELIABLE, UNRELIABLE};
 use crate::nic::ports::Destination;
 use crate::nic::region::right;
 use crate::nic::registers::Register;
 use crate::nic::state::Attributes;
-use crate::nic::world::World;
 
 /// A handle distinct from those of the write protocol.
 fn handle(number: u32) -> u32 {
     1 << 31 | number
 }
 
-impl World {
+impl Objects {
     pub fn adopt_queue(&mut self, created: &queue::Queue) {
         let queue = CompletionQueue::new(
             created.context,
@@ -31,12 +31,12 @@ impl World {
         self.queues.remove(&handle(gone.number));
     }
 
-    pub fn adopt_pair(&mut self, created: &pair::Pair) {
+    pub fn adopt_pair(&mut self, created: &pair::QueuePair) {
         let (receives, entries, stride) = created.receives;
         let (sends, blocks) = created.sends;
         let index = u64::from(self.created);
         self.created = self.created.wrapping_add(1);
-        let pair = Pair {
+        let pair = QueuePair {
             context: created.context,
             number: created.number,
             index,
@@ -68,13 +68,13 @@ impl World {
         self.pairs.insert(handle(created.number), pair);
     }
 
-    pub fn change_pair(&mut self, changed: &pair::Pair) {
+    pub fn change_pair(&mut self, changed: &pair::QueuePair) {
         if let Some(pair) = self.pairs.get_mut(&handle(changed.number)) {
             pair.now = attributes(&changed.now);
         }
     }
 
-    pub fn drop_pair(&mut self, gone: &pair::Pair) {
+    pub fn drop_pair(&mut self, gone: &pair::QueuePair) {
         self.read_doorbells();
         self.pairs.remove(&handle(gone.number));
     }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use crate::nic::completion::{Completion, kind};
 use crate::nic::memory;
-use crate::nic::pair::{BLOCK, DATAGRAMS, Pair, RELIABLE, UNRELIABLE};
+use crate::nic::objects::Objects;
+use crate::nic::pair::{BLOCK, DATAGRAMS, QueuePair, RELIABLE, UNRELIABLE};
 use crate::nic::perform::Outcome;
 use crate::nic::registers::Doorbell;
 use crate::nic::state::stage;
 use crate::nic::syndrome::{self, vendor};
-use crate::nic::world::World;
 use crate::nic::wqe::{Control, opcode};
 use crate::switches::{Fate, switches};
 
@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 /// Doorbells for a queue pair that does not use their page.
 static STRAY: AtomicU64 = AtomicU64::new(0);
 
-impl World {
+impl Objects {
     /// Reads doorbells and executes requests; true if anything was done.
     pub fn run_once(&mut self) -> bool {
         self.read_doorbells();
@@ -58,7 +58,7 @@ impl World {
             pages.dedup();
             for page in pages {
                 registers.take(page, |doorbell: Doorbell| {
-                    let of_page = |pair: &&mut Pair| {
+                    let of_page = |pair: &&mut QueuePair| {
                         pair.context == context.fd
                             && pair.register.page == page
                             && pair.has_send_record == doorbell.end.is_none()

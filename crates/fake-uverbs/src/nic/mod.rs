@@ -5,7 +5,7 @@
 //!
 //! Bottom up: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
 //! `state` and `rules` (queue pair states), `wqe` (decoding), `arrival`, `perform` and `datagram` (execution of one request), `execute`
-//! (main loop), `thread`. `remote` executes requests at the NICs of other processes (`peers`). `world` holds all objects, `devx` those of
+//! (main loop), `thread`. `remote` executes requests at the NICs of other processes (`peers`). `objects` holds all objects, `devx` those of
 //! DEVX.
 
 pub mod arrival;
@@ -15,6 +15,7 @@ pub mod datagram;
 pub mod devx;
 pub mod execute;
 pub mod memory;
+mod objects;
 pub mod pair;
 pub mod peers;
 pub mod perform;
@@ -26,7 +27,6 @@ pub mod rules;
 pub mod state;
 pub mod syndrome;
 pub mod thread;
-mod world;
 pub mod wqe;
 
-pub use world::world;
+pub use objects::objects;

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use crate::bytes::{Answer, Request};
 use crate::nic::memory::Segment;
+use crate::nic::objects::Objects;
 use crate::nic::registers::Register;
 use crate::nic::remote::Call;
 use crate::nic::state::{Attributes, stage};
-use crate::nic::world::World;
-use crate::nic::{memory, world};
+use crate::nic::{memory, objects};
 
 /// `enum ib_qp_type`: RC, UC and UD.
 pub const RELIABLE: u8 = 2;
@@ -22,7 +22,7 @@ pub const BLOCK: usize = 64;
 /// The first queue pair number, with three distinct nonzero bytes.
 const FIRST_NUMBER: u32 = 0xa5_c301;
 
-pub struct Pair {
+pub struct QueuePair {
     pub context: c_int,
     pub number: u32,
     /// Position in the process, from 0.
@@ -57,7 +57,7 @@ pub struct Pair {
     pub call: Option<Call>,
 }
 
-impl Pair {
+impl QueuePair {
     pub fn completes_in(&self, queue: u32) -> bool {
         self.send_queue == queue || self.receive_queue == queue
     }
@@ -95,7 +95,7 @@ impl Pair {
     }
 }
 
-impl World {
+impl Objects {
     /// `CREATE_QP`: `struct ib_uverbs_create_qp`, with the requested capacities at 32, and `struct mlx5_ib_create_qp` at 56; answered
     /// with `struct ib_uverbs_create_qp_resp`, then `struct mlx5_ib_create_qp_resp` at 32.
     ///
@@ -121,7 +121,7 @@ impl World {
         for (field, capacity) in capacities.iter_mut().enumerate() {
             *capacity = request.u32(32 + 4 * field);
         }
-        let pair = Pair {
+        let pair = QueuePair {
             context,
             number: (FIRST_NUMBER + created) & 0xff_ffff,
             index: u64::from(created),
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// A queue pair of this context.
-    pub fn pair_of(&mut self, context: c_int, handle: u32) -> Result<&mut Pair, c_int> {
+    pub fn pair_of(&mut self, context: c_int, handle: u32) -> Result<&mut QueuePair, c_int> {
         let pair = self.pairs.get_mut(&handle);
         pair.filter(|pair| pair.context == context).ok_or(libc::EINVAL)
     }
@@ -241,7 +241,7 @@ fn doorbell(created: u32) -> u32 {
 /// The user index of a queue pair, for tests that write CQEs; all ones if there is no such pair.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_user_index(number: u32) -> u32 {
-    let world = world();
-    let found = world.pairs.values().find(|pair| pair.number == number);
+    let objects = objects();
+    let found = objects.pairs.values().find(|pair| pair.number == number);
     found.map_or(u32::MAX, |pair| pair.user_index)
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::nic::arrival::{Message, Origin, Received};
 use crate::nic::completion::kind;
 use crate::nic::memory::{self, Segment};
-use crate::nic::pair::{Pair, RELIABLE};
+use crate::nic::objects::Objects;
+use crate::nic::pair::{QueuePair, RELIABLE};
 use crate::nic::peers;
 use crate::nic::region::right;
 use crate::nic::state::{Attributes, stage};
 use crate::nic::syndrome;
-use crate::nic::world::World;
 use crate::nic::wqe::{Control, DataSegment, Peer, Wqe, opcode};
 use crate::switches::switches;
 
@@ -34,7 +34,7 @@ pub struct Requester {
     pub now: Attributes,
 }
 
-impl World {
+impl Objects {
     /// Executes a request.
     pub fn perform(&mut self, handle: u32, control: &Control, wqe: &Wqe) -> Outcome {
         if control.opcode == opcode::NOP {
@@ -91,7 +91,7 @@ impl World {
     fn peer_end(&self, handle: u32) -> Option<u32> {
         let pair = self.pairs.get(&handle)?;
         let own = &pair.now;
-        let is_peer = |peer: &Pair| {
+        let is_peer = |peer: &QueuePair| {
             peer.number == own.destination
                 && peer.kind == pair.kind
                 && peer.now.receives()

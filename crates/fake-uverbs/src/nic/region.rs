@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
 use crate::nic::memory::Segment;
-use crate::nic::world::World;
+use crate::nic::objects::Objects;
 
 /// `enum ibv_access_flags`.
 pub mod right {
@@ -27,7 +27,7 @@ pub struct Region {
     access: u32,
 }
 
-impl World {
+impl Objects {
     /// `REG_MR`: `struct ib_uverbs_reg_mr`, answered with `struct ib_uverbs_reg_mr_resp`. lkey and rkey are equal, as on a NIC.
     pub fn register(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let region = Region {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::device::INFINIBAND;
 use crate::nic::arrival::{Message, Origin};
 use crate::nic::memory::{self, Segment};
-use crate::nic::pair::{DATAGRAMS, Pair};
+use crate::nic::objects::Objects;
+use crate::nic::pair::{DATAGRAMS, QueuePair};
 use crate::nic::peers::Arrived;
 use crate::nic::perform::{MAX_MESSAGE, Outcome, Requester};
 use crate::nic::state::Attributes;
 use crate::nic::syndrome;
-use crate::nic::world::World;
 use crate::nic::wqe::{Control, Peer, Wqe};
 
 /// Pause before a call that the remote end could not execute is repeated.
@@ -46,7 +46,7 @@ const CALL: u8 = 1;
 const ANSWER: u8 = 2;
 const DATAGRAM: u8 = 3;
 
-impl World {
+impl Objects {
     /// Executes a request at another process's queue pair; `None` if no process has the LID.
     pub fn perform_remotely(
         &mut self,
@@ -200,7 +200,7 @@ impl World {
         let length = length.min(MAX_MESSAGE);
         let control = Control::read(&fields.array()?);
         let mut data = if control.takes() { vec![0; length] } else { fields.0.to_vec() };
-        let is_peer = |pair: &&Pair| {
+        let is_peer = |pair: &&QueuePair| {
             pair.number == to
                 && pair.kind == kind
                 && pair.now.receives()
@@ -258,8 +258,7 @@ impl World {
             }
             _ => Answer::NoPeer,
         };
-        let is_it =
-            |pair: &&mut Pair| matches!(pair.call, Some(Call::Sent { id: sent, .. }) if sent == id);
+        let is_it = |pair: &&mut QueuePair| matches!(pair.call, Some(Call::Sent { id: sent, .. }) if sent == id);
         // The answer to a request that was flushed is ignored.
         if let Some(pair) = self.pairs.values_mut().find(is_it) {
             pair.call = Some(Call::Answered(answer));
@@ -279,7 +278,7 @@ impl World {
             is_solicited: is_solicited != 0,
             flags,
         };
-        let is_peer = |pair: &Pair| {
+        let is_peer = |pair: &QueuePair| {
             pair.number == to
                 && pair.kind == DATAGRAMS
                 && pair.now.receives()

@@ -4,10 +4,10 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use crate::bytes::{Answer, Request};
+use crate::nic::objects::Objects;
 use crate::nic::peers;
 use crate::nic::ports::Destination;
 use crate::nic::rules::{is_allowed, mask};
-use crate::nic::world::World;
 use crate::switches::switches;
 
 /// `enum ib_qp_state`.
@@ -134,7 +134,7 @@ impl Attributes {
     }
 }
 
-impl World {
+impl Objects {
     /// `MODIFY_QP`. Checked as in the kernel if the NIC executes; unchecked otherwise.
     pub fn modify_pair(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         // Read doorbells first: the provider clears the records after the change to RESET.

@@ -4,13 +4,13 @@ use std::ptr::null_mut;
 use std::thread::{Builder, sleep, yield_now};
 use std::time::Duration;
 
-use crate::nic::world;
+use crate::nic::objects;
 
 /// Idle rounds before short and before long sleeps.
 const BUSY: u32 = 100;
 const AWAKE: u32 = 2000;
 
-/// Starts the thread; true on success. The caller holds the world's lock, for which the thread waits.
+/// Starts the thread; true on success. The caller holds the objects's lock, for which the thread waits.
 pub fn start() -> bool {
     let mut before = no_signals();
     // SAFETY: two local signal sets. All signals are blocked in the new thread, which inherits the mask, because they are the program's.
@@ -37,12 +37,12 @@ fn run() {
     let mut idle = 0_u32;
     loop {
         let has_moved = {
-            let mut world = world();
-            if world.contexts.is_empty() {
-                world.is_running = false;
+            let mut objects = objects();
+            if objects.contexts.is_empty() {
+                objects.is_running = false;
                 return;
             }
-            world.run_once()
+            objects.run_once()
         };
         idle = if has_moved { 0 } else { idle.saturating_add(1) };
         match idle {

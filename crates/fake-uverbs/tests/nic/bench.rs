@@ -10,7 +10,7 @@ use crate::device::{ALL, Device, Queue};
 
 /// A queue pair and its two completion queues.
 #[derive(Clone, Copy)]
-pub struct Pair {
+pub struct QueuePair {
     pub qp: *mut ib::ibv_qp,
     pub number: u32,
     pub sent: Queue,
@@ -54,12 +54,12 @@ pub fn capacities() -> ib::ibv_qp_cap {
 }
 
 /// Two queue pairs of one device, connected to each other.
-pub fn connected() -> (Device, Pair, Pair) {
+pub fn connected() -> (Device, QueuePair, QueuePair) {
     connected_by(Link::default(), Link::default())
 }
 
 /// Two queue pairs of one device, connected with these parameters.
-pub fn connected_by(one: Link, two: Link) -> (Device, Pair, Pair) {
+pub fn connected_by(one: Link, two: Link) -> (Device, QueuePair, QueuePair) {
     let device = Device::open();
     let (a, b) = (device.pair(), device.pair());
     a.connect(b.number, one);
@@ -69,17 +69,17 @@ pub fn connected_by(one: Link, two: Link) -> (Device, Pair, Pair) {
 
 impl Device {
     /// A queue pair in RESET.
-    pub fn pair(&self) -> Pair {
+    pub fn pair(&self) -> QueuePair {
         self.pair_in(self.pd)
     }
 
     /// A queue pair in a protection domain or parent domain.
-    pub fn pair_in(&self, pd: *mut ib::ibv_pd) -> Pair {
+    pub fn pair_in(&self, pd: *mut ib::ibv_pd) -> QueuePair {
         self.pair_of(ib::ibv_qp_type::IBV_QPT_RC, pd)
     }
 
     /// A queue pair of a type.
-    pub fn pair_of(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd) -> Pair {
+    pub fn pair_of(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd) -> QueuePair {
         self.pair_with(kind, pd, [self.queue(128), self.queue(128)])
     }
 
@@ -89,7 +89,7 @@ impl Device {
         kind: ib::ibv_qp_type::Type,
         pd: *mut ib::ibv_pd,
         [sent, received]: [Queue; 2],
-    ) -> Pair {
+    ) -> QueuePair {
         let mut attributes = ib::ibv_qp_init_attr {
             send_cq: sent.0,
             recv_cq: received.0,
@@ -102,11 +102,11 @@ impl Device {
         assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
         // SAFETY: a live queue pair; its number does not change.
         let number = unsafe { (*qp).qp_num };
-        Pair { qp, number, sent, received }
+        QueuePair { qp, number, sent, received }
     }
 }
 
-impl Pair {
+impl QueuePair {
     /// Changes the attributes of the mask; returns the error number, 0 on success.
     pub fn modify(&self, change: &mut ib::ibv_qp_attr, named: mask) -> i32 {
         // SAFETY: a live queue pair and attributes.

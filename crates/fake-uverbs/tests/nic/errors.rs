@@ -4,7 +4,7 @@ use ib::{ibv_qp_state, ibv_wc_status as status};
 use ibverbs_sys as ib;
 
 use crate::NIC;
-use crate::bench::{Link, Pair, connected, connected_by};
+use crate::bench::{Link, QueuePair, connected, connected_by};
 use crate::device::{ALL, Device, Memory};
 use crate::inside::inside;
 use crate::work::Work;
@@ -42,7 +42,7 @@ fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Me
 }
 
 /// Resets and reconnects both ends; they work.
-pub fn assert_recovers(a: &Pair, b: &Pair, local: &Memory, peer: &Memory) {
+pub fn assert_recovers(a: &QueuePair, b: &QueuePair, local: &Memory, peer: &Memory) {
     for (pair, other) in [(a, b), (b, a)] {
         pair.reset();
         assert_eq!(pair.state(), ibv_qp_state::IBV_QPS_RESET);

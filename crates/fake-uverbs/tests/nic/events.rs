@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use ibverbs_sys as ib;
 
 use crate::NIC;
-use crate::bench::{Link, Pair};
+use crate::bench::{Link, QueuePair};
 use crate::device::{Device, Queue};
 use crate::inside::inside;
 use crate::work::{SIGNALLED, Work};
@@ -14,7 +14,7 @@ use crate::work::{SIGNALLED, Work};
 const SOLICITED: u32 = ib::ibv_send_flags::IBV_SEND_SOLICITED.0;
 
 /// A queue pair connected to itself, and the channel of its completion queues.
-fn armed_pair() -> (*mut ib::ibv_comp_channel, Pair) {
+fn armed_pair() -> (*mut ib::ibv_comp_channel, QueuePair) {
     let device = Device::open();
     // SAFETY: an open context.
     let channel = unsafe { ib::ibv_create_comp_channel(device.context) };

@@ -5,7 +5,7 @@ use ib::ibv_qp_state;
 use ibverbs_sys as ib;
 
 use crate::NIC;
-use crate::bench::{Link, Pair};
+use crate::bench::{Link, QueuePair};
 use crate::device::{ALL, Device};
 use crate::errors::to_error;
 use crate::inside::inside;
@@ -61,8 +61,8 @@ fn state_changes() {
         let refused = |change: &mut ib::ibv_qp_attr, named: mask| {
             assert_eq!(pair.modify(change, named), INVALID)
         };
-        let (mut receive, to_receive) = Pair::ready_to_receive(pair.number, link);
-        let (mut send, to_send) = Pair::ready_to_send(link);
+        let (mut receive, to_receive) = QueuePair::ready_to_receive(pair.number, link);
+        let (mut send, to_send) = QueuePair::ready_to_send(link);
         refused(&mut to_error(), mask::IBV_QP_STATE);
         refused(&mut receive, to_receive);
         refused(&mut send, to_send);
@@ -129,7 +129,7 @@ fn roce_requires_gid() {
         let pair = device.pair();
         let link = Link { port: 2, ..Link::default() };
         pair.initialize(link);
-        let (mut change, named) = Pair::ready_to_receive(pair.number, link);
+        let (mut change, named) = QueuePair::ready_to_receive(pair.number, link);
         change.ah_attr.is_global = 0;
         assert_eq!(pair.modify(&mut change, named), INVALID);
         change.ah_attr.is_global = 1;

@@ -3,7 +3,7 @@
 use ib::{ibv_wc_opcode as done, ibv_wr_opcode as wr};
 use ibverbs_sys as ib;
 
-use crate::bench::Pair;
+use crate::bench::QueuePair;
 use crate::device::{ALL, Device, Memory};
 use crate::random::Random;
 use crate::work::{FENCE, INLINE, SIGNALLED, Work};
@@ -15,7 +15,7 @@ type Place = (usize, usize);
 
 /// Two connected ends, or one connected to itself, with memory of their own.
 pub struct Lane {
-    ends: Vec<(Pair, Pair)>,
+    ends: Vec<(QueuePair, QueuePair)>,
     memory: Memory,
     /// Expected content of the memory.
     model: Vec<u8>,
@@ -50,13 +50,13 @@ pub struct Batch {
     works: Vec<Work>,
     receives: Vec<(u64, Vec<ib::ibv_sge>)>,
     receives_late: bool,
-    ends: (Pair, Pair),
+    ends: (QueuePair, QueuePair),
     sent: Vec<Expected>,
     received: Vec<Expected>,
 }
 
 impl Lane {
-    pub fn new(device: &Device, ends: Vec<(Pair, Pair)>, random: &mut Random) -> Self {
+    pub fn new(device: &Device, ends: Vec<(QueuePair, QueuePair)>, random: &mut Random) -> Self {
         let memory = device.memory(BYTES, ALL);
         let model: Vec<u8> = (0..BYTES).map(|_| random.byte()).collect();
         memory.write(0, &model);

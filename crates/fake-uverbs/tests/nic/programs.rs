@@ -2,7 +2,7 @@
 //! requests.
 
 use crate::NIC;
-use crate::bench::{Link, Pair};
+use crate::bench::{Link, QueuePair};
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::lane::{Batch, Lane};
@@ -14,7 +14,7 @@ use crate::work::Work;
 fn run(seed: u64, requests: u64) {
     let mut random = Random(seed);
     let device = Device::open();
-    let two = |a: Pair, b: Pair, port: u8| {
+    let two = |a: QueuePair, b: QueuePair, port: u8| {
         let link = Link { port, ..Link::default() };
         a.connect(b.number, link);
         b.connect(a.number, link);
@@ -76,7 +76,7 @@ fn counter_wraparound() {
 fn shared_register() {
     inside("programs::shared_register", &[NIC], || {
         let device = Device::open();
-        let pairs: Vec<Pair> = (0..40).map(|_| device.pair()).collect();
+        let pairs: Vec<QueuePair> = (0..40).map(|_| device.pair()).collect();
         let memory = device.memory(1024, ALL);
         for pair in &pairs {
             pair.connect(pair.number, Link::default());

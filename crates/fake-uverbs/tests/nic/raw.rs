@@ -8,21 +8,21 @@ use ib::ibv_wc_status as status;
 use ibverbs_sys as ib;
 
 use crate::NIC;
-use crate::bench::{Link, Pair, connected};
+use crate::bench::{Link, QueuePair, connected};
 use crate::device::{ALL, Device, Memory};
 use crate::inside::inside;
 use crate::mlx5dv;
 
 /// A send queue that the test drives itself.
 struct Raw {
-    pair: Pair,
+    pair: QueuePair,
     queues: mlx5dv::QueuePair,
     /// WQEBBs posted.
     posted: u16,
 }
 
 impl Raw {
-    fn new(pair: Pair) -> Self {
+    fn new(pair: QueuePair) -> Self {
         Self { pair, queues: mlx5dv::queue_pair(pair.qp), posted: 0 }
     }
 

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use ibverbs_sys as ib;
 
 use crate::NIC;
-use crate::bench::{Link, Pair};
+use crate::bench::{Link, QueuePair};
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::mlx5dv;
@@ -60,7 +60,7 @@ pub fn make(device: Device) -> Result<*mut ib::ibv_pd, Error> {
     Ok(pd)
 }
 
-fn page(pair: &Pair) -> usize {
+fn page(pair: &QueuePair) -> usize {
     mlx5dv::queue_pair(pair.qp).bf.reg as usize & !0xfff
 }
 
@@ -69,8 +69,8 @@ fn page(pair: &Pair) -> usize {
 fn own_register_page() {
     inside("thread_domain::own_register_page", &[NIC], || {
         let device = Device::open();
-        let shared: Vec<Pair> = (0..20).map(|_| device.pair()).collect();
-        let own: Vec<Pair> =
+        let shared: Vec<QueuePair> = (0..20).map(|_| device.pair()).collect();
+        let own: Vec<QueuePair> =
             (0..5).map(|_| device.pair_in(make(device).expect("a thread domain"))).collect();
         for pair in &own {
             assert!(shared.iter().all(|other| page(other) != page(pair)));
@@ -98,7 +98,7 @@ fn shared_register() {
         let device = Device::open();
         let domain = make(device).expect("a thread domain");
         let (a, b) = (device.pair_in(domain), device.pair_in(domain));
-        let register = |pair: &Pair| mlx5dv::queue_pair(pair.qp).bf.reg;
+        let register = |pair: &QueuePair| mlx5dv::queue_pair(pair.qp).bf.reg;
         assert_eq!(register(&a), register(&b));
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use ib::ibv_wr_opcode as wr;
 use ibverbs_sys as ib;
 
-use crate::bench::Pair;
+use crate::bench::QueuePair;
 use crate::device::Memory;
 
 /// A send request.
@@ -123,7 +123,7 @@ impl Work {
     }
 }
 
-impl Pair {
+impl QueuePair {
     /// Posts requests as one list.
     pub fn post(&self, works: &[Work]) {
         let mut owned = works.to_vec();

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::World;
+use crate::Setup;
 
 #[derive(Debug)]
 pub struct Footprint {
@@ -14,19 +14,19 @@ pub struct Footprint {
     pub bar1: Option<u64>,
 }
 
-pub fn footprint(world: &World) -> Result<Footprint, Box<dyn Error>> {
-    world.stream.synchronize()?;
-    let (free, total) = world.gpu.memory_info()?;
+pub fn footprint(setup: &Setup) -> Result<Footprint, Box<dyn Error>> {
+    setup.stream.synchronize()?;
+    let (free, total) = setup.gpu.memory_info()?;
     Ok(Footprint {
         files: std::fs::read_dir("/proc/self/fd")?.count(),
         mappings: std::fs::read_to_string("/proc/self/maps")?.lines().count(),
         memory: total - free,
-        bar1: bar1(world),
+        bar1: bar1(setup),
     })
 }
 
-fn bar1(world: &World) -> Option<u64> {
-    if world.gpu.is_sim() {
+fn bar1(setup: &Setup) -> Option<u64> {
+    if setup.gpu.is_sim() {
         return None;
     }
     let output =

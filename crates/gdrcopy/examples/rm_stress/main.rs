@@ -25,7 +25,7 @@ use machine::{ALLOCATIONS, become_nobody};
 use watch::{Watch, Worker};
 
 type Outcome = Result<(), Box<dyn Error>>;
-type Round = fn(&World, &Worker, &mut Random, &Stream) -> Outcome;
+type Round = fn(&Setup, &Worker, &mut Random, &Stream) -> Outcome;
 
 /// A thread without progress for this long hangs. The longest step copies 64 MiB while all
 /// processors are busy.
@@ -43,7 +43,7 @@ const KINDS: [(&str, usize, Round); 6] = [
     ("spin", 4, rounds::spin),
 ];
 
-struct World {
+struct Setup {
     gdr: Gdr,
     gpu: Gpu,
     /// Only used between rounds.
@@ -169,7 +169,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         gpu.device().name,
         kinds.join(" ")
     ))?;
-    let world = World {
+    let setup = Setup {
         stream: gpu.stream()?,
         witnesses: rounds::witnesses(&gdr, &gpu, seed)?,
         watch: Watch::default(),
@@ -180,52 +180,52 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     // leak.
     let whole = Duration::from_secs_f64(minutes * 60.0);
     let first = (whole / 10).min(Duration::from_secs(30));
-    phase(&world, kinds, seed, first);
-    let before = footprint(&world)?;
-    phase(&world, kinds, !seed, whole.saturating_sub(first));
-    let after = footprint(&world)?;
+    phase(&setup, kinds, seed, first);
+    let before = footprint(&setup)?;
+    phase(&setup, kinds, !seed, whole.saturating_sub(first));
+    let after = footprint(&setup)?;
     print_line(&format!("after {first:.0?}: {before:?}\nat the end: {after:?}"))?;
     for leak in leaks(&before, &after) {
-        world.watch.wrong(&format!("leak: {leak}"));
+        setup.watch.wrong(&format!("leak: {leak}"));
     }
     // On a GPU without contention nearly every second one is; in a short run of one kind, none may
     // be requested.
     for count in ["reuse: the same address again", "fork: children"] {
         let kind = count.split(':').next().unwrap_or_default();
-        if kinds.contains(&kind) && world.watch.number(count) == 0 {
-            world.watch.wrong(&format!("never happened: {count}"));
+        if kinds.contains(&kind) && setup.watch.number(count) == 0 {
+            setup.watch.wrong(&format!("never happened: {count}"));
         }
     }
-    world.watch.table("final");
-    let wrong = world.watch.wrongs();
+    setup.watch.table("final");
+    let wrong = setup.watch.wrongs();
     print_line(&format!("{wrong} wrong{}", if arguments.is_sim { " (SIMULATION)" } else { "" }))?;
     Ok(wrong == 0)
 }
 
 /// Runs all threads of all kinds for this time.
-fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
+fn phase(setup: &Setup, kinds: &[&str], seed: u64, length: Duration) {
     let end = Instant::now() + length;
     std::thread::scope(|scope| {
         let mut number = 0;
         for (kind, threads, round) in KINDS.iter().filter(|(kind, ..)| kinds.contains(kind)) {
             for index in 0..*threads {
                 number += 1;
-                let worker = world.watch.worker(kind, index);
+                let worker = setup.watch.worker(kind, index);
                 let mut random = Random(seed ^ (number << 48));
                 scope.spawn(move || {
-                    match world.gpu.stream() {
+                    match setup.gpu.stream() {
                         Ok(stream) => {
-                            while Instant::now() < end && world.watch.wrongs() < MAX_WRONG {
-                                if let Err(error) = round(world, &worker, &mut random, &stream) {
+                            while Instant::now() < end && setup.watch.wrongs() < MAX_WRONG {
+                                if let Err(error) = round(setup, &worker, &mut random, &stream) {
                                     let (step, error) =
                                         (worker.step_name(), gpu::sentence(&*error));
-                                    world
+                                    setup
                                         .watch
                                         .wrong(&format!("{} at {step}: {error}", worker.name()));
                                 }
                             }
                         }
-                        Err(error) => world.watch.wrong(&format!(
+                        Err(error) => setup.watch.wrong(&format!(
                             "{}: {}",
                             worker.name(),
                             gpu::sentence(&error)
@@ -235,7 +235,7 @@ fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
                 });
             }
         }
-        scope.spawn(|| world.watch.until_all_ended());
+        scope.spawn(|| setup.watch.until_all_ended());
     });
 }
 

@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 use gdrcopy::{BackendKind, Crossover, Error, Gdr, MapRequest, Mapping, Pin, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
-use crate::{Outcome, Random, Worker, World};
+use crate::{Outcome, Random, Setup, Worker};
 
 /// Timeout of a child.
 const CHILD_SECONDS: u32 = 30;
 
 /// Allocate, pin a part, map, copy both ways by CPU and copy engine, verify, unmap, free.
-pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+pub fn copy(setup: &Setup, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let kind = random.allocation();
     let most =
         [4096, 64 << 10, 1 << 20, 4 << 20, 4 << 20, 64 << 20][random.below(6).min(random.below(8))];
     let bytes = 1 + random.below(most);
     worker.step("allocate");
-    let memory = world.gpu.allocate(kind, bytes)?;
+    let memory = setup.gpu.allocate(kind, bytes)?;
     let start = random.below(bytes);
     let length = 1 + random.below((bytes - start).min(8 << 20));
     worker.step("pin");
     let gdr = match random.below(16) {
-        0 => Gdr::open_with(world.gdr.backend())?,
-        _ => world.gdr.clone(),
+        0 => Gdr::open_with(setup.gdr.backend())?,
+        _ => setup.gdr.clone(),
     };
     let pin = gdr.pin(&memory, start..start + length, PinFlags::default())?;
     worker.step("map");
@@ -61,7 +61,7 @@ pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     drop(mapping);
     drop(pin);
     memory.free()?;
-    world.watch.count("copy: cycles, all bytes right");
+    setup.watch.count("copy: cycles, all bytes right");
     Ok(())
 }
 
@@ -77,11 +77,11 @@ pub fn same(pattern: Pattern, bytes: &[u8], kind: Allocation, what: &str) -> Out
 
 /// Forks while pins and mappings exist in all threads. No child can use or release its parent's,
 /// none hangs, and the parent's keep their contents.
-pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+pub fn fork(setup: &Setup, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let (kind, bytes) = (random.allocation(), 4096 + random.below(1 << 20));
     worker.step("allocate, pin, map");
-    let memory = world.gpu.allocate(kind, bytes)?;
-    let pin = world.gdr.pin(&memory, 0..bytes, PinFlags::default())?;
+    let memory = setup.gpu.allocate(kind, bytes)?;
+    let pin = setup.gdr.pin(&memory, 0..bytes, PinFlags::default())?;
     let mut mapping = pin.map(MapRequest::Default)?;
     let pattern = random.pattern();
     let mut expected = vec![0; bytes];
@@ -89,18 +89,18 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     mapping.write(0, &expected)?;
     let linger = Duration::from_millis(random.below(200) as u64);
     worker.step("child's calls");
-    child(world, "calls", Ended::Code(0), || refused_calls(&pin))?;
+    child(setup, "calls", Ended::Code(0), || refused_calls(&pin))?;
     worker.step("child's access");
-    child(world, "access", Ended::Signal(libc::SIGSEGV), || {
+    child(setup, "access", Ended::Signal(libc::SIGSEGV), || {
         // SAFETY: the child has no such mapping, which is what this shows: the read faults.
         i32::from(unsafe { mapping.as_ptr().read_volatile() })
     })?;
     worker.step("child's drop");
-    child(world, "drop", Ended::Code(0), || drops(&mapping, &pin, linger))?;
+    child(setup, "drop", Ended::Code(0), || drops(&mapping, &pin, linger))?;
     // A simulated GPU's memory is the child's too, and its locks may be locked.
-    if world.gdr.backend() == BackendKind::Rm {
+    if setup.gdr.backend() == BackendKind::Rm {
         worker.step("child's pin");
-        child(world, "pin", Ended::Code(0), || pins(&memory, bytes))?;
+        child(setup, "pin", Ended::Code(0), || pins(&memory, bytes))?;
     }
     worker.step("parent after its children");
     let mut seen = vec![0; bytes];
@@ -114,24 +114,24 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     mapping.write(0, &expected)?;
     stream.read(&memory, 0, &mut seen)?;
     same(pattern, &seen, kind, "the GPU reads the parent's second mapping")?;
-    world.watch.count("fork: rounds, parent unharmed");
+    setup.watch.count("fork: rounds, parent unharmed");
     Ok(())
 }
 
-fn child(world: &World, what: &str, expected: Ended, work: impl FnOnce() -> i32) -> Outcome {
+fn child(setup: &Setup, what: &str, expected: Ended, work: impl FnOnce() -> i32) -> Outcome {
     let ended = in_child(|| {
         // SAFETY: a number. The signal ends this child and no other process.
         unsafe { libc::alarm(CHILD_SECONDS) };
         work()
     })?;
-    world.watch.count("fork: children");
+    setup.watch.count("fork: children");
     match ended {
         Ended::Signal(libc::SIGALRM) => {
             Err(format!("child's {what}: hung for {CHILD_SECONDS} s").into())
         }
         Ended::Signal(libc::SIGBUS) if expected == Ended::Signal(libc::SIGSEGV) => Ok(()),
         ended if ended == expected => {
-            world.watch.count(&format!("fork: child's {what} as documented"));
+            setup.watch.count(&format!("fork: child's {what} as documented"));
             Ok(())
         }
         ended => Err(format!("child's {what}: ended with {ended:?}, expected {expected:?}").into()),
@@ -194,8 +194,8 @@ pub fn witnesses(
 }
 
 /// Checks every byte of the witnesses by GPU, and 64 KiB of each by CPU.
-pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
-    for Witness { memory, mapping, pattern } in &world.witnesses {
+pub fn witness(setup: &Setup, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+    for Witness { memory, mapping, pattern } in &setup.witnesses {
         worker.step("check by the GPU");
         let mismatches = stream.check_pattern(memory, 0, memory.len(), *pattern, 0)?;
         if mismatches.words != 0 {
@@ -210,17 +210,17 @@ pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Str
         if let Some(byte) = pattern.first_difference(&seen, at as u64 / 4) {
             return Err(format!("byte {} of a witness differs for the CPU", at + byte).into());
         }
-        world.watch.count("witness: memories unchanged");
+        setup.watch.count("witness: memories unchanged");
     }
     std::thread::sleep(Duration::from_millis(20));
     Ok(())
 }
 
 /// Keeps the copy engines and the memory of the GPU busy.
-pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+pub fn engine(setup: &Setup, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     worker.step("copies of the GPU");
-    let bytes = if world.gpu.is_sim() { 1 << 20 } else { 256 << 20 };
-    let memory = world.gpu.allocate(Allocation::Malloc, bytes)?;
+    let bytes = if setup.gpu.is_sim() { 1 << 20 } else { 256 << 20 };
+    let memory = setup.gpu.allocate(Allocation::Malloc, bytes)?;
     let pattern = random.pattern();
     stream.fill_pattern(&memory, 0, bytes / 2, pattern, 0)?;
     for _ in 0..8 {
@@ -232,18 +232,18 @@ pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stre
     if mismatches.words != 0 {
         return Err(format!("copied by the GPU alone: {mismatches:?}").into());
     }
-    world.watch.count("engine: copies of the GPU alone, all bytes right");
+    setup.watch.count("engine: copies of the GPU alone, all bytes right");
     Ok(())
 }
 
 /// Keeps a processor busy.
-pub fn spin(world: &World, worker: &Worker, _: &mut Random, _: &Stream) -> Outcome {
+pub fn spin(setup: &Setup, worker: &Worker, _: &mut Random, _: &Stream) -> Outcome {
     worker.step("spin");
     let until = Instant::now() + Duration::from_millis(100);
     while Instant::now() < until {
         std::hint::spin_loop();
     }
-    world.watch.count("spin: tenths of a second");
+    setup.watch.count("spin: tenths of a second");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use gdrcopy::{MapRequest, Pin, PinFlags};
 use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
 
 use crate::rounds::same;
-use crate::{Outcome, Random, Worker, World};
+use crate::{Outcome, Random, Setup, Worker};
 
 /// True if CUDA returns the allocation's memory to the driver on free; small allocations and pools
 /// share blocks.
@@ -17,14 +17,14 @@ fn has_own_block(kind: Allocation, bytes: usize) -> bool {
 }
 
 /// Pins, frees the pinned memory, allocates until the address is reused, and uses both.
-pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+pub fn reuse(setup: &Setup, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let kind = random.allocation();
     let bytes = match random.below(2) {
         0 => (1 + random.below(16)) * (64 << 10),
         _ => (2 + random.below(7)) * (2 << 20),
     };
     worker.step("allocate");
-    let memory = world.gpu.allocate(kind, bytes)?;
+    let memory = setup.gpu.allocate(kind, bytes)?;
     let address = memory.address();
     let first = random.pattern();
     stream.fill_pattern(&memory, 0, bytes, first, 0)?;
@@ -32,14 +32,14 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     worker.step("pin");
     // SAFETY: after the free nothing is written through it unless the memory had a block of its
     // own, which the pin keeps; what is read elsewhere is memory of this program.
-    let stale = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
+    let stale = unsafe { setup.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
     let is_mapped = random.below(2) == 0;
     let mapping = if is_mapped { Some(stale.map(MapRequest::Default)?) } else { None };
     worker.step("free");
     memory.free()?;
-    world.watch.count("reuse: freed under a pin");
+    setup.watch.count("reuse: freed under a pin");
     worker.step("allocate again");
-    let (others, again) = allocate_again(world, kind, bytes, address)?;
+    let (others, again) = allocate_again(setup, kind, bytes, address)?;
     let second = random.pattern();
     for memory in others.iter().chain(&again) {
         stream.fill_pattern(memory, 0, bytes, second, 0)?;
@@ -56,14 +56,14 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
             random.pattern().fill(&mut seen, 0);
             mapping.write(0, &seen)?;
             mapping.fence();
-            world.watch.count("reuse: stale mapping kept its own pages");
+            setup.watch.count("reuse: stale mapping kept its own pages");
         }
         (Some(mapping), _) => {
             worker.step("stale mapping of a shared block");
             mapping.read(0, &mut [0; 4096])?;
-            world.watch.count("reuse: stale mapping of a shared block read");
+            setup.watch.count("reuse: stale mapping of a shared block read");
         }
-        (None, _) => map_stale(world, worker, &stale, kind, first, own)?,
+        (None, _) => map_stale(setup, worker, &stale, kind, first, own)?,
     }
     for memory in others.iter().chain(&again) {
         worker.step("new memory, checked by the GPU");
@@ -78,13 +78,13 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
         _ => None,
     };
     if let Some(memory) = &again {
-        world.watch.count("reuse: the same address again");
+        setup.watch.count("reuse: the same address again");
         worker.step("pin of the new memory");
-        use_new(world, random, stream, memory, second)?;
+        use_new(setup, random, stream, memory, second)?;
         // The order of the two ends is the caller's.
         drop(stale);
-        use_new(world, random, stream, memory, Pattern::new(address.get()))?;
-        world.watch.count("reuse: new pin of the same address is the new memory");
+        use_new(setup, random, stream, memory, Pattern::new(address.get()))?;
+        setup.watch.count("reuse: new pin of the same address is the new memory");
     }
     Ok(())
 }
@@ -92,14 +92,14 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
 /// Allocates up to four times until the memory is at this address; returns the other memory and
 /// that one.
 fn allocate_again(
-    world: &World,
+    setup: &Setup,
     kind: Allocation,
     bytes: usize,
     address: DevicePtr,
 ) -> Result<(Vec<DeviceMemory>, Option<DeviceMemory>), gpu::Error> {
     let mut others = Vec::new();
     for _ in 0..4 {
-        let memory = world.gpu.allocate(kind, bytes)?;
+        let memory = setup.gpu.allocate(kind, bytes)?;
         if memory.address() == address {
             return Ok((others, Some(memory)));
         }
@@ -110,7 +110,7 @@ fn allocate_again(
 
 /// Maps a pin of freed memory: it shows the pages that it holds, whatever is at their address now.
 fn map_stale(
-    world: &World,
+    setup: &Setup,
     worker: &Worker,
     stale: &Pin,
     kind: Allocation,
@@ -124,14 +124,14 @@ fn map_stale(
     if own {
         same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
     }
-    world.watch.count("reuse: map of a stale pin shows what was pinned");
+    setup.watch.count("reuse: map of a stale pin shows what was pinned");
     Ok(())
 }
 
 /// Pins and maps memory at the address of a stale pin; writes the pattern unless it is already
 /// there.
 fn use_new(
-    world: &World,
+    setup: &Setup,
     random: &mut Random,
     stream: &Stream,
     memory: &DeviceMemory,
@@ -140,7 +140,7 @@ fn use_new(
     let (kind, bytes) = (memory.kind(), memory.len());
     stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
     stream.synchronize()?;
-    let pin = world.gdr.pin(memory, 0..bytes, PinFlags::default())?;
+    let pin = setup.gdr.pin(memory, 0..bytes, PinFlags::default())?;
     let mut mapping = pin.map(MapRequest::Default)?;
     let mut seen = vec![0; bytes];
     mapping.read(0, &mut seen)?;

@@ -229,13 +229,13 @@ struct ModulePin {
 }
 
 /// Pin state, from either version of the request.
-struct State {
+struct PinState {
     pages: PinnedPages,
     mapping_type: MappingType,
 }
 
 impl ModulePin {
-    fn state(&self) -> Result<State, Error> {
+    fn state(&self) -> Result<PinState, Error> {
         let (handle, operation) = (self.handle, "read the pin's state");
         if self.module.version >= TYPED_INFORMATION {
             let question = sys::InformationV2 { handle, ..Default::default() };
@@ -293,15 +293,15 @@ impl ModulePin {
     }
 }
 
-fn typed(answer: sys::InformationV2) -> State {
-    State {
+fn typed(answer: sys::InformationV2) -> PinState {
+    PinState {
         pages: pinned(answer.va, answer.mapped_size, answer.page_size, (answer.cycles, answer.khz)),
         mapping_type: MappingType::of(answer.mapping_type),
     }
 }
 
-fn untyped(answer: sys::Information) -> State {
-    State {
+fn untyped(answer: sys::Information) -> PinState {
+    PinState {
         pages: pinned(answer.va, answer.mapped_size, answer.page_size, (answer.cycles, answer.khz)),
         mapping_type: match (answer.mapped, answer.write_combining) {
             (0, _) => MappingType::None,

@@ -14,7 +14,7 @@ use crate::encode;
 use crate::inside::inside;
 use crate::kernel::Poller;
 use crate::outcome::{DONE, check, status, untouched};
-use crate::provider::{Completions, Device, Pair};
+use crate::provider::{Completions, Device, QueuePair};
 use crate::random::Random;
 
 /// Completions per run: more than a thousand passes.
@@ -90,7 +90,7 @@ fn kernel_polls_like_the_provider() {
 
 /// A queue pair, its completion queue and its posted requests.
 struct Bench {
-    pair: Pair,
+    pair: QueuePair,
     queue: Completions,
     /// Id and counter of posted sends, oldest first.
     sends: VecDeque<(u64, u16)>,

@@ -10,7 +10,7 @@ use gdsync::{Allocator, MemoryLocation};
 use gpu::Gpu;
 use verbs::Context;
 
-use crate::devx_state::{Pair, Queue, objects};
+use crate::devx_state::{DevxQueuePair, Queue, objects};
 use crate::hand;
 use crate::inside::inside;
 
@@ -85,7 +85,7 @@ fn creation_commands() {
 
 /// Checks a queue pair of [`request`] in INIT.
 fn check_created(pair: &QueuePair, locations: Locations) {
-    let state = Pair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
+    let state = DevxQueuePair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
     let is_gpu = |location| location == MemoryLocation::Gpu;
     let [sent, received] = state.queues.map(Queue::of);
     assert_eq!((state.receive_entries, state.stride, state.blocks), (8, 32, 16));
@@ -164,7 +164,7 @@ fn connection_commands() {
             let local = pair.endpoint;
             let timeout = RetryPolicy { retries: Some(4), ..RetryPolicy::default() };
             hca.connect(local, peer(gid), timeout).expect("connected");
-            let state = Pair::of(local.qpn).expect("a DEVX queue pair");
+            let state = DevxQueuePair::of(local.qpn).expect("a DEVX queue pair");
             // RTS; MTU code 4 is 2048, the smaller one; 2^30 bytes; RNR timer 12 is 0.64 ms; 2^3 reads as responder, 2^2 as
             // requester.
             assert_eq!(state.init, [3, port.into(), 7, 3]);
@@ -210,7 +210,7 @@ fn queues_use_registered_memory() {
 
 /// A stream sends and waits, for three passes of the send completion queue; then receives are posted.
 fn drive(allocator: &Allocator, mut pair: QueuePair) {
-    let state = Pair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
+    let state = DevxQueuePair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
     let [sent, received] = state.queues.map(Queue::of);
     let nic = (pair.endpoint.qpn, state.user_index as u32);
     let stream = allocator.gpu().stream().expect("a stream");

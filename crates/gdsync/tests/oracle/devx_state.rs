@@ -17,7 +17,7 @@ pub struct Queue {
 }
 
 #[derive(Debug)]
-pub struct Pair {
+pub struct DevxQueuePair {
     pub receives: Memory,
     pub receive_entries: u64,
     pub stride: u64,
@@ -75,7 +75,7 @@ impl Queue {
     }
 }
 
-impl Pair {
+impl DevxQueuePair {
     pub fn of(number: u32) -> Option<Self> {
         let fields: [u64; 43] = query(b"fake_uverbs_devx_pair\0", number)?;
         let from = |start: usize| fields[start..].iter().copied();

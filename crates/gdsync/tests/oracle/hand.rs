@@ -1,6 +1,6 @@
 //! CQEs written by the offsets of `struct mlx5_cqe64` in mlx5dv.h, without the code under test. They free slots of work queues.
 
-use crate::provider::Pair;
+use crate::provider::QueuePair;
 
 /// Offsets in bytes.
 mod at {
@@ -12,7 +12,7 @@ mod at {
 }
 
 /// A send completion: `MLX5_CQE_REQ` (0).
-pub fn requester(pair: &Pair, index: u16, opcode: u8, owner: u8) -> [u8; 64] {
+pub fn requester(pair: &QueuePair, index: u16, opcode: u8, owner: u8) -> [u8; 64] {
     requester_of((pair.number, pair.user_index), index, opcode, owner)
 }
 
@@ -33,7 +33,7 @@ pub fn requester_of(
 }
 
 /// A receive completion: `MLX5_CQE_RESP_SEND` (2).
-pub fn responder(pair: &Pair, index: u16, bytes: u32, owner: u8) -> [u8; 64] {
+pub fn responder(pair: &QueuePair, index: u16, bytes: u32, owner: u8) -> [u8; 64] {
     responder_of((pair.number, pair.user_index), index, bytes, owner)
 }
 

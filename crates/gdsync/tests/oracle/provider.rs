@@ -27,7 +27,7 @@ pub struct Completions {
 }
 
 /// A queue pair in RTS and its memory.
-pub struct Pair {
+pub struct QueuePair {
     pub qp: *mut ib::ibv_qp,
     pub number: u32,
     /// The user index in its CQEs.
@@ -89,7 +89,7 @@ impl Device {
         receive: &Completions,
         cap: ib::ibv_qp_cap,
         signals_all: bool,
-    ) -> Pair {
+    ) -> QueuePair {
         let mut attributes = ib::ibv_qp_init_attr {
             send_cq: send.cq,
             recv_cq: receive.cq,
@@ -117,7 +117,7 @@ impl Device {
         let layout = mlx5dv::queue_pair(qp);
         assert_eq!(layout.sq.stride, 64);
         let buffer_size = layout.bf.size as usize;
-        Pair {
+        QueuePair {
             qp,
             number,
             user_index: user_index(number),

@@ -9,7 +9,7 @@ use ibverbs_sys as ib;
 use crate::encode;
 use crate::hand;
 use crate::inside::inside;
-use crate::provider::{Completions, Device, Pair};
+use crate::provider::{Completions, Device, QueuePair};
 use crate::random::Random;
 use crate::request::{Sge, piece};
 use crate::send::difference;
@@ -105,7 +105,7 @@ fn run(most_pieces: u32) {
 
 /// Completes some receives, oldest first.
 fn complete(
-    pair: &Pair,
+    pair: &QueuePair,
     received: &mut Completions,
     posted: &mut VecDeque<(u64, u16)>,
     random: &mut Random,
@@ -121,7 +121,7 @@ fn complete(
 }
 
 /// Posts one list of requests.
-fn post(pair: &Pair, chain: &[(u64, Vec<Sge>)]) {
+fn post(pair: &QueuePair, chain: &[(u64, Vec<Sge>)]) {
     let mut pieces: Vec<Vec<ib::ibv_sge>> =
         chain.iter().map(|(_, pieces)| pieces.iter().map(Sge::of_verbs).collect()).collect();
     let mut works: Vec<_> = chain

@@ -11,7 +11,7 @@ use crate::encode;
 use crate::hand;
 use crate::inside::inside;
 use crate::kernel::Builder;
-use crate::provider::{Completions, Device, Pair};
+use crate::provider::{Completions, Device, QueuePair};
 use crate::random::Random;
 use crate::request::{Kind, Request};
 
@@ -146,7 +146,7 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
 
 /// The expected state of the provider's send queue.
 struct Queue<'a> {
-    pair: &'a Pair,
+    pair: &'a QueuePair,
     doorbell: Doorbell,
     signals_all: bool,
     datagrams: bool,
@@ -160,7 +160,7 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    fn new(pair: &'a Pair, doorbell: Doorbell, signals_all: bool, datagrams: bool) -> Self {
+    fn new(pair: &'a QueuePair, doorbell: Doorbell, signals_all: bool, datagrams: bool) -> Self {
         Self {
             pair,
             doorbell,
@@ -300,7 +300,7 @@ impl<'a> Queue<'a> {
 }
 
 /// Posts one list of requests.
-fn post(pair: &Pair, chain: &[Request]) {
+fn post(pair: &QueuePair, chain: &[Request]) {
     let mut works: Vec<_> = chain.iter().map(Request::of_verbs).collect();
     let mut next = null_mut();
     for (pieces, work) in works.iter_mut().rev() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
 
-use super::execution::{FaultInjector, Faults, Item, Queue, Record, State};
+use super::execution::{FaultInjector, Faults, Item, Queue, Record, RecordState};
 use super::found::item;
 use super::space;
 use crate::backend::{
@@ -250,15 +250,15 @@ unsafe impl Backend for SimGpu {
 
     fn event_is_done(&self, event: EventHandle) -> Result<bool, Error> {
         match latest(event)?.map(|record| record.state()) {
-            None | Some(State::Done(_)) => Ok(true),
-            Some(State::Pending) => Ok(false),
-            Some(State::Abandoned(why)) => Err(abandoned(why)),
+            None | Some(RecordState::Done(_)) => Ok(true),
+            Some(RecordState::Pending) => Ok(false),
+            Some(RecordState::Abandoned(why)) => Err(abandoned(why)),
         }
     }
 
     fn synchronize_event(&self, event: EventHandle) -> Result<(), Error> {
         match latest(event)?.map(|record| record.wait()) {
-            Some(State::Abandoned(why)) => Err(abandoned(why)),
+            Some(RecordState::Abandoned(why)) => Err(abandoned(why)),
             _ => Ok(()),
         }
     }
@@ -266,7 +266,7 @@ unsafe impl Backend for SimGpu {
     fn elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Duration, Error> {
         match (latest(from)?.map(|record| record.state()), latest(to)?.map(|record| record.state()))
         {
-            (Some(State::Done(from)), Some(State::Done(to))) => {
+            (Some(RecordState::Done(from)), Some(RecordState::Done(to))) => {
                 Ok(to.saturating_duration_since(from))
             }
             (None, _) | (_, None) => {

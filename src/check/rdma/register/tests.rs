@@ -181,7 +181,7 @@ fn needs_gpu_and_nic() {
     let mut facts = sound();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
-    // A software device is no NIC.
+    // A software device is not a NIC.
     let mut facts = sound();
     if let Fact::Known(devices) = &mut facts.rdma {
         devices[0].parent = Fact::Known(Some("eth0".to_owned()));

@@ -223,7 +223,7 @@ fn needs_gpu_and_mlx5_nic() {
     assert_eq!(skipped(&facts), "This machine uses no GPU itself.");
     let mut facts = with(not_permitted());
     bind(&mut facts, NIC, Some("irdma"));
-    assert_eq!(skipped(&facts), "It is no mlx5 NIC: irdma drives it.");
+    assert_eq!(skipped(&facts), "It is not an mlx5 NIC: irdma drives it.");
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
 }

@@ -1,6 +1,8 @@
 //! What kernels measure: threads, queue pairs, inline data, and how the doorbell is rung.
 
-use super::PART;
+use crate::model::MILLIONS_PER_SECOND;
+use crate::model::figure::FigureKind;
+use crate::model::figure::asynchronous as kernels;
 use crate::probe::asynchronous::plan::MESSAGE;
 use crate::probe::asynchronous::session::Session;
 use crate::probe::failure::StepError;
@@ -9,14 +11,6 @@ use crate::probe::failure::StepError;
 const INLINE: usize = 28;
 /// Messages per doorbell of a rate.
 pub const BATCH: u32 = 32;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// From building a WQE to its CQE, with one message in flight.
-    Latency,
-    /// Batches of messages, two in flight.
-    Rate,
-}
 
 /// How a kernel's doorbell reaches the NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +25,8 @@ pub enum Ringing {
 /// One measured case.
 #[derive(Debug)]
 pub struct Case {
-    pub name: &'static str,
-    pub figure: Figure,
+    /// A latency is from building a WQE to its CQE, with one message in flight; a rate of batches of messages, two in flight.
+    pub figure: FigureKind,
     /// Threads that drive one queue pair.
     pub threads: u32,
     pub pairs: usize,
@@ -41,20 +35,20 @@ pub struct Case {
 }
 
 const THREAD: Case = Case {
-    name: "thread",
-    figure: Figure::Latency,
+    figure: kernels::THREAD,
     threads: 1,
     pairs: 1,
     inline: false,
     ringing: Ringing::Register,
 };
-const WARP: Case = Case { name: "warp", threads: 32, ..THREAD };
-const BLOCK: Case = Case { name: "block", threads: 128, ..THREAD };
-const INLINE_DATA: Case = Case { name: "inline", inline: true, ..THREAD };
-const BLUE_FLAME: Case = Case { name: "blueflame", ringing: Ringing::BlueFlame, ..INLINE_DATA };
-const ASSISTED: Case = Case { name: "assisted", ringing: Ringing::Assisted, ..THREAD };
-const RECORDLESS: Case = Case { name: "recordless", ringing: Ringing::RegisterAlone, ..THREAD };
-const RATE: Figure = Figure::Rate;
+const WARP: Case = Case { figure: kernels::WARP, threads: 32, ..THREAD };
+const BLOCK: Case = Case { figure: kernels::BLOCK, threads: 128, ..THREAD };
+const INLINE_DATA: Case = Case { figure: kernels::INLINE, inline: true, ..THREAD };
+const BLUE_FLAME: Case =
+    Case { figure: kernels::BLUEFLAME, ringing: Ringing::BlueFlame, ..INLINE_DATA };
+const ASSISTED: Case = Case { figure: kernels::ASSISTED, ringing: Ringing::Assisted, ..THREAD };
+const RECORDLESS: Case =
+    Case { figure: kernels::RECORDLESS, ringing: Ringing::RegisterAlone, ..THREAD };
 
 /// Latencies, then rates.
 pub const CASES: &[Case] = &[
@@ -65,28 +59,23 @@ pub const CASES: &[Case] = &[
     BLUE_FLAME,
     RECORDLESS,
     ASSISTED,
-    Case { figure: RATE, ..THREAD },
-    Case { figure: RATE, ..WARP },
-    Case { figure: RATE, ..BLOCK },
-    Case { name: "warp.inline", inline: true, figure: RATE, ..WARP },
-    Case { name: "warp.pairs4", pairs: 4, figure: RATE, ..WARP },
-    Case { figure: RATE, threads: 32, ..RECORDLESS },
-    Case { figure: RATE, threads: 32, ..ASSISTED },
+    Case { figure: kernels::THREAD_RATE, ..THREAD },
+    Case { figure: kernels::WARP_RATE, ..WARP },
+    Case { figure: kernels::BLOCK_RATE, ..BLOCK },
+    Case { figure: kernels::WARP_INLINE_RATE, inline: true, ..WARP },
+    Case { figure: kernels::WARP_PAIRS4_RATE, pairs: 4, ..WARP },
+    Case { figure: kernels::RECORDLESS_RATE, threads: 32, ..RECORDLESS },
+    Case { figure: kernels::ASSISTED_RATE, threads: 32, ..ASSISTED },
 ];
 
 impl Case {
-    /// The name of its result, as in `async.kernel.warp.rate`.
-    pub fn label(&self) -> String {
-        let figure = match self.figure {
-            Figure::Latency => "latency",
-            Figure::Rate => "rate",
-        };
-        format!("{PART}.{}.{figure}", self.name)
+    pub fn is_rate(&self) -> bool {
+        self.figure.unit() == MILLIONS_PER_SECOND
     }
 
-    /// True for the case that every mode has.
+    /// True for the cases that every mode has.
     pub fn is_plain(&self) -> bool {
-        self.name == THREAD.name
+        [kernels::THREAD, kernels::THREAD_RATE].contains(&self.figure)
     }
 
     pub fn bytes(&self, session: &Session<'_>) -> usize {
@@ -100,24 +89,18 @@ impl Case {
 
     /// Messages per doorbell.
     pub fn batch(&self) -> u32 {
-        match self.figure {
-            Figure::Latency => 1,
-            Figure::Rate => BATCH,
-        }
+        if self.is_rate() { BATCH } else { 1 }
     }
 
     /// Batches in flight beyond the oldest one.
     pub fn ahead(&self) -> u32 {
-        u32::from(self.figure == Figure::Rate)
+        u32::from(self.is_rate())
     }
 
     /// Messages in all, whole batches on each queue pair. Latencies of a kernel vary little.
     pub fn messages(&self, session: &Session<'_>) -> u32 {
         let all = session.task.terms.depth.async_messages();
-        let all = match self.figure {
-            Figure::Latency => all.min(20_000),
-            Figure::Rate => all,
-        };
+        let all = if self.is_rate() { all } else { all.min(20_000) };
         all.next_multiple_of(self.batch() * self.pairs as u32)
     }
 

@@ -14,11 +14,12 @@ use gdsync::hca::Hca;
 
 use super::session::Session;
 use super::task::HcaChoice;
+use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 use bench::Bench;
-use cases::{CASES, Case, Figure, Ringing};
+use cases::{CASES, Case, Ringing};
 
 /// The name of results of this part.
 pub const PART: &str = "async.kernel";
@@ -75,7 +76,7 @@ fn measure(
     case: &Case,
 ) -> Result<(), StepError> {
     let bytes = case.bytes(session);
-    reporter.doing_for(format!("{}, posted by a kernel", case.name), CASE_TIME)?;
+    reporter.doing_for(format!("{}, posted by a kernel", case.figure.name), CASE_TIME)?;
     let messages = case.messages(session);
     let outcome = Bench::new(session, hca, case, bytes).and_then(|mut bench| {
         if let Some(note) = bench.note() {
@@ -86,27 +87,24 @@ fn measure(
             Ok(reporter.doing_for(what, CASE_TIME)?)
         })
     });
-    let name = case.label();
+    let name = case.figure.name;
     let result = match outcome {
         Ok((times, wrong)) => {
             let verified = messages as usize * bytes;
-            let result = match case.figure {
-                Figure::Latency => about.spread(&name, Some(bytes), verified, &times),
-                Figure::Rate => {
-                    let mut result = about.rate(&name, bytes, &times);
-                    result.verified = verified as u64;
-                    result
-                }
+            let result = if case.is_rate() {
+                ProbeResult { verified: verified as u64, ..about.rate(name, bytes, &times) }
+            } else {
+                about.spread(name, Some(bytes), verified, &times)
             };
             about.checked(result, wrong)
         }
         Err(error) if error.is_fatal() => return Err(error),
         Err(StepError::Queues(gdsync::Error::Device(
             error @ gdsync::hca::port::Error::NoRecordlessQueues { .. },
-        ))) => about.not_measured(&name, bytes, gpu::sentence(&error)),
+        ))) => about.not_measured(name, bytes, gpu::sentence(&error)),
         Err(error) => {
             let why = format!("{}; {}", gpu::sentence(&error), case.next_step(&error));
-            about.impossible(&name, Some(bytes), true, why)
+            about.impossible(name, Some(bytes), true, why)
         }
     };
     Ok(reporter.result(result)?)

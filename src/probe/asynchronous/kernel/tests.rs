@@ -13,7 +13,7 @@ use crate::probe::asynchronous::tests::{session, task};
 use crate::probe::failure::StepError;
 
 fn case(label: &str) -> &'static Case {
-    let found = CASES.iter().find(|case| case.label() == label);
+    let found = CASES.iter().find(|case| case.figure.name == label);
     found.expect("a case")
 }
 
@@ -46,8 +46,8 @@ fn usable(session: &Session<'_>) {
 #[test]
 fn all_cases_verify_their_messages() {
     for case in CASES {
-        let found = outcome(&case.label(), |_, _| {});
-        assert!(matches!(found, Ok(None)), "{}: {found:?}", case.label());
+        let found = outcome(case.figure.name, |_, _| {});
+        assert!(matches!(found, Ok(None)), "{}: {found:?}", case.figure.name);
     }
 }
 

@@ -14,6 +14,7 @@ use super::end::{End, STEP_TIME};
 use super::peer::{Message, PART};
 use super::trial;
 use crate::model::ProbeResult;
+use crate::model::figure::asynchronous::{MessageDriver, MessagePath};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -92,7 +93,7 @@ impl Loop {
     ) -> Result<Result<[ProbeResult; 2], ProbeResult>, StepError> {
         let about = end.session.about_queues();
         let (bytes, step, messages) = (end.series.bytes, end.step(), end.messages());
-        let name = end.series.label(PART, "stream");
+        let name = end.series.latency(MessagePath::PingPong, MessageDriver::Stream);
         let mut left = messages;
         reporter.expect_more(u64::from(messages.div_ceil(step)) + 1);
         while left > 0 {
@@ -108,7 +109,7 @@ impl Loop {
         }
         let verified = messages as usize * bytes;
         let by_stream = about.spread(&name, Some(bytes), verified, &self.times.samples);
-        let name = end.series.label(PART, "cpu");
+        let name = end.series.latency(MessagePath::PingPong, MessageDriver::Cpu);
         let messages = cpu_messages(messages);
         let portions = messages.div_ceil(step);
         let what = format!("{messages} messages that the CPUs send to the other process and back");

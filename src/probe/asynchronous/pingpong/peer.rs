@@ -14,11 +14,12 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::model::figure::asynchronous::MessagePath;
 use crate::probe::channel::Channel;
 use crate::probe::failure::StepError;
 
 /// The name of the result of a failure.
-pub const PART: &str = "async.pingpong";
+pub const PART: &str = MessagePath::PingPong.name();
 
 /// A message to the other process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

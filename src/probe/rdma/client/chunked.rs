@@ -1,6 +1,6 @@
 //! Staged messages in chunks, for `gdr probe transfer`.
 
-use super::Client;
+use super::{BANDWIDTH, Client, LATENCY};
 use crate::model::ProbeResult;
 use crate::probe::failure::StepError;
 use crate::probe::rdma::connected::ConnectedQueuePair;
@@ -25,8 +25,8 @@ impl Client<'_, '_> {
         let best = self.best_chunk.map_or(CHUNK, |(chunk, _)| chunk);
         let (what, chunk, depth) = match chunking {
             Chunking::Of(chunk) => ("search", chunk, 4),
-            Chunking::Best => ("bandwidth", best, 4),
-            Chunking::Alone => ("latency", best, 1),
+            Chunking::Best => (BANDWIDTH, best, 4),
+            Chunking::Alone => (LATENCY, best, 1),
         };
         let label = self.label(Kind::Send, what);
         let flow = Flow { depth, chunk, ..self.flow(Kind::Send, bytes, 1) };

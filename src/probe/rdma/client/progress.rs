@@ -6,7 +6,6 @@ use crate::probe::failure::StepError;
 
 #[derive(Default)]
 pub struct Progress {
-    /// The step.
     pub step: String,
     /// Bytes of its messages.
     bytes: usize,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::message::{MAX_RAILS, Message, PairFigures, Ready, Work, interface};
 use crate::model::Absence;
-use crate::probe::rdma::rendezvous::{Conditions, Error, Host, Link, shortened};
+use crate::probe::rendezvous::{Conditions, Error, Host, Link, shortened};
 
 /// How long a node that has connected may take to say who it is.
 const INTRODUCTION: Duration = Duration::from_secs(10);

@@ -15,10 +15,10 @@ use crate::probe::machine::Machine;
 use crate::probe::rdma::across::{self, PeerLink, Role};
 use crate::probe::rdma::options::Options;
 use crate::probe::rdma::parent::rails;
-use crate::probe::rdma::rendezvous::{
+use crate::probe::rdma::task::LocalEnd;
+use crate::probe::rendezvous::{
     Conditions, Error, Link, Listener, Meeting, Secret, connect, shortened,
 };
-use crate::probe::rdma::task::LocalEnd;
 use crate::probe::supervise::empty_report;
 
 /// Longest time between two messages of rank 0: a link detects a dead one earlier.

@@ -27,13 +27,13 @@ const HEAP: u64 = 0x7f00_0000_0000;
 
 /// State of both fakes, with a call log.
 #[derive(Clone)]
-pub(super) struct Fake(Arc<Mutex<World>>);
+pub(super) struct Fake(Arc<Mutex<FakeRm>>);
 
 impl Default for Fake {
     fn default() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let world = World { number: NEXT.fetch_add(1, Ordering::Relaxed), ..Default::default() };
-        Self(Arc::new(Mutex::new(world)))
+        let fake = FakeRm { number: NEXT.fetch_add(1, Ordering::Relaxed), ..Default::default() };
+        Self(Arc::new(Mutex::new(fake)))
     }
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Fake {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct FakeRm {
     /// Distinguishes this test's files from those of other tests.
     number: u32,
     /// Names of the calls in order.
@@ -101,58 +101,58 @@ impl Fake {
         Rm { shared: Arc::new(Shared::new(Arc::new(self.clone()), Arc::new(self.clone()))) }
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FakeRm> {
         self.0.lock().unwrap()
     }
 
     pub(super) fn allocate(&self, kind: AllocationKind, bytes: u64) -> DevicePtr {
-        self.world().allocate(kind, bytes)
+        self.state().allocate(kind, bytes)
     }
 
     pub(super) fn gap(&self) {
-        self.world().heap += BLOCK;
+        self.state().heap += BLOCK;
     }
 
     /// Frees the allocation in CUDA; its object lives while referenced.
     pub(super) fn free(&self, address: DevicePtr) {
-        self.world().live.retain(|(allocation, ..)| allocation.base != address);
+        self.state().live.retain(|(allocation, ..)| allocation.base != address);
     }
 
     /// New user allocation at a freed address.
     pub(super) fn allocate_at(&self, address: DevicePtr, kind: AllocationKind, bytes: u64) {
-        let mut world = self.world();
-        let heap = std::mem::replace(&mut world.heap, address.get() - HEAP);
-        assert_eq!(world.allocate(kind, bytes), address);
-        world.heap = heap;
+        let mut state = self.state();
+        let heap = std::mem::replace(&mut state.heap, address.get() - HEAP);
+        assert_eq!(state.allocate(kind, bytes), address);
+        state.heap = heap;
     }
 
     /// GPU reads.
     pub(super) fn poke(&self, address: DevicePtr, bytes: &[u8]) {
-        let (file, at) = self.world().place(address).unwrap();
+        let (file, at) = self.state().place(address).unwrap();
         std::fs::File::from(file.try_clone().unwrap()).write_all_at(bytes, at).unwrap();
     }
 
     pub(super) fn peek(&self, address: DevicePtr, bytes: &mut [u8]) {
-        let (file, at) = self.world().place(address).unwrap();
+        let (file, at) = self.state().place(address).unwrap();
         std::fs::File::from(file.try_clone().unwrap()).read_exact_at(bytes, at).unwrap();
     }
 
     /// References of our clients to CUDA's memory.
     pub(super) fn references(&self) -> usize {
-        self.world().memories.keys().filter(|(client, _)| *client != CUDA).count()
+        self.state().memories.keys().filter(|(client, _)| *client != CUDA).count()
     }
 
-    fn call(&self, name: &'static str) -> Answer<MutexGuard<'_, World>> {
-        let mut world = self.world();
-        world.log.push(name.to_owned());
-        match world.errors.get(name) {
+    fn call(&self, name: &'static str) -> Answer<MutexGuard<'_, FakeRm>> {
+        let mut state = self.state();
+        state.log.push(name.to_owned());
+        match state.errors.get(name) {
             Some(&status) => Err(RmError::Status(status)),
-            None => Ok(world),
+            None => Ok(state),
         }
     }
 }
 
-impl World {
+impl FakeRm {
     /// Like CUDA: small `cuMemAlloc`s share a 2 MiB object, everything else has its own.
     fn allocate(&mut self, kind: AllocationKind, bytes: u64) -> DevicePtr {
         let small = kind == AllocationKind::Malloc && bytes <= BLOCK / 2;
@@ -211,9 +211,9 @@ impl World {
     }
 }
 
-/// memfd named after its world.
-fn file(world: u32, size: u64) -> OwnedFd {
-    let name = std::ffi::CString::new(name(world)).unwrap();
+/// memfd named after its state.
+fn file(state: u32, size: u64) -> OwnedFd {
+    let name = std::ffi::CString::new(name(state)).unwrap();
     // SAFETY: a NUL-terminated name; the returned descriptor is ours.
     let file =
         unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
@@ -221,8 +221,8 @@ fn file(world: u32, size: u64) -> OwnedFd {
     file
 }
 
-fn name(world: u32) -> String {
-    format!("memory-{world}.")
+fn name(state: u32) -> String {
+    format!("memory-{state}.")
 }
 
 fn inode(file: BorrowedFd<'_>) -> u64 {
@@ -231,8 +231,8 @@ fn inode(file: BorrowedFd<'_>) -> u64 {
 }
 
 /// True if any memory file is still mapped in this range.
-fn is_mapped(world: u32, start: usize, length: usize) -> bool {
-    let name = name(world);
+fn is_mapped(state: u32, start: usize, length: usize) -> bool {
+    let name = name(state);
     std::fs::read_to_string("/proc/self/maps")
         .unwrap()
         .lines()
@@ -246,7 +246,7 @@ fn is_mapped(world: u32, start: usize, length: usize) -> bool {
 
 impl Calls for Fake {
     fn open_control(&self) -> io::Result<OwnedFd> {
-        Ok(file(self.world().number, 0))
+        Ok(file(self.state().number, 0))
     }
 
     fn release(&self, _control: BorrowedFd<'_>) -> io::Result<String> {
@@ -254,26 +254,26 @@ impl Calls for Fake {
     }
 
     fn cards(&self, _control: BorrowedFd<'_>) -> io::Result<Vec<Card>> {
-        let bar1 = self.world().bar1.unwrap_or(1 << 30);
+        let bar1 = self.state().bar1.unwrap_or(1 << 30);
         Ok(vec![Card { domain: 0, bus: 6, slot: 0, gpu_id: 0x600, minor: 7, bar1 }])
     }
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
         assert_eq!(minor, 7);
-        let node = file(self.world().number, 0);
-        self.world().nodes.insert(inode(node.as_fd()));
+        let node = file(self.state().number, 0);
+        self.state().nodes.insert(inode(node.as_fd()));
         Ok(node)
     }
 
     fn register(&self, device: BorrowedFd<'_>, _control: BorrowedFd<'_>) -> io::Result<()> {
-        assert!(self.world().nodes.contains(&inode(device)));
+        assert!(self.state().nodes.contains(&inode(device)));
         Ok(())
     }
 
     fn new_client(&self, _control: BorrowedFd<'_>) -> Answer<u32> {
-        let mut world = self.call("client")?;
-        world.clients += 1;
-        Ok(0xc1d0_0100 + world.clients)
+        let mut state = self.call("client")?;
+        state.clients += 1;
+        Ok(0xc1d0_0100 + state.clients)
     }
 
     fn new_device(&self, _caller: Caller<'_>, _object: u32, instance: u32) -> Answer<()> {
@@ -286,8 +286,8 @@ impl Calls for Fake {
     }
 
     fn free(&self, caller: Caller<'_>, _parent: u32, object: u32) -> Answer<()> {
-        let mut world = self.call("free")?;
-        world.memories.remove(&(caller.client, object));
+        let mut state = self.call("free")?;
+        state.memories.remove(&(caller.client, object));
         Ok(())
     }
 
@@ -307,18 +307,18 @@ impl Calls for Fake {
         object: u32,
         source: (u32, u32),
     ) -> Answer<()> {
-        let mut world = self.call("duplicate")?;
-        let memory = world.memories.get(&source).cloned().ok_or(Status::OBJECT_NOT_FOUND)?;
-        world.memories.insert((caller.client, object), memory);
+        let mut state = self.call("duplicate")?;
+        let memory = state.memories.get(&source).cloned().ok_or(Status::OBJECT_NOT_FOUND)?;
+        state.memories.insert((caller.client, object), memory);
         Ok(())
     }
 
     fn export_info(&self, _caller: Caller<'_>, _file: BorrowedFd<'_>) -> Answer<Export> {
-        let world = self.call("export_info")?;
+        let state = self.call("export_info")?;
         Ok(Export {
-            device: world.export_instance.unwrap_or(INSTANCE),
+            device: state.export_instance.unwrap_or(INSTANCE),
             gpu_instance: None,
-            objects: 1 + u16::from(world.fabric),
+            objects: 1 + u16::from(state.fabric),
         })
     }
 
@@ -330,25 +330,25 @@ impl Calls for Fake {
         first: u16,
         objects: &[u32],
     ) -> Answer<()> {
-        let mut world = self.call("import")?;
+        let mut state = self.call("import")?;
         match usize::from(first) + objects.len() {
             1 => {}
-            2 if world.fabric => return Err(Status::INVALID_OBJECT_PARENT.into()),
+            2 if state.fabric => return Err(Status::INVALID_OBJECT_PARENT.into()),
             count => panic!("{count} objects of an export"),
         }
-        let memory = world
+        let memory = state
             .memories
             .values()
             .find(|memory| inode(memory.file.as_fd()) == inode(file))
             .cloned();
-        world.memories.insert((caller.client, objects[0]), memory.ok_or(Status::INVALID_ARGUMENT)?);
+        state.memories.insert((caller.client, objects[0]), memory.ok_or(Status::INVALID_ARGUMENT)?);
         Ok(())
     }
 
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface> {
-        let world = self.call("surface")?;
+        let state = self.call("surface")?;
         let memory =
-            world.memories.get(&(caller.client, memory)).ok_or(Status::INVALID_OBJECT_HANDLE)?;
+            state.memories.get(&(caller.client, memory)).ok_or(Status::INVALID_OBJECT_HANDLE)?;
         Ok(Surface { space: rm::VIDEO_MEMORY, size: memory.size })
     }
 
@@ -361,8 +361,8 @@ impl Calls for Fake {
         length: u64,
         file: BorrowedFd<'_>,
     ) -> Answer<u64> {
-        let mut world = self.call("map")?;
-        let memory = world
+        let mut state = self.call("map")?;
+        let memory = state
             .memories
             .get(&(caller.client, memory))
             .cloned()
@@ -371,21 +371,21 @@ impl Calls for Fake {
             return Err(Status(0x2E).into());
         }
         let shown =
-            if world.wrong { Arc::new(self::file(world.number, memory.size)) } else { memory.file };
-        let linear = 0x1000 * (world.prepared.len() as u64 + 1);
-        if world.prepared.insert(inode(file), (shown, offset, linear)).is_some() {
+            if state.wrong { Arc::new(self::file(state.number, memory.size)) } else { memory.file };
+        let linear = 0x1000 * (state.prepared.len() as u64 + 1);
+        if state.prepared.insert(inode(file), (shown, offset, linear)).is_some() {
             return Err(Status::STATE_IN_USE.into());
         }
-        world.mapped.insert(linear, None);
+        state.mapped.insert(linear, None);
         Ok(linear)
     }
 
     fn unmap(&self, _caller: Caller<'_>, _device: u32, _memory: u32, linear: u64) -> Answer<()> {
-        let mut world = self.call("unmap")?;
-        let placed = world.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
+        let mut state = self.call("unmap")?;
+        let placed = state.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
         if let Some((start, length)) = placed {
             assert!(
-                !is_mapped(world.number, start, length),
+                !is_mapped(state.number, start, length),
                 "RM unmaps before the addresses are unmapped"
             );
         }
@@ -399,31 +399,31 @@ impl Calls for Fake {
         length: usize,
         file: BorrowedFd<'_>,
     ) -> io::Result<Option<()>> {
-        let mut world = self.world();
-        world.log.push("place".to_owned());
-        if world.lost {
+        let mut state = self.state();
+        state.log.push("place".to_owned());
+        if state.lost {
             return Ok(None);
         }
-        let (memory, offset, linear) = world
+        let (memory, offset, linear) = state
             .prepared
             .get(&inode(file))
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         let start = vma.base().as_ptr().addr() + at;
         // The previous mapping was unmapped, or the address would not be free.
-        for placed in world.mapped.values_mut() {
+        for placed in state.mapped.values_mut() {
             if placed.is_some_and(|(from, bytes)| from < start + length && start < from + bytes) {
                 *placed = None;
             }
         }
-        world.mapped.insert(linear, Some((start, length)));
+        state.mapped.insert(linear, Some((start, length)));
         vma.place(at, length, memory.as_fd(), offset)
     }
 }
 
 impl Owner for Fake {
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error> {
-        Ok(self.world().find(address).map(|(allocation, ..)| allocation.clone()))
+        Ok(self.state().find(address).map(|(allocation, ..)| allocation.clone()))
     }
 
     fn objection(&self, _ordinal: u32) -> Result<Option<&'static str>, gpu::Error> {
@@ -431,13 +431,13 @@ impl Owner for Fake {
     }
 
     fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error> {
-        let world = self.world();
-        let (allocation, place, offset) = world.find(address).unwrap();
+        let state = self.state();
+        let (allocation, place, offset) = state.find(address).unwrap();
         let mut words = [0_u32; 16];
-        let shift = usize::from(world.other_layout);
+        let shift = usize::from(state.other_layout);
         words[4] = allocation.size as u32;
         words[5] = (allocation.size >> 32) as u32;
-        words[6 + shift] = (world.memories[place].size / 4096) as u32;
+        words[6 + shift] = (state.memories[place].size / 4096) as u32;
         words[7 + shift] = *offset as u32;
         (words[12 + shift], words[13 + shift]) = *place;
         let mut bytes = [0; 64];
@@ -448,7 +448,7 @@ impl Owner for Fake {
     }
 
     fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error> {
-        let (file, _) = self.world().place(address).unwrap();
+        let (file, _) = self.state().place(address).unwrap();
         Ok(file.try_clone().unwrap())
     }
 
@@ -457,10 +457,10 @@ impl Owner for Fake {
     }
 
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error> {
-        let mut world = self.world();
-        let (_, place, _) = world.find(address).unwrap();
+        let mut state = self.state();
+        let (_, place, _) = state.find(address).unwrap();
         let number = u64::from(place.1);
-        let root = address_of(world.structures.entry(number).or_insert_with(|| {
+        let root = address_of(state.structures.entry(number).or_insert_with(|| {
             let mut inner = Box::new([0; 32]);
             inner[0x38 / 8] = number;
             let mut root = Box::new([0; 32]);

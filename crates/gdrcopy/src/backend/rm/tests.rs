@@ -67,11 +67,11 @@ fn drop_order() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 4096);
     drop(pin(&gdr, address, 4096).unwrap());
-    fake.world().log.clear();
+    fake.state().log.clear();
     // The fake's `unmap` fails the test if the addresses are still mapped.
     let mapping = map(&gdr, address, 4096);
     drop(mapping);
-    assert_eq!(fake.world().log, ["duplicate", "surface", "map", "place", "unmap", "free"]);
+    assert_eq!(fake.state().log, ["duplicate", "surface", "map", "place", "unmap", "free"]);
     assert_eq!(fake.references(), 0);
 }
 
@@ -198,7 +198,7 @@ fn rm_errors_have_text_and_leak_nothing() {
             drop(pin(&gdr, address, 65536).unwrap());
         }
         let files = super::fake::open_files();
-        fake.world().errors.insert(call, Status(status));
+        fake.state().errors.insert(call, Status(status));
         let error =
             pin(&gdr, address, 65536).and_then(|pin| pin.map(MapRequest::Default)).unwrap_err();
         let text = error.to_string();
@@ -219,12 +219,12 @@ fn unmaps_wrong_memory() {
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.poke(address, &[0x11; 65536]);
     drop(pin(&gdr, address, 65536).unwrap());
-    fake.world().wrong = true;
-    fake.world().log.clear();
+    fake.state().wrong = true;
+    fake.state().log.clear();
     let error = pin(&gdr, address, 65536).unwrap().map(MapRequest::Default).unwrap_err();
     let Error::Verification { expected, found, .. } = error else { panic!("{error}") };
     assert_eq!((expected, found), ([0x11; 8], [0; 8]));
-    assert_eq!(fake.world().log.iter().rev().take(2).collect::<Vec<_>>(), ["free", "unmap"]);
+    assert_eq!(fake.state().log.iter().rev().take(2).collect::<Vec<_>>(), ["free", "unmap"]);
     assert_eq!(fake.references(), 0);
 }
 
@@ -232,14 +232,14 @@ fn unmaps_wrong_memory() {
 fn failed_trial_is_final() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
-    fake.world().wrong = true;
+    fake.state().wrong = true;
     let first = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(first.contains("failed the trial") && first.contains("shows other memory"), "{first}");
-    fake.world().wrong = false;
-    fake.world().log.clear();
+    fake.state().wrong = false;
+    fake.state().log.clear();
     let second = pin(&gdr, address, 65536).unwrap_err();
     assert_eq!((second.to_string(), second.errno()), (first, libc::EINVAL));
-    assert!(fake.world().log.is_empty());
+    assert!(fake.state().log.is_empty());
     // Other methods still work.
     let exportable = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     pin(&gdr, exportable, 65536).unwrap();
@@ -249,27 +249,27 @@ fn failed_trial_is_final() {
 fn rejects_unknown_handle_layout() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
-    fake.world().other_layout = true;
+    fake.state().other_layout = true;
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(error.contains("does not know this CUDA's layout of IPC handles"), "{error}");
-    assert!(!fake.world().log.contains(&"duplicate".to_owned()));
+    assert!(!fake.state().log.contains(&"duplicate".to_owned()));
 }
 
 #[test]
 fn rejects_export_of_other_gpu() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
-    fake.world().export_instance = Some(0);
+    fake.state().export_instance = Some(0);
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(error.contains("belongs to another GPU than CUDA reports"), "{error}");
-    assert!(!fake.world().log.contains(&"import".to_owned()));
+    assert!(!fake.state().log.contains(&"import".to_owned()));
 }
 
 #[test]
 fn maps_export_with_object_of_fabric() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
-    fake.world().fabric = true;
+    fake.state().fabric = true;
     pin(&gdr, address, 65536).unwrap();
 }
 
@@ -278,16 +278,16 @@ fn detects_lost_gpu_in_mmap() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
-    fake.world().lost = true;
+    fake.state().lost = true;
     let error = pin.map(MapRequest::Default).unwrap_err();
     assert!(matches!(error, Error::GpuLost { .. }), "{error}");
-    assert_eq!(fake.world().log.last().map(String::as_str), Some("unmap"));
+    assert_eq!(fake.state().log.last().map(String::as_str), Some("unmap"));
 }
 
 #[test]
 fn small_bar1_is_an_error() {
     let fake = Fake::default();
-    fake.world().bar1 = Some(256 << 20);
+    fake.state().bar1 = Some(256 << 20);
     let gdr = Gdr::over(Arc::new(fake.backend()));
     let address = fake.allocate(AllocationKind::Malloc, 200 << 20);
     let held = map(&gdr, address, 200 << 20);
@@ -357,14 +357,14 @@ fn fork_excludes_mapping() {
     let mapping = pin.map(MapRequest::Default).unwrap();
     let address = mapping.as_ptr().addr().get();
     assert!(is_mapped(address));
-    let calls = fake.world().log.len();
+    let calls = fake.state().log.len();
     // SAFETY: the child makes its checks and calls _exit; no other thread holds the fake's lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let inherited = is_mapped(address);
         let refused = pin.info().is_err() && pin.revoked().is_err();
         drop((mapping, pin));
-        let quiet = fake.world().log.len() == calls;
+        let quiet = fake.state().log.len() == calls;
         // SAFETY: ends the child.
         unsafe {
             libc::_exit(i32::from(inherited) | i32::from(!refused) << 1 | i32::from(!quiet) << 2)
@@ -383,9 +383,9 @@ fn child_opens_own_client() {
     // SAFETY: as above.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        fake.world().log.clear();
+        fake.state().log.clear();
         let works = pin(&gdr, address, 65536).and_then(|pin| pin.map(MapRequest::Default)).is_ok();
-        let fresh = fake.world().log.first().is_some_and(|call| call == "client");
+        let fresh = fake.state().log.first().is_some_and(|call| call == "client");
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works) | i32::from(!fresh) << 1) };
     }
@@ -425,7 +425,7 @@ fn never_frees_cudas_objects() {
         let address = fake.allocate(kind, 65536);
         drop(map(&gdr, address, 65536));
     }
-    let foreign = fake.world().objects_of(CUDA);
+    let foreign = fake.state().objects_of(CUDA);
     drop(gdr);
-    assert_eq!(fake.world().objects_of(CUDA), foreign);
+    assert_eq!(fake.state().objects_of(CUDA), foreign);
 }

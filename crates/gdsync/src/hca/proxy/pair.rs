@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use verbs::{
-    BorrowedHandle, Buffer, CompletionQueue, Datagram, Handle, Init, MemoryRegion, QueuePair, Rts,
-    State, WorkCompletion,
+    BorrowedHandle, Buffer, CompletionQueue, Datagram, Handle, Init, MemoryRegion, QueuePair,
+    QueuePairState, Rts, WorkCompletion,
 };
 
 use crate::hca::Endpoint;
@@ -89,7 +89,7 @@ impl AddressHandle {
 #[derive(Debug)]
 pub(super) struct Borrowed {
     pub pair: QueuePair<verbs::Borrowed>,
-    state: State,
+    state: QueuePairState,
     queried: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ const QUERY: Duration = Duration::from_millis(1);
 
 impl Borrowed {
     pub(super) fn new(pair: QueuePair<verbs::Borrowed>) -> Self {
-        Self { pair, state: State::Reset, queried: None }
+        Self { pair, state: QueuePairState::Reset, queried: None }
     }
 
     /// Queries the state at the next use.
@@ -108,16 +108,16 @@ impl Borrowed {
 
     /// True if it accepts receives.
     pub(super) fn receives(&mut self) -> Result<bool, verbs::Error> {
-        Ok(self.state != State::Reset || self.query()? != State::Reset)
+        Ok(self.state != QueuePairState::Reset || self.query()? != QueuePairState::Reset)
     }
 
     /// True if it accepts sends.
     pub(super) fn sends(&mut self) -> Result<bool, verbs::Error> {
-        let accepts = |state| matches!(state, State::Sends | State::Error);
+        let accepts = |state| matches!(state, QueuePairState::Sends | QueuePairState::Error);
         Ok(accepts(self.state) || accepts(self.query()?))
     }
 
-    fn query(&mut self) -> Result<State, verbs::Error> {
+    fn query(&mut self) -> Result<QueuePairState, verbs::Error> {
         if self.queried.is_none_or(|last| last.elapsed() >= QUERY) {
             self.queried = Some(Instant::now());
             self.state = self.pair.state()?;

@@ -1,6 +1,6 @@
 //! Posts receive WQEs to verbs.
 
-use verbs::{Segment, Sge, State};
+use verbs::{QueuePairState, Segment, Sge};
 
 use super::completions;
 use super::pair::{Link, ProxyQueuePair};
@@ -67,7 +67,7 @@ pub(super) fn check(pair: &mut ProxyQueuePair) {
     };
     pair.unchecked = false;
     // If the query fails, the device is lost.
-    if matches!(state, Ok(State::Error) | Err(_)) {
+    if matches!(state, Ok(QueuePairState::Error) | Err(_)) {
         completions::fail(pair);
     }
 }

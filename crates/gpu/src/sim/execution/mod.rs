@@ -13,7 +13,7 @@ mod queue;
 mod span;
 mod stream;
 
-pub use event::{Record, State};
+pub use event::{Record, RecordState};
 pub use faults::{Fault, FaultInjector, Faults, Flaw};
 pub use kernels::{Kernel, PingPongData};
 pub use operation::{Compare, Operation};

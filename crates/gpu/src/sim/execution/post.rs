@@ -75,7 +75,7 @@ impl Post {
 /// One block of the kernel.
 struct Block<'a> {
     post: &'a Post,
-    state: State,
+    state: QueueWords,
     ring: Span,
     mask: usize,
     record: Option<Span>,
@@ -96,12 +96,12 @@ struct Block<'a> {
 }
 
 /// Words of a queue.
-struct State {
+struct QueueWords {
     span: Span,
     start: usize,
 }
 
-impl State {
+impl QueueWords {
     fn word(&self, index: usize) -> Word64 {
         Word64::at(&self.span, self.start / 8 + index)
     }
@@ -164,7 +164,7 @@ impl Request {
 
 impl<'a> Block<'a> {
     fn new(post: &'a Post, block: usize) -> Result<Self, String> {
-        let state = State { span: post.queues.clone(), start: block * QUEUE };
+        let state = QueueWords { span: post.queues.clone(), start: block * QUEUE };
         let find = |what, index, bytes| post.memory.find(what, state.load(index), bytes);
         let optional = |what, index| match state.load(index) {
             0 => Ok(None),

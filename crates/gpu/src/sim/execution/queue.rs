@@ -269,9 +269,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| queue.serve());
             std::thread::sleep(Duration::from_millis(5));
-            assert!(matches!(record.state(), event::State::Pending));
+            assert!(matches!(record.state(), event::RecordState::Pending));
             FAILED.store(true, Ordering::Relaxed);
-            assert!(matches!(record.wait(), event::State::Done(_)));
+            assert!(matches!(record.wait(), event::RecordState::Done(_)));
             queue.close();
         });
         assert_eq!(words, [0, 0]);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::event::State;
+use super::event::RecordState;
 use super::faults::Late;
 use super::queue::{Item, Queue};
 use crate::bytes;
@@ -41,19 +41,19 @@ impl Item {
                 Ok(())
             }
             Self::Await(record) => {
-                let mut end = State::Pending;
+                let mut end = RecordState::Pending;
                 queue.wait_until(
                     || "an event of another stream".to_owned(),
                     || {
                         end = record.state();
-                        !matches!(end, State::Pending)
+                        !matches!(end, RecordState::Pending)
                     },
                 )?;
                 match end {
-                    State::Abandoned(why) => {
+                    RecordState::Abandoned(why) => {
                         Err(format!("it waits for an event that will not happen: {why}"))
                     }
-                    State::Pending | State::Done(_) => Ok(()),
+                    RecordState::Pending | RecordState::Done(_) => Ok(()),
                 }
             }
             Self::Operations(operations) => operations

@@ -37,7 +37,7 @@ impl Bench for Fake {
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
         for (address, bytes) in parts {
-            if self.world().find(*address).is_none() {
+            if self.state().find(*address).is_none() {
                 // CUDA's result for a freed address.
                 return Err(gpu::Error::Copy {
                     address: *address,

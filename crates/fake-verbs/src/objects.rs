@@ -21,7 +21,7 @@ use crate::transport::Work;
 /// A C structure that programs hold a pointer to; freed on drop.
 pub struct Shared<T>(NonNull<T>);
 
-// SAFETY: a C structure that any thread may use; its members change under the lock of [`WORLD`].
+// SAFETY: a C structure that any thread may use; its members change under the lock of [`OBJECTS`].
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
@@ -192,7 +192,7 @@ pub struct Receive {
     pub through: u64,
 }
 
-pub struct Pair {
+pub struct QueuePair {
     /// All are extended ones; only those of EFA have functions.
     pub raw: Shared<ibv_qp_ex>,
     /// Requests between `wr_start` and `wr_complete`, or what failed.
@@ -231,7 +231,7 @@ pub struct PortState {
     pub is_down: bool,
 }
 
-pub struct World {
+pub struct Objects {
     pub contexts: BTreeMap<usize, Context>,
     pub domains: BTreeMap<usize, Domain>,
     pub regions: BTreeMap<usize, Region>,
@@ -239,7 +239,7 @@ pub struct World {
     pub keys: BTreeMap<u32, usize>,
     pub channels: BTreeMap<usize, Channel>,
     pub queues: BTreeMap<usize, Queue>,
-    pub pairs: BTreeMap<usize, Pair>,
+    pub pairs: BTreeMap<usize, QueuePair>,
     pub handles: BTreeMap<usize, Handle>,
     pub ports: BTreeMap<(usize, u8), PortState>,
     /// Requests that each rule of the machine file has counted.
@@ -249,7 +249,7 @@ pub struct World {
     handle: u32,
 }
 
-static WORLD: Mutex<World> = Mutex::new(World {
+static OBJECTS: Mutex<Objects> = Mutex::new(Objects {
     contexts: BTreeMap::new(),
     domains: BTreeMap::new(),
     regions: BTreeMap::new(),
@@ -268,16 +268,16 @@ static WORLD: Mutex<World> = Mutex::new(World {
 pub static ACKNOWLEDGED: Condvar = Condvar::new();
 
 /// Locks the tables. A panic of another thread is ignored: its test fails by itself.
-pub fn world() -> MutexGuard<'static, World> {
-    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn objects() -> MutexGuard<'static, Objects> {
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for an acknowledgement.
-pub fn until_acknowledged(world: MutexGuard<'static, World>) -> MutexGuard<'static, World> {
-    ACKNOWLEDGED.wait(world).unwrap_or_else(PoisonError::into_inner)
+pub fn until_acknowledged(objects: MutexGuard<'static, Objects>) -> MutexGuard<'static, Objects> {
+    ACKNOWLEDGED.wait(objects).unwrap_or_else(PoisonError::into_inner)
 }
 
-impl World {
+impl Objects {
     /// A new handle.
     pub fn handle(&mut self) -> u32 {
         self.handle += 1;
@@ -292,7 +292,7 @@ impl World {
         self.domains.get(&pd.addr()).ok_or(libc::EINVAL)
     }
 
-    pub fn pair(&mut self, qp: *mut ibv_qp) -> Result<&mut Pair, Errno> {
+    pub fn pair(&mut self, qp: *mut ibv_qp) -> Result<&mut QueuePair, Errno> {
         self.pairs.get_mut(&qp.addr()).ok_or(libc::EINVAL)
     }
 

@@ -43,7 +43,7 @@ fn connects_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let notes = both(&path, None, Duration::from_millis(300));
-    assert!(notes.is_empty(), "a short wait is no news: {notes:?}");
+    assert!(notes.is_empty(), "a short wait is not reported: {notes:?}");
     both(&path, Some("prterun-a 17@1"), Duration::ZERO);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::bytes::{Answer, Request};
 use crate::nic::channel::Channel;
 use crate::nic::completion::CompletionQueue;
-use crate::nic::pair::Pair;
+use crate::nic::pair::QueuePair;
 use crate::nic::peers::Peers;
 use crate::nic::ports;
 use crate::nic::region::Region;
@@ -21,7 +21,7 @@ pub struct Context {
 }
 
 /// Objects by handle. Handles are never reused.
-pub struct World {
+pub struct Objects {
     pub contexts: Vec<Context>,
     /// The context of each protection domain.
     domains: BTreeMap<u32, c_int>,
@@ -29,7 +29,7 @@ pub struct World {
     pub channels: Vec<Channel>,
     pub regions: BTreeMap<u32, Region>,
     pub queues: BTreeMap<u32, CompletionQueue>,
-    pub pairs: BTreeMap<u32, Pair>,
+    pub pairs: BTreeMap<u32, QueuePair>,
     /// Queue pairs created so far.
     pub created: u32,
     last: u32,
@@ -41,7 +41,7 @@ pub struct World {
     pub is_running: bool,
 }
 
-static WORLD: Mutex<World> = Mutex::new(World {
+static OBJECTS: Mutex<Objects> = Mutex::new(Objects {
     contexts: Vec::new(),
     domains: BTreeMap::new(),
     addresses: BTreeMap::new(),
@@ -56,11 +56,11 @@ static WORLD: Mutex<World> = Mutex::new(World {
     is_running: false,
 });
 
-pub fn world() -> MutexGuard<'static, World> {
-    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn objects() -> MutexGuard<'static, Objects> {
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl World {
+impl Objects {
     /// The next handle.
     pub fn next(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::*;
 
 const PORT: &str = "GDR_TEST_RENDEZVOUS_PORT";
-const NAME: &str = "probe::rdma::rendezvous::tests::processes::child_process";
+const NAME: &str = "probe::rendezvous::tests::processes::child_process";
 
 /// The body of the child process, not a test. It waits for a failure and prints it.
 #[test]

@@ -118,7 +118,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 return Err(self.interrupt());
             }
             if let Some(message) = message {
-                // An earlier timeout is no reason to end any more.
+                // An earlier timeout no longer ends the connection.
                 self.last_error().take();
                 return Ok(message);
             }
@@ -147,7 +147,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     }
 
     /// Why the connection ended: the peer failed or is dead, or an interrupt. Earlier messages
-    /// can still be received. A peer that finished is no failure until a message is expected from it.
+    /// can still be received. A peer that finished has not failed until a message is expected from it.
     pub fn failure(&self) -> Option<Error> {
         let ending = self.shared.state().ending.clone();
         match ending {

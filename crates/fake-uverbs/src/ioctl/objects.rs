@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ioctl::firmware::FirmwareError;
 use crate::ioctl::memory::{Memory, Page};
 use crate::ioctl::nic;
-use crate::ioctl::pair::Pair;
+use crate::ioctl::pair::QueuePair;
 use crate::ioctl::queue::Queue;
 
 /// Objects by handle. Handles are never reused.
-pub struct World {
+pub struct Objects {
     pub memories: BTreeMap<u32, Memory>,
     pub pages: BTreeMap<u32, Page>,
     pub queues: BTreeMap<u32, Queue>,
-    pub pairs: BTreeMap<u32, Pair>,
+    pub pairs: BTreeMap<u32, QueuePair>,
     last: u32,
 }
 
-static WORLD: Mutex<World> = Mutex::new(World {
+static OBJECTS: Mutex<Objects> = Mutex::new(Objects {
     memories: BTreeMap::new(),
     pages: BTreeMap::new(),
     queues: BTreeMap::new(),
@@ -27,11 +27,11 @@ static WORLD: Mutex<World> = Mutex::new(World {
     last: 0,
 });
 
-pub fn world() -> MutexGuard<'static, World> {
-    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn objects() -> MutexGuard<'static, Objects> {
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl World {
+impl Objects {
     /// The next handle or number.
     pub fn next(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);

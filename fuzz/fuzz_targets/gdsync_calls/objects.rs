@@ -18,7 +18,7 @@ pub struct Known {
     pub live: bool,
 }
 
-pub struct World<'m> {
+pub struct Objects<'m> {
     pub machine: &'m Machine,
     pub pairs: Vec<Known>,
     pub sends: Vec<Request>,
@@ -26,7 +26,7 @@ pub struct World<'m> {
     pub threads: Vec<JoinHandle<()>>,
 }
 
-impl World<'_> {
+impl Objects<'_> {
     pub fn pieces(&self, pair: u8, offset: u16, length: u16, key: bool) -> Vec<raw::ibv_sge> {
         let nic = &self.machine.nics[self.nic(pair)];
         let offset = usize::from(offset) % BYTES;

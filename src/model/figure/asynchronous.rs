@@ -1,0 +1,126 @@
+//! Latencies of streams, queues and kernels. Headings are those of rows.
+
+use super::FigureKind;
+
+pub const POLL_HOST: FigureKind =
+    FigureKind::new("async.poll.host.latency", "a stream reads a word in host memory, and answers")
+        .drawn(1, "a word in host memory");
+pub const POLL_GPU: FigureKind =
+    FigureKind::new("async.poll.gpu.latency", "a stream reads a word in GPU memory, and answers")
+        .drawn(2, "a word in GPU memory");
+pub const DOORBELL: FigureKind =
+    FigureKind::new("async.doorbell.latency", "the same, rings, and the HCA writes")
+        .drawn(3, "and a doorbell");
+
+/// Latencies without messages.
+pub const WORDS: [FigureKind; 3] = [POLL_HOST, POLL_GPU, DOORBELL];
+
+/// How a message travels. Its transport and order stand between its name and the driver's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessagePath {
+    Loopback,
+    PingPong,
+}
+
+/// Who rings for a message, and waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageDriver {
+    Stream,
+    Cpu,
+}
+
+impl MessagePath {
+    pub const ALL: [Self; 2] = [Self::Loopback, Self::PingPong];
+
+    /// The first words of its names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "async.loopback",
+            Self::PingPong => "async.pingpong",
+        }
+    }
+
+    /// The title of its chart.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Loopback => "messages",
+            Self::PingPong => "messages between two processes",
+        }
+    }
+
+    /// Its row.
+    pub fn heading(self, driver: MessageDriver) -> String {
+        let by = driver.words(self);
+        match self {
+            Self::Loopback => format!("a message over the loop, by the {by}"),
+            Self::PingPong => format!("a message to another process, by the {by}"),
+        }
+    }
+
+    /// As in `async.loopback.ud.stream.latency`; each of the details has a dot before it.
+    pub fn latency(self, details: &str, driver: MessageDriver) -> String {
+        format!("{}{details}.{}.latency", self.name(), driver.name())
+    }
+
+    /// The details of a name of this path and driver.
+    pub fn details(self, driver: MessageDriver, name: &str) -> Option<&str> {
+        let rest = name.strip_prefix(self.name())?.strip_suffix(".latency")?;
+        rest.strip_suffix(driver.name())?.strip_suffix('.')
+    }
+}
+
+impl MessageDriver {
+    pub const ALL: [Self; 2] = [Self::Stream, Self::Cpu];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// For people. A ping-pong has two of them.
+    pub fn words(self, path: MessagePath) -> &'static str {
+        match (self, path) {
+            (Self::Stream, MessagePath::Loopback) => "stream",
+            (Self::Stream, MessagePath::PingPong) => "streams",
+            (Self::Cpu, MessagePath::Loopback) => "CPU",
+            (Self::Cpu, MessagePath::PingPong) => "CPUs",
+        }
+    }
+
+    /// The line in the chart, from 1.
+    pub fn line(self) -> usize {
+        match self {
+            Self::Stream => 1,
+            Self::Cpu => 3,
+        }
+    }
+}
+
+macro_rules! kernels {
+    ($($case:ident: $name:literal, $heading:literal;)+) => {
+        $(pub const $case: FigureKind =
+            FigureKind::new(concat!("async.kernel.", $name), $heading);)+
+
+        /// Messages that a kernel posts: latencies and rates.
+        pub const KERNELS: &[FigureKind] = &[$($case),+];
+    };
+}
+
+kernels! {
+    THREAD: "thread.latency", "a WRITE posted by a thread of a kernel";
+    WARP: "warp.latency", "the same, by a warp";
+    BLOCK: "block.latency", "the same, by a block of threads";
+    INLINE: "inline.latency", "the same, by a thread, with inline data";
+    BLUEFLAME: "blueflame.latency", "the same, rung by BlueFlame";
+    RECORDLESS: "recordless.latency", "the same, by a thread, without a doorbell record";
+    ASSISTED: "assisted.latency", "a WRITE posted by a thread, rung by the CPU";
+    THREAD_RATE: "thread.rate", "by a thread";
+    WARP_RATE: "warp.rate", "by a warp";
+    BLOCK_RATE: "block.rate", "by a block of threads";
+    WARP_INLINE_RATE: "warp.inline.rate", "by a warp, with inline data";
+    WARP_PAIRS4_RATE: "warp.pairs4.rate", "by four warps on four queue pairs";
+    RECORDLESS_RATE: "recordless.rate", "by a warp, without a doorbell record";
+    ASSISTED_RATE: "assisted.rate", "by a warp, rung by the CPU";
+}
