@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{
+    Pid, Signal, geteuid, getppid, kill_process, set_parent_process_death_signal,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level};
 use tempfile::TempDir;
@@ -37,6 +41,10 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Start of the names of the logs.
 const LOG: &str = "nccl.";
+
+/// Start of the names of temporary directories, and the file in them that is locked while they are in use.
+const TEMPORARY: &str = "gdr-run-";
+const LOCK: &str = "lock";
 
 const SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM";
 
@@ -100,19 +108,25 @@ pub fn become_job(
 /// Where the logs are.
 struct LogDirectory {
     directory: PathBuf,
-    /// Removes it.
-    _temporary: Option<TempDir>,
+    /// Removes it, and shows with a lock until then that it is in use.
+    _temporary: Option<(TempDir, File)>,
     is_kept: bool,
 }
 
 impl LogDirectory {
     fn new(kept: Option<&Path>) -> anyhow::Result<Self> {
         let Some(kept) = kept else {
-            let temporary = tempfile::Builder::new().prefix("gdr-run-").tempdir();
+            remove_left(&std::env::temp_dir());
+            let temporary = tempfile::Builder::new().prefix(TEMPORARY).tempdir();
             let temporary =
                 temporary.context("cannot make a directory for logs; --log names one")?;
             let directory = temporary.path().to_owned();
-            return Ok(Self { directory, _temporary: Some(temporary), is_kept: false });
+            let lock = File::create(directory.join(LOCK)).and_then(|file| {
+                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+                Ok(file)
+            });
+            let lock = lock.context("cannot lock the directory for logs; --log names one")?;
+            return Ok(Self { directory, _temporary: Some((temporary, lock)), is_kept: false });
         };
         let shown = kept.to_string_lossy().into_owned();
         // The job may change its directory before it opens the log.
@@ -211,6 +225,21 @@ impl LogDirectory {
             reader.next_log();
         }
         Ok(reader.finish())
+    }
+}
+
+/// Removes the logs of a gdr of this user that was killed: nobody holds the lock of their directory.
+fn remove_left(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_own = entry.file_name().as_bytes().starts_with(TEMPORARY.as_bytes())
+            && entry.metadata().is_ok_and(|of| of.is_dir() && of.uid() == geteuid().as_raw());
+        if is_own
+            && let Ok(lock) = File::open(entry.path().join(LOCK))
+            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            // Another gdr removes it too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -81,6 +81,7 @@ pub fn job(log: &Collector) -> Job {
         failures: failures::of(log, largest.map_or(&[], Vec::as_slice)),
         communicators,
         lost: Vec::new(),
+        libraries: log.libraries.iter().map(|(name, log)| log.report(name)).collect(),
         cut: log.cut,
     }
 }

@@ -10,9 +10,10 @@ use super::around::Shown;
 use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::joined;
+use super::library::LibraryLog;
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::transport::{self, Transport};
-use super::unnamed::{Unnamed, is_trace};
+use super::unnamed::{Unnamed, is_ending, is_trace};
 use crate::model::{FailureKind, Quote};
 
 /// Maps that each line of a log is looked up in: the hash of the standard library takes a third of the reader's time.
@@ -114,16 +115,19 @@ pub struct Collector {
     pub hosts: HashMap<String, String>,
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
+    pub libraries: BTreeMap<&'static str, LibraryLog>,
     unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
+    /// Lines of other libraries that say something.
+    library_lines: u64,
     /// Number of the log, from 0.
     log: u64,
 }
 
 impl Collector {
     pub fn has_lines(&self) -> bool {
-        self.lines > 0 || !self.paths.is_empty()
+        self.lines > 0 || !self.paths.is_empty() || !self.libraries.is_empty()
     }
 
     /// The lines that follow are of another log.
@@ -151,8 +155,22 @@ impl Collector {
         };
         self.lines += u64::from(line.source.is_some());
         match message::parse(line.message, line.is_warning) {
-            Some(event) => self.event(event, &line, || quote(text, number)),
+            Some(event) => {
+                self.progress(&line);
+                self.event(event, &line, || quote(text, number));
+            }
             None => self.unnamed(&line, || quote(text, number)),
+        }
+    }
+
+    /// What a process writes after a warning shows that it went on.
+    fn progress(&mut self, line: &Line<'_>) {
+        if !line.is_warning
+            && !self.unnamed.is_empty()
+            && !is_ending(line.message)
+            && let Some(thread) = self.thread(line.source)
+        {
+            self.unnamed.progress(thread);
         }
     }
 
@@ -167,18 +185,63 @@ impl Collector {
             if let Some(thread) = thread.filter(is_first) {
                 self.unnamed.warn(thread, line.message, quote);
             }
-        } else if !self.unnamed.is_empty()
-            && is_trace(line.message)
-            && let Some(thread) = self.thread(line.source)
-            && let Some((kind, line)) = self.unnamed.confirmed(thread)
-        {
-            self.failure(Failure { kind, rank: None, detail: None }, Some(thread.0), || line);
+        } else if is_trace(line.message) {
+            self.trace(line, quote);
+        } else {
+            self.progress(line);
         }
+    }
+
+    /// The trace of a failing call.
+    fn trace(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
+        let thread = line.source.and_then(|source| self.thread(Some(source)));
+        let Some(thread) = thread else { return };
+        if let Some((kind, line)) = self.unnamed.confirmed(thread) {
+            return self.failure(
+                Failure { kind, rank: None, detail: None },
+                Some(thread.0),
+                || line,
+            );
+        }
+        self.unnamed.trace(thread, line.message, quote);
     }
 
     /// A failure that a program reports in NCCL's words.
     pub fn reported(&mut self, failure: Failure, text: &str, number: u64) {
         self.failure(failure, None, || quote(text, number));
+    }
+
+    /// What a line of a library beside NCCL says.
+    pub fn library(
+        &mut self,
+        name: &'static str,
+        add: impl FnOnce(&mut LibraryLog, Quote),
+        text: &str,
+        number: u64,
+    ) {
+        self.library_lines += 1;
+        add(self.libraries.entry(name).or_default(), quote(text, number));
+    }
+
+    /// A failure that such a line reports.
+    pub fn of_library(
+        &mut self,
+        failure: Failure,
+        source: Option<Source<'_>>,
+        text: &str,
+        number: u64,
+    ) {
+        self.library_lines += 1;
+        let process = source.and_then(|source| self.process(source));
+        self.failure(failure, process, || quote(text, number));
+    }
+
+    /// A variable that a line shows.
+    pub fn shown(&mut self, name: &str, value: &str, text: &str, number: u64) {
+        if self.settings.len() < MAX_KEPT {
+            let setting = || (value.to_owned(), quote(text, number));
+            self.settings.entry(name.to_owned()).or_insert_with(setting);
+        }
     }
 
     /// The log has ended. A warning after which no communicator began to work is the failure.
@@ -188,6 +251,13 @@ impl Collector {
         if !has_worked && self.failures.is_empty() {
             for (process, kind, line) in self.unnamed.take() {
                 self.failure(Failure { kind, rank: None, detail: None }, Some(process), || line);
+            }
+        }
+        if self.failures.is_empty() {
+            for (process, detail, line) in self.unnamed.take_traces() {
+                let kind = FailureKind::Other;
+                let failure = Failure { kind, rank: None, detail: Some(detail) };
+                self.failure(failure, Some(process), || line);
             }
         }
     }
@@ -203,8 +273,10 @@ impl Collector {
     /// True if the text is the log of a job. A failure alone is one unless a symptom explains the text.
     pub fn is_job(&self, is_explained: bool) -> bool {
         let has_members = self.members.iter().any(|member| member.rank.is_some());
-        let has_failed = !self.failures.is_empty() && (self.lines > 1 || !is_explained);
-        !self.paths.is_empty() || has_members || has_failed
+        let is_quotation = is_explained && self.lines <= 1 && self.library_lines <= 1;
+        let has_failed = !self.failures.is_empty() && !is_quotation;
+        let has_routes = self.libraries.values().any(|log| !log.routes.is_empty());
+        !self.paths.is_empty() || has_members || has_failed || has_routes
     }
 
     /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.
@@ -355,7 +427,9 @@ impl Collector {
 
     fn overcome(&mut self, process: u32) {
         self.unnamed.overcome(process);
-        for kind in [FailureKind::Other, FailureKind::NetworkPlugin] {
+        for kind in
+            [FailureKind::Other, FailureKind::NetworkPlugin, FailureKind::MemoryRegistration]
+        {
             self.failures.remove(&(kind, None, Some(process)));
         }
     }

@@ -53,6 +53,12 @@ pub fn warning(message: &str) -> Option<Warning> {
     if has("Got completion ") {
         return completion(message);
     }
+    if let Some((_, rest)) = message.split_once("completed with error. ") {
+        // aws-ofi-nccl: `NET/OFI Request 0x… completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0`
+        let detail = rest.split(". Completed").next().map(|text| Detail::Text(text.to_owned()));
+        let kind = FailureKind::Completion;
+        return Some(Warning::Failure(Failure { kind, rank: None, detail }));
+    }
     if has("ibv_modify_qp failed") {
         return queue_pair(message);
     }

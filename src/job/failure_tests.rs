@@ -69,6 +69,30 @@ fn failure_needs_no_log_around_it() {
             "n1:1:2 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n",
             "CudaFailure [] [\"n1:1\"]",
         ),
+        (
+            "g0010: Test CUDA failure common.cu:941 'invalid device ordinal'\n .. g0010 pid 8: Test failure common.cu:891\n",
+            "CudaFailure [] []",
+        ),
+        (
+            "[rank0]:[E416] [PG ID 2 PG GUID 3 Rank 0] ProcessGroupNCCL's watchdog got stuck for 300 seconds without making progress\n",
+            "WatchdogTimeout [0] []",
+        ),
+        (
+            "[5] misc/socket.cc:46 NCCL WARN socketProgressOpt: Call to send to 192.0.2.9<5> failed : Connection reset by peer\n",
+            "ConnectionClosed [] []",
+        ),
+        (
+            "[misc/socket.cc:586] [n1:pid=39] NCCL WARN socketPollConnect poll() returned 1, no POLLOUT events\n",
+            "ConnectionFailed [] []",
+        ),
+        (
+            "Last error:\nNET/OFI Request 0x7f1 completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0\n",
+            "Completion [] []",
+        ),
+        (
+            "register_mr_buffers:544 NCCL WARN NET/OFI Unable to register memory (type = 2) for device 0. RC: -22, Error: Invalid argument\n",
+            "MemoryRegistration [] []",
+        ),
     ] {
         assert_eq!(failures(&job(log)), [expected], "{log}");
         // A symptom that explains the quotation is the answer.
@@ -102,7 +126,22 @@ fn unknown_warning_fails_with_its_call() {
     let other = "n1:9:9 [0] NCCL INFO transport/net.cc:288 -> 3\n";
     let in_progress = "n1:1:2 [0] NCCL INFO misc/socket.cc:504 -> 7\n";
     let plugin = "n1:1:2 [0] rdma:1 NCCL WARN NET/OFI Creating an endpoint failed\n";
+    let on = "n1:1:2 [0] NCCL INFO Using network IB\n";
+    let elsewhere = "n1:1:3 [0] NCCL INFO Using network IB\n";
+    let ending = "n1:1:3 [0] NCCL INFO [Service thread] Connection closed by localRank 0\n";
+    let slower = "n1:1:2 [0] search.cc:765 NCCL WARN Could not find a path for pattern 4, falling back to simple order\n";
+    let outermost = "n1:1:2 [0] NCCL INFO init.cc:1358 -> 3\n";
     for (lines, expected) in [
+        // What its process writes next shows that it went on.
+        (vec![START, WARNING, on], vec![]),
+        (vec![START, WARNING, on, TRACE], vec![]),
+        (vec![START, WARNING, elsewhere], vec![]),
+        (vec![START, WARNING, elsewhere, TRACE], vec!["Other [0] []"]),
+        (vec![START, WARNING, ending], vec!["Other [0] []"]),
+        (vec![START, slower], vec![]),
+        // A call that failed without a warning.
+        (vec![START, TRACE, outermost], vec!["Other [0] []"]),
+        (vec![START, TRACE, on, outermost, on], vec![]),
         (vec![COMPLETE, WARNING, TRACE], vec!["Other [0] []"]),
         (vec![COMPLETE, plugin, TRACE], vec!["NetworkPlugin [0] []"]),
         (vec![START, WARNING], vec!["Other [0] []"]),

@@ -2,11 +2,11 @@
 
 use crate::model::FailureKind::{
     self, Bootstrap, CollectiveMismatch, ConnectionClosed, ConnectionFailed, CudaFailure,
-    NoNetwork, NoSocketInterface, SharedMemory,
+    MemoryRegistration, NetworkPlugin, NoNetwork, NoSocketInterface, SharedMemory,
 };
 
 /// Lower-case texts; the first that a warning has counts.
-const TEXTS: [(&str, FailureKind); 28] = [
+const TEXTS: [(&str, FailureKind); 40] = [
     ("no socket interface found", NoSocketInterface),
     ("no interface found", NoSocketInterface),
     ("no ip interface found", NoSocketInterface),
@@ -16,11 +16,15 @@ const TEXTS: [(&str, FailureKind); 28] = [
     ("failed to initialize any net plugin", NoNetwork),
     ("error: network ", NoNetwork),
     ("closed by remote peer", ConnectionClosed),
+    ("connection reset by peer", ConnectionClosed),
+    ("broken pipe", ConnectionClosed),
     ("/dev/shm/nccl-", SharedMemory),
     ("shared memory segment", SharedMemory),
     ("posix_fallocate failed", SharedMemory),
     ("socketstartconnect: connect", ConnectionFailed),
-    ("socketpollconnect: connect", ConnectionFailed),
+    ("socketpollconnect", ConnectionFailed),
+    ("socketstartconnect: exceeded", ConnectionFailed),
+    ("software caused connection abort", ConnectionFailed),
     ("connection refused", ConnectionFailed),
     ("connection timed out", ConnectionFailed),
     ("no route to host", ConnectionFailed),
@@ -33,6 +37,14 @@ const TEXTS: [(&str, FailureKind); 28] = [
     ("cuda failure", CudaFailure),
     ("failed to cuda ", CudaFailure),
     ("hip failure", CudaFailure),
+    ("call to ibv_reg_", MemoryRegistration),
+    ("net/ofi unable to register", MemoryRegistration),
+    ("net/ofi couldn't", NetworkPlugin),
+    ("net/ofi could not create", NetworkPlugin),
+    ("net/ofi unable to", NetworkPlugin),
+    ("net/ofi unexpected number of remote rails", NetworkPlugin),
+    ("ofi fi_getinfo() call failed", NetworkPlugin),
+    ("net/ofi initializing plugin failed", NetworkPlugin),
     ("hipipcgetmemhandle failed", CudaFailure),
     ("cudaipcgetmemhandle failed", CudaFailure),
 ];

@@ -5,6 +5,7 @@ use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 use super::around::Around;
 use super::collector::Collector;
 use super::last_error::LastErrors;
+use super::library::{self, Libraries};
 use super::ras::Ras;
 use super::{build, why};
 use crate::model::Job;
@@ -25,6 +26,7 @@ pub struct JobReader {
     collector: Collector,
     last_errors: LastErrors,
     ras: Ras,
+    libraries: Libraries,
 }
 
 impl Default for JobReader {
@@ -36,6 +38,7 @@ impl Default for JobReader {
             collector: Collector::default(),
             last_errors: LastErrors::default(),
             ras: Ras::default(),
+            libraries: Libraries::default(),
         }
     }
 }
@@ -91,6 +94,7 @@ impl JobReader {
         self.collector.add_settings(around.settings);
         let mut job = build::job(&self.collector);
         job.lost = why::lost(&self.collector, &job);
+        job.lost.extend(library::lost(&self.collector.libraries, &self.collector.settings));
         Some(job)
     }
 
@@ -109,11 +113,24 @@ impl JobReader {
         while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
             let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);
             let end = memchr(b'\n', &bytes[found..]).map_or(bytes.len(), |end| found + end);
-            self.line += newlines(&bytes[at..start]);
+            self.others(&bytes[at..start]);
             self.line(&bytes[start..end]);
             at = end;
         }
-        self.line += newlines(&bytes[at..]);
+        self.others(&bytes[at..]);
+    }
+
+    /// Lines that are not NCCL's, after the end of one that may be.
+    fn others(&mut self, bytes: &[u8]) {
+        // Most lines of a log of NCCL follow each other.
+        if bytes.len() > 1 {
+            let (end, rest) = bytes.split_at(usize::from(bytes.starts_with(b"\n")));
+            self.line += newlines(end);
+            self.libraries.read(rest, self.line, &mut self.collector);
+            self.line += newlines(rest);
+        } else {
+            self.line += newlines(bytes);
+        }
     }
 
     /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.

@@ -1,8 +1,8 @@
-//! Reads the log of a job of NCCL and says which path each pair of ranks used. Pure: runs nothing and reads no machine.
+//! Reads the log of a job and says which path each pair of ranks used. Pure: runs nothing and reads no machine.
 //!
 //! `lines` finds NCCL's lines in a stream, `header` the process that printed one, `message` what it says, `transport` the
 //! path in it, `failure` the failure, `last_error` one in a program's exception, `unnamed` one that gdr has no kind for, `ras` what
-//! NCCL's RAS prints. `collector` keeps what counts, with bounded memory; `build` makes the job, `why` explains slower paths.
+//! NCCL's RAS prints, `library` what UCX, NVSHMEM, Open MPI and others say. `collector` keeps what counts, with bounded memory; `build` makes the job, `why` explains slower paths.
 //!
 //! The wording was read in NCCL's sources of tags 2.4.8, 2.7.8, 2.10.3, 2.14.3, 2.18.3, 2.28.9 and 2.30.7.
 
@@ -15,6 +15,7 @@ mod header;
 mod joined;
 mod known;
 mod last_error;
+mod library;
 mod lines;
 mod matrix;
 mod message;

@@ -37,6 +37,9 @@ pub struct Job {
     pub lost: Vec<Loss>,
     /// Failures by rank, in the order of the log.
     pub failures: Vec<RankFailure>,
+    /// Other libraries of the job, and the paths that they name.
+    #[serde(default)]
+    pub libraries: Vec<JobLibrary>,
     /// The log has more pairs than gdr keeps.
     pub cut: bool,
 }
@@ -128,6 +131,35 @@ pub struct RankPair {
     pub to: Option<u32>,
     /// The other direction is equal.
     pub both_ways: bool,
+}
+
+/// A library beside NCCL: UCX, NVSHMEM, Open MPI, NIXL, Mooncake, DeepEP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobLibrary {
+    pub name: String,
+    pub versions: Vec<String>,
+    pub paths: Vec<LibraryPath>,
+}
+
+/// A path that a library names, without the ranks that used it. What it does not tell is null or empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LibraryPath {
+    /// What it is for: `tag`, `put`, `get`, `am`, `rma` of UCX, `pml`, `mtl`, `btl` of Open MPI, …
+    pub purpose: String,
+    /// `rc_mlx5`, `cuda_ipc`, `tcp`, `IBGDA`, …
+    pub transports: Vec<String>,
+    /// NICs and interfaces.
+    pub devices: Vec<String>,
+    /// The kinds of memory at both ends: `host`, `cuda`, `host to cuda`.
+    pub memory: Option<String>,
+    /// How the longest messages go.
+    pub protocol: Option<String>,
+    /// Both ends are on one node.
+    pub same_node: Option<bool>,
+    /// Number of lines that name it.
+    pub count: u64,
+    /// The first of them.
+    pub line: Quote,
 }
 
 /// A path that is slower than another one that NCCL has for such ranks.
@@ -264,6 +296,12 @@ pub enum FailureKind {
     RasMismatch,
     /// NCCL's RAS has no data from some ranks.
     RasIncomplete,
+    /// Memory could not be registered with the NIC: the limit of locked memory, or GPU memory that nothing opens to it.
+    MemoryRegistration,
+    /// A library beside NCCL, such as NVSHMEM, could not start or use its transport.
+    Library,
+    /// A rank waited for another one until a library gave up.
+    Timeout,
     /// Another warning, after which a call of NCCL failed.
     Other,
 }

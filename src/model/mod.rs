@@ -84,8 +84,8 @@ pub use hosts::{fold, natural};
 pub use idlist::{IdList, IdListError};
 pub use job::{
     Allowed, Communicator, FailureDetail, FailureKind, FasterPath, Gdrdma, JOB_SCHEMA, Job,
-    JobPath, JobVariable, Loss, LostBandwidth, RankCell, RankFailure, RankMatrix, RankPair,
-    ReasonKind,
+    JobLibrary, JobPath, JobVariable, LibraryPath, Loss, LostBandwidth, RankCell, RankFailure,
+    RankMatrix, RankPair, ReasonKind,
 };
 pub use journal::{
     Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,

@@ -3,8 +3,8 @@
 use super::Style;
 use super::text::{Tone, counted, printable, wrap};
 use crate::model::{
-    Allowed, Communicator, FailureKind, FasterPath, Gdrdma, Job, JobPath, Loss, LostBandwidth,
-    RankFailure, RankPair, ReasonKind,
+    Allowed, Communicator, FailureKind, FasterPath, Gdrdma, Job, JobLibrary, JobPath, LibraryPath,
+    Loss, LostBandwidth, RankFailure, RankPair, ReasonKind,
 };
 
 /// Communicators that are shown.
@@ -26,6 +26,10 @@ pub fn page(job: &Job, style: Style) -> String {
             "\nand {}: --format json has all\n",
             counted(more as u64, "more communicator")
         ));
+    }
+    for library in job.libraries.iter().filter(|library| !library.paths.is_empty()) {
+        page.push_str(&format!("\n{}\n", library_name(library)));
+        page.push_str(&rows_of(&LIBRARY_HEADER, &library_rows(library), style));
     }
     for loss in &job.lost {
         page.push_str(&lost(loss, style));
@@ -66,6 +70,9 @@ pub fn headline(job: &Job) -> (Tone, String) {
 /// Versions, ranks, nodes, GPUs and networks.
 pub fn summary_words(job: &Job) -> String {
     let version = match job.nccl.as_slice() {
+        [] if job.communicators.is_empty() && !job.libraries.is_empty() => {
+            job.libraries.iter().map(library_name).collect::<Vec<_>>().join(", ")
+        }
         [] => "NCCL, version not in the log".to_owned(),
         versions => format!("NCCL {}", versions.join(" and ")),
     };
@@ -115,16 +122,26 @@ fn table(at: usize, communicator: &Communicator, job: &Job, style: Style) -> Str
         1 => "\n".to_owned(),
         _ => format!("\nCommunicator {} ({ranks})\n", at + 1),
     };
-    let header = ["path", "GPUDirect RDMA", "channels", "NIC", "ranks"].map(str::to_owned);
     let rows: Vec<[String; 5]> =
         communicator.paths.iter().map(|path| cells(path, &job.gpu_paths)).collect();
+    text.push_str(&rows_of(&HEADER, &rows, style));
+    text
+}
+
+pub const HEADER: [&str; 5] = ["path", "GPUDirect RDMA", "channels", "NIC", "ranks"];
+pub const LIBRARY_HEADER: [&str; 5] = ["path", "where", "memory", "device", "for"];
+
+/// Columns of the width that their cells need; the last one is wrapped.
+fn rows_of(header: &[&str; 5], rows: &[[String; 5]], style: Style) -> String {
+    let header = header.map(str::to_owned);
     let width = |column: usize| {
         let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..4).map(width).collect();
     let start = widths.iter().sum::<usize>() + 2 * 4 + 2;
-    for (at, row) in [&header].into_iter().chain(&rows).enumerate() {
+    let mut text = String::new();
+    for (at, row) in [&header].into_iter().chain(rows).enumerate() {
         let cells = row[..4].iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}"));
         let pairs = wrap(&row[4], style.width, start, &" ".repeat(start));
         let line = format!("{}  {pairs}", cells.collect::<String>());
@@ -133,6 +150,34 @@ fn table(at: usize, communicator: &Communicator, job: &Job, style: Style) -> Str
         text.push('\n');
     }
     text
+}
+
+/// `UCX 1.15.0`
+pub fn library_name(library: &JobLibrary) -> String {
+    printable(format!("{} {}", library.name, library.versions.join(" and ")).trim_end())
+}
+
+/// Path, where, memory, devices, purpose.
+pub fn library_rows(library: &JobLibrary) -> Vec<[String; 5]> {
+    let row = |path: &LibraryPath| {
+        let place = match path.same_node {
+            Some(true) => "on a node",
+            Some(false) => "between nodes",
+            None => "-",
+        };
+        let devices = match path.devices.as_slice() {
+            [] => "-".to_owned(),
+            devices => few(devices, MAX_NICS, " "),
+        };
+        let purpose = match &path.protocol {
+            Some(protocol) => format!("{} ({protocol})", path.purpose),
+            None => path.purpose.clone(),
+        };
+        let memory = path.memory.clone().unwrap_or_else(|| "-".to_owned());
+        [path.transports.join(" "), place.to_owned(), memory, devices, purpose]
+            .map(|cell| printable(&cell))
+    };
+    library.paths.iter().map(row).collect()
 }
 
 /// Path, GPUDirect RDMA, channels, NICs, ranks.
@@ -266,6 +311,9 @@ pub fn failure_words(failure: &RankFailure) -> String {
             "differed from other ranks of its communicator when NCCL's RAS asked"
         }
         FailureKind::RasIncomplete => "does not answer NCCL's RAS",
+        FailureKind::MemoryRegistration => "could not register memory with its NIC",
+        FailureKind::Library => "could not start or use a transport of its library",
+        FailureKind::Timeout => "waited for another rank until its library gave up",
         FailureKind::Other => "got an error that gdr has no name for",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();

@@ -147,12 +147,16 @@ fn report_while_the_job_runs() {
     assert_eq!(child.wait().expect("a status").code(), Some(3), "{report}");
 }
 
+/// A killed gdr cannot remove its logs: the next one does, and leaves those of a gdr that runs.
 #[test]
 fn job_ends_with_a_killed_gdr() {
-    // It cannot remove its logs.
     let directory = tempfile::tempdir().expect("a directory");
-    let job = job("echo $$; exec sleep 60").env("TMPDIR", directory.path());
-    let (mut child, mut stdout) = spawned(job);
+    let left = || std::fs::read_dir(directory.path()).expect("a directory").count();
+    let of_directory = |script: &str| job(script).env("TMPDIR", directory.path());
+    let (mut running, mut running_stdout) =
+        spawned(of_directory("echo; read line < /dev/null; exec sleep 60"));
+    line(&mut running_stdout);
+    let (mut child, mut stdout) = spawned(of_directory("echo $$; exec sleep 60"));
     let process = Path::new("/proc").join(line(&mut stdout));
     assert!(process.exists());
     send(&child, Signal::KILL);
@@ -166,4 +170,9 @@ fn job_ends_with_a_killed_gdr() {
         assert!(begun.elapsed() < SOON, "the job goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
+    assert_eq!(left(), 2);
+    of_directory("true").run().assert_code(0);
+    assert_eq!(left(), 1);
+    send(&running, Signal::KILL);
+    running.wait().expect("a status");
 }

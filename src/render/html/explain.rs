@@ -4,7 +4,10 @@ use super::made;
 use super::page::{Page, mark, text};
 use super::ranks::matrix;
 use crate::model::{Allowed, ExplainReport, Job, Loss, SymptomMatch};
-use crate::render::job::{cells, failure_words, headline, machine_words, summary_words};
+use crate::render::job::{
+    HEADER, LIBRARY_HEADER, cells, failure_words, headline, library_name, library_rows,
+    machine_words, summary_words,
+};
 use crate::render::text::{Tone, counted};
 
 /// Communicators that are shown.
@@ -83,7 +86,13 @@ fn of_job(page: &mut Page, job: &Job) {
             .paths
             .iter()
             .map(|path| cells(path, &job.gpu_paths).map(|cell| text(&cell)).to_vec());
-        page.table(&name, &["path", "GPUDirect RDMA", "channels", "NIC", "ranks"], rows);
+        page.table(&name, &HEADER, rows);
+    }
+    for library in job.libraries.iter().filter(|library| !library.paths.is_empty()) {
+        let name = format!("Paths of {}", library_name(library));
+        page.section(&name);
+        let rows = library_rows(library).into_iter();
+        page.table(&name, &LIBRARY_HEADER, rows.map(|row| row.map(|cell| text(&cell)).to_vec()));
     }
     if !job.lost.is_empty() {
         page.section("Lost paths");

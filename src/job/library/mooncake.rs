@@ -1,0 +1,65 @@
+//! Mooncake's transfer engine: the transport that it installed, its NICs, and why one failed (mooncake-transfer-engine/src), in
+//! lines of glog: `I20260203 17:42:09.400249 3720678 rdma_context.cpp:594] …`.
+
+use super::{Route, Statement, failed, is_name};
+use crate::model::FailureKind;
+
+pub const NAME: &str = "Mooncake";
+
+/// Texts of its choice of a transport.
+const TRANSPORTS: [(&str, &str); 5] = [
+    ("Using RDMA transport", "RDMA"),
+    ("installTransport, type=rdma", "RDMA"),
+    ("Using TCP transport", "TCP"),
+    ("using TCP transport only", "TCP"),
+    ("Using Intra-Node NVLink transport", "NVLink"),
+];
+
+/// Texts of errors after which the engine does not go on.
+const ERRORS: [&str; 6] = [
+    "No available RNIC",
+    "cannot initialize RDMA resources",
+    "Failed to install",
+    "No suitable GID found",
+    "Failed to open device",
+    "egister memory",
+];
+
+pub fn read(line: &str) -> Vec<Statement> {
+    let Some((place, message)) = line.split_once(".cpp:").and_then(|(place, rest)| {
+        let (number, message) = rest.split_once("] ")?;
+        number.parse::<u32>().ok()?;
+        Some((place, message))
+    }) else {
+        return Vec::new();
+    };
+    let statement = device(message).or_else(|| transport(message)).map(Statement::Path);
+    statement.or_else(|| failure(place, message)).into_iter().collect()
+}
+
+/// `RDMA device: mlx5_9, LID: 0, GID: …`
+fn device(message: &str) -> Option<Route> {
+    let (name, _) = message.strip_prefix("RDMA device: ")?.split_once(',')?;
+    let (transports, devices) = (vec!["RDMA".to_owned()], vec![name.to_owned()]);
+    let purpose = "transfers".to_owned();
+    is_name(name).then(|| Route { purpose, transports, devices, ..Route::default() })
+}
+
+fn transport(message: &str) -> Option<Route> {
+    let (_, name) = TRANSPORTS.iter().find(|(text, _)| message.contains(text))?;
+    let same_node = (*name == "NVLink").then_some(true);
+    let transports = vec![(*name).to_owned()];
+    Some(Route { same_node, purpose: "transfers".to_owned(), transports, ..Route::default() })
+}
+
+fn failure(place: &str, message: &str) -> Option<Statement> {
+    // The first letter of the line is its level; a launcher may write before it.
+    let is_of = |level: &str| place.starts_with(level) || place.contains(&format!(" {level}"));
+    let is_error = ["E0", "E1", "E2", "W0", "W1", "W2"].iter().any(|level| is_of(level));
+    let text = ERRORS.iter().find(|text| message.contains(*text)).filter(|_| is_error)?;
+    let kind = match *text {
+        "egister memory" => FailureKind::MemoryRegistration,
+        _ => FailureKind::Library,
+    };
+    Some(failed(kind, &format!("Mooncake: {message}")))
+}

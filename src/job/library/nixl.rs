@@ -1,0 +1,36 @@
+//! NIXL: the backends that an agent has and selects (src/core/nixl_agent.cpp and its Python API), as versions 0.1 to 1.0 write
+//! them. Which path a backend takes is in the lines of UCX.
+
+use super::{Route, Statement, failed, is_name};
+use crate::model::FailureKind;
+
+pub const NAME: &str = "NIXL";
+
+pub fn read(line: &str) -> Vec<Statement> {
+    let statement = path(line).map(Statement::Path).or_else(|| failure(line));
+    statement.into_iter().collect()
+}
+
+/// `Backend UCX was instantiated`, `nixl_agent.cpp:975] Selected backend: UCX`
+fn path(line: &str) -> Option<Route> {
+    let instantiated = line.split_once("Backend ").and_then(|(_, rest)| {
+        rest.split_once(" was instantiated").map(|(name, _)| (name, "backend"))
+    });
+    let selected =
+        line.split_once("Selected backend: ").map(|(_, name)| (name.trim(), "transfers"));
+    let (name, purpose) = selected.or(instantiated)?;
+    let transports = vec![name.to_owned()];
+    is_name(name).then(|| Route { purpose: purpose.to_owned(), transports, ..Route::default() })
+}
+
+fn failure(line: &str) -> Option<Statement> {
+    let at = line.find("NIXL_ERR_")?;
+    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    let name: &str = line[at..].split(|c| !is_part(c)).next()?;
+    let kind = match name {
+        "NIXL_ERR_REMOTE_DISCONNECT" => FailureKind::ConnectionClosed,
+        "NIXL_ERR_BACKEND" | "NIXL_ERR_NOT_SUPPORTED" => FailureKind::Library,
+        _ => return None,
+    };
+    Some(failed(kind, name))
+}

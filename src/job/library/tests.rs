@@ -1,0 +1,198 @@
+//! Lines as the libraries write them, with the paths that a person reads in them.
+
+use crate::job::JobReader;
+use crate::model::{FasterPath, Job, LibraryPath};
+
+fn job(log: &str) -> Job {
+    let mut reader = JobReader::default();
+    reader.feed(log.as_bytes());
+    reader.finish().unwrap_or_else(|| panic!("no job in {log}"))
+}
+
+/// Each path as `library purpose transports devices memory place`.
+fn paths(job: &Job) -> Vec<String> {
+    let text = |library: &str, path: &LibraryPath| {
+        let place = match path.same_node {
+            Some(true) => "node",
+            Some(false) => "nodes",
+            None => "?",
+        };
+        let memory = path.memory.as_deref().unwrap_or("-");
+        let (transports, devices) = (path.transports.join("+"), path.devices.join("+"));
+        format!("{library} {} {transports} [{devices}] {memory} {place}", path.purpose)
+    };
+    let libraries = job.libraries.iter();
+    libraries.flat_map(|of| of.paths.iter().map(|path| text(&of.name, path))).collect()
+}
+
+#[test]
+fn paths_of_each_library() {
+    for (log, expected) in [
+        (
+            "[1.8] [n1:28:a]  ucp_worker.c:1855 UCX  INFO    0x309 intra-node cfg#5 tag(sysv/memory rc_mlx5/mlx5_0:1 cuda_ipc/cuda)\n",
+            vec!["UCX tag sysv+rc_mlx5+cuda_ipc [mlx5_0:1] - node"],
+        ),
+        (
+            "ucp_context_0 inter-node cfg#1 tag(rc_mlx5/mlx5_0:1/path0)\n",
+            vec!["UCX tag rc_mlx5 [mlx5_0:1] - nodes"],
+        ),
+        (
+            "ucp_worker.c:1783 UCX INFO ep_cfg[2]: tag(sysv/memory cma/memory tcp/ib1)\n",
+            vec!["UCX tag sysv+cma+tcp [ib1] - ?"],
+        ),
+        (
+            "x UCX  INFO ucp_context_0 self cfg#1 rma(rc_mlx5/mlx5_3:1)  ka(ud_mlx5/mlx5_3:1)\n\
+             x UCX  INFO ucp_context_0 intra-node cfg#2 rma(rc_mlx5/mlx5_3:1)  amo(rc_mlx5/mlx5_3:1)  am(rc_mlx5/mlx5_3:1 cuda_ipc/cuda)  ka(ud_mlx5/mlx5_3:1)\n",
+            vec!["UCX am rc_mlx5+cuda_ipc [mlx5_3:1] - node", "UCX rma rc_mlx5 [mlx5_3:1] - node"],
+        ),
+        // Two processes write their tables at once.
+        (
+            "[1] [n1:1:0]   | mpi inter-node cfg#2 | tagged message by ucp_tag_send* from cuda/GPU0 |\n\
+             [1] [n1:2:0]   | mpi intra-node cfg#3 | tagged message by ucp_tag_send*(fast) from host memory |\n\
+             [1] [n1:1:0]   +----------------------+-------------+\n\
+             [1] [n1:1:0]   |              0..8246 | short       | rc_mlx5/mlx5_1:1 |\n\
+             [1] [n1:2:0]   |               0..inf | (?) rendezvous zero-copy | cma/memory |\n\
+             [1] [n1:1:0]   |            8247..inf | rendezvous zero-copy read from remote | rc_mlx5/mlx5_0:1 50% on path0 and 50% on path1 |\n",
+            vec!["UCX tag rc_mlx5 [mlx5_0:1] cuda nodes", "UCX tag cma [] host node"],
+        ),
+        (
+            "| ctx intra-node cfg#1 | remote memory write by ucp_put*(multi) from host memory to cuda/dev[0] |\n\
+             | 9384..inf | zero-copy | rc_mlx5/mlx5_0:1/path0 |\n",
+            vec!["UCX put rc_mlx5 [mlx5_0:1] host to cuda node"],
+        ),
+        (
+            "n1:1:1 [0] NVSHMEM INFO P2P list: 0 1 2 3 \n\
+             n1:1:1 [0] NVSHMEM INFO Successfully initialized the transport: ibrc\n\
+             n1:1:1 [0] NVSHMEM INFO Successfully initialized the transport: IBGDA. It will be used for device-side APIs over IB.\n",
+            vec![
+                "NVSHMEM PEs in reach P2P [] - ?",
+                "NVSHMEM from GPUs IBGDA [] - ?",
+                "NVSHMEM other PEs IBRC [] - ?",
+            ],
+        ),
+        (
+            "[n1:12] select: component ucx selected\n[n1:12] select: component ob1 not selected / finalized\n",
+            vec!["Open MPI pml ucx [] - ?"],
+        ),
+        (
+            "[n1:12] select: component cm selected\n[n1:12] select: component ofi selected\n",
+            vec!["Open MPI mtl ofi [] - ?", "Open MPI pml cm [] - ?"],
+        ),
+        (
+            "[n1:12] mca: bml: Using smcuda btl for send to [[21921,1],1] on node n1\n\
+             [n1:12] mca: bml: Using self btl for send to [[21921,1],0] on node n1\n\
+             [n1:12] mca: bml: Using tcp btl for send to [[21921,1],2] on node n2\n",
+            vec!["Open MPI btl tcp [] - nodes", "Open MPI btl smcuda [] - node"],
+        ),
+        (
+            "12-09 NIXL INFO    _api.py:361 Backend UCX was instantiated\nI0000 nixl_agent.cpp:975] Selected backend: UCX\n",
+            vec!["NIXL backend UCX [] - ?", "NIXL transfers UCX [] - ?"],
+        ),
+        (
+            "I20260203 17:42:09.401029 37 rdma_context.cpp:140] RDMA device: mlx5_9, LID: 0, GID: (GID_Index 3) 00\n",
+            vec!["Mooncake transfers RDMA [mlx5_9] - ?"],
+        ),
+        (
+            "I0513 11:04:17 55 transfer_engine_impl.cpp:395] Using TCP transport (no HCA detected)\n",
+            vec!["Mooncake transfers TCP [] - ?"],
+        ),
+    ] {
+        let mut expected = expected;
+        expected.sort_unstable();
+        let mut found = paths(&job(log));
+        found.sort_unstable();
+        assert_eq!(found, expected, "{log}");
+    }
+}
+
+/// A path that is not stated is not read: prose, cut lines, an endpoint to the process itself.
+#[test]
+fn nothing_is_invented() {
+    for log in [
+        "The line inter-node cfg#1 names tag(...) lanes\n",
+        "ucp_context_0 inter-node cfg#1 tag(rc_mlx5/mlx5_0:1\n",
+        "ucp_context_0 self cfg#0 tag(self/memory)\n",
+        "n1:1:1 [0] NVSHMEM INFO P2P list: 0 \n",
+        "n1:1:1 [0] NVSHMEM INFO IBRC transport skipped in favor of: none\n",
+        "select: component ob1 not selected / finalized\n",
+        "pip install nixl nvshmem4py-cu12 # UCX  DeepEP and NIXL_ERR_BACKEND are words\n",
+    ] {
+        let mut reader = JobReader::default();
+        reader.feed(log.as_bytes());
+        let job = reader.finish();
+        assert!(job.is_none_or(|job| paths(&job).is_empty()), "{log}");
+    }
+}
+
+/// The first error of a library, with its process where the line has one.
+#[test]
+fn failures_of_each_library() {
+    for (log, expected) in [
+        (
+            "[m1:195:0:195] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n",
+            "Completion [\"m1:195\"] Transport retry count exceeded on mlx5_0:1/IB",
+        ),
+        (
+            "[1.3] [r1:82:0]   ib_md.c:349  UCX  ERROR ibv_reg_mr(address=0x7f72, length=4096, access=0xf) failed: Bad address\n",
+            "MemoryRegistration [\"r1:82\"] ibv_reg_mr(address=0x7f72, length=4096, access=0xf) failed: Bad address",
+        ),
+        (
+            "/w/nvshmem_src/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n",
+            "Library [] NVSHMEM: init failed for transport: IBGDA",
+        ),
+        (
+            "/w/nvshmem/src/modules/bootstrap/uid/ncclSocket/ncclsocket_socket.cpp:socketProgressOpt:39: socketProgressOpt: Call to recv from 192.0.2.1<3> failed : Broken pipe\n",
+            "ConnectionClosed [] in the bootstrap: socketProgressOpt: Call to recv from 192.0.2.1<3> failed : Broken pipe",
+        ),
+        (
+            "[x1:105] PML ucx cannot be selected\n",
+            "Library [\"x1:105\"] Open MPI cannot select the PML ucx",
+        ),
+        (
+            "E0302 09:15:07.98 7 rdma_transport.cpp:662] RdmaTransport: No available RNIC\n",
+            "Library [] Mooncake: RdmaTransport: No available RNIC",
+        ),
+        (
+            "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 1, nvl: 0\n",
+            "Timeout [] DeepEP dispatch NVL receiver timeout",
+        ),
+        (
+            "RuntimeError: DeepEP error: timeout (dispatch CPU)\n",
+            "Timeout [] DeepEP error: timeout (dispatch CPU)",
+        ),
+    ] {
+        let job = job(log);
+        let [failure] = job.failures.as_slice() else { panic!("{:?}", job.failures) };
+        let detail = &failure.details[0].text;
+        assert_eq!(format!("{:?} {:?} {detail}", failure.kind, failure.processes), expected);
+    }
+}
+
+/// TCP between nodes is slower than RDMA, whatever the reason.
+#[test]
+fn lost_paths_of_ucx() {
+    let tcp = "x UCX  INFO ctx inter-node cfg#2 tag(tcp/eth1)\n";
+    let variables = "parser.c:1 UCX  INFO  UCX_* env variables: UCX_TLS=cuda_ipc,cuda_copy,tcp UCX_LOG_LEVEL=info\n";
+    let other = "parser.c:1 UCX  INFO  UCX_* env variables: UCX_TLS=all\n";
+    for (log, expected) in [
+        (vec![tcp], Some((FasterPath::Rdma, false))),
+        (vec![other, tcp], Some((FasterPath::Rdma, false))),
+        (vec![variables, tcp], Some((FasterPath::Rdma, true))),
+        (vec!["x UCX  INFO ctx inter-node cfg#2 tag(tcp/eth1 rc_mlx5/mlx5_0:1)\n"], None),
+        (
+            vec!["x UCX  INFO ctx intra-node cfg#2 rma_am(tcp/eth1)\n"],
+            Some((FasterPath::SharedMemory, false)),
+        ),
+        (vec!["x UCX  INFO ctx intra-node cfg#2 tag(sysv/memory cma/memory)\n"], None),
+        (
+            vec![
+                "| ctx intra-node cfg#1 | by ucp_tag_send* from cuda/GPU0 |\n| 0..inf | copy | cuda_copy/cuda, sysv/memory |\n",
+            ],
+            Some((FasterPath::PeerAccess, false)),
+        ),
+    ] {
+        let job = job(&log.concat());
+        let lost = job.lost.first().map(|loss| (loss.faster, loss.line.is_some()));
+        assert_eq!(lost, expected, "{log:?}");
+    }
+}
