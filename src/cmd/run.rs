@@ -65,12 +65,12 @@ pub fn run(global: &Global, options: &Run, err: &mut dyn Write) -> anyhow::Resul
         remark(err, &note);
     }
     let mut child = command.spawn().context("cannot start the job")?;
-    let status = wait(&mut child, &signals, |err| place.report(global, err), err)?;
+    let status = wait(&mut child, &signals, |err| place.report(global, None, err), err)?;
     // A program that could not start has said so.
     let has_started =
         ![NOT_FOUND, NOT_EXECUTABLE].map(i32::from).contains(&status.code().unwrap_or(0));
     if place.reports() && (has_started || place.has_logs()) {
-        place.report(global, err);
+        place.report(global, Some(status), err);
     }
     // Removes the logs; exit() would not.
     drop(place);
@@ -184,18 +184,28 @@ impl LogDirectory {
         fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.any(is_log))
     }
 
-    /// Reports the job as far as the logs have it. Errors do not change the job's status.
-    fn report(&self, global: &Global, err: &mut dyn Write) {
+    /// Reports the job as far as the logs have it, with its status if it has ended. Errors do not change that status.
+    fn report(&self, global: &Global, ended: Option<ExitStatus>, err: &mut dyn Write) {
         let shown = self.directory.to_string_lossy();
         match self.read() {
             Ok(Some(job)) => {
                 // Ignored: stderr is gone.
                 let _ = write!(err, "\n{}", render::job::page(&job, style(global.color)));
+                if let Some(status) = ended.filter(|status| !status.success())
+                    && job.failures.is_empty()
+                {
+                    remark(
+                        err,
+                        &format!(
+                            "the job failed ({status}), and NCCL's log does not say why: gdr explain reads the job's own output"
+                        ),
+                    );
+                }
             }
             Ok(None) => remark(err, "no process of the job has written a log of NCCL"),
             Err(error) => remark(err, &format!("cannot read the logs in '{shown}': {error}")),
         }
-        if self.is_kept {
+        if self.is_kept && self.has_logs() {
             remark(
                 err,
                 &format!("the logs are in '{shown}': gdr explain --job DIR shows all ranks"),

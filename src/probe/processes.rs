@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::children::{ChildResult, Children, Watcher};
@@ -45,12 +46,13 @@ pub fn run<T: Task + Sync>(
         ..children.report.clone()
     };
     let (interrupts, timeout) = (children.interrupts, children.timeout);
+    let local_ended = AtomicBool::new(false);
     let run = |children: &mut Children<'_>, task, socket: Stdio, stop| {
         let wire = Wire { socket, stop, sent: None };
         children.run_with(subject, task, &[], Some(wire))
     };
     let (ran, remote_ran) = std::thread::scope(|scope| {
-        let remote_report = &mut remote_report;
+        let (remote_report, local_ended) = (&mut remote_report, &local_ended);
         let other = scope.spawn(move || {
             let mut remote_children =
                 Children { report: remote_report, interrupts, timeout, progress: &mut Silent };
@@ -58,16 +60,14 @@ pub fn run<T: Task + Sync>(
             if matches!(&ran, Ok(ran) if ran.whole) {
                 return ran.map(|ran| (ran, Some(stops_local)));
             }
-            // The local process notices that and reports its results; after the grace period it is stopped.
-            std::thread::sleep(GRACE);
+            // The local process notices that and reports its results; after the grace period it is stopped. A signal ends both at once.
+            wait_until(|| interrupts.pending() || local_ended.load(Ordering::Relaxed));
             drop(stops_local);
             ran.map(|ran| (ran, None))
         });
         let ran = run(children, local, local_socket, local_stop);
-        let begun = Instant::now();
-        while !other.is_finished() && begun.elapsed() < GRACE {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        local_ended.store(true, Ordering::Relaxed);
+        wait_until(|| other.is_finished());
         drop(stops_remote);
         (ran, other.join())
     });
@@ -78,6 +78,14 @@ pub fn run<T: Task + Sync>(
     };
     merge(children.report, remote_report);
     Ok(Both { local, remote })
+}
+
+/// Waits for a condition, at most for the grace period.
+fn wait_until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() && begun.elapsed() < GRACE {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Adds the results and notes of the remote process.

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Gdr, Run};
@@ -156,8 +157,8 @@ fn children(parent: u32) -> Vec<Pid> {
     tasks.flat_map(of).collect()
 }
 
-#[test]
-fn killed_process_ends_the_other() {
+/// A long probe, and its two children.
+fn two_children() -> (Child, Vec<Pid>) {
     let child = Gdr::new()
         .args(["probe", "mp", "--sim", "--full", "--size", "32768"])
         .args(["--format", "json"])
@@ -167,14 +168,32 @@ fn killed_process_ends_the_other() {
         .spawn()
         .expect("it starts");
     let begun = Instant::now();
-    let both = loop {
+    loop {
         let both = children(child.id());
         if both.len() == 2 {
-            break both;
+            return (child, both);
         }
         assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(1));
-    };
+    }
+}
+
+/// It waited for the two seconds that a process has to notice the end of the other one.
+#[test]
+fn interrupt_ends_both_at_once() {
+    let (child, _) = two_children();
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.signal(), &report["complete"]), (Some(2), &false.into()), "{report}");
+}
+
+#[test]
+fn killed_process_ends_the_other() {
+    let (child, both) = two_children();
     std::thread::sleep(Duration::from_millis(500));
     kill_process(both[1], Signal::KILL).expect("it runs");
     let killed = Instant::now();

@@ -48,6 +48,19 @@ fn reports_paths_and_keeps_output_and_status() {
     assert!(run.stderr.starts_with("err\n"), "{}", run.stderr);
     assert!(run.stderr.contains("Job: NCCL 2.28.9+cuda13.0, 2 ranks"), "{}", run.stderr);
     assert!(run.stderr.contains("P2P/CUMEM"), "{}", run.stderr);
+    // Good paths say nothing about the job's end.
+    assert!(run.stderr.contains("the job failed (exit status: 7)"), "{}", run.stderr);
+    let sound = job(&format!("{LOG}echo out")).run();
+    assert!(!sound.stderr.contains("failed"), "{}", sound.stderr);
+}
+
+#[test]
+fn empty_directory_holds_no_logs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let logs = directory.path().to_str().expect("a path");
+    let run = Gdr::new().args(["run", "--log", logs, "--", "true"]).run();
+    assert!(run.stderr.contains("no process of the job has written"), "{}", run.stderr);
+    assert!(!run.stderr.contains("the logs are in"), "{}", run.stderr);
 }
 
 /// What the job sees, and what gdr says about it.
