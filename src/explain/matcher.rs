@@ -182,9 +182,7 @@ impl Matcher {
         if short && read <= SHORT_BYTES && (is_picked || listing.is_none()) {
             self.read_question(&neighbours, is_picked, &mut tally);
         }
-        // lspci lists every vendor's devices.
-        let listed_by = listed.program.filter(|program| *program != "lspci");
-        tally.names_subject(names_subject || listed_by.is_some());
+        tally.names_subject(names_subject || listed.names_subject());
         tally.ports(&listed);
         if let Some(link) = &listed.inactive_nvlink {
             self.read_inactive_nvlink(link, &mut tally);

@@ -38,6 +38,7 @@ mod tests {
         ] {
             for (before, likelihood) in [
                 ("r8169 0000:03:00.0 enp3s0: Link is Down", Likelihood::Possible),
+                ("03:00.0 Ethernet controller: Realtek RTL8125 2.5GbE", Likelihood::Possible),
                 ("nvidia 0000:03:00.0: enabling device (0000 -> 0003)", Likelihood::Likely),
             ] {
                 let reading = matcher.read(format!("{before}\n{line}\n").as_bytes()).expect("read");
