@@ -156,6 +156,11 @@ impl Listing {
 }
 
 impl Found {
+    /// True if a program for GPUs or RDMA prints the listing; lspci lists every vendor's devices.
+    pub fn names_subject(&self) -> bool {
+        self.program.is_some_and(|program| program != "lspci")
+    }
+
     fn add(&mut self, [device, port]: [Option<String>; 2], state: &str, line: u64) {
         let (Some(device), Some(port)) = (device, port) else {
             return;

@@ -6,10 +6,11 @@ use std::io::{self, Read};
 use super::clean::{Cleaner, has_address, is_sentence, lower, shown};
 use super::general::General;
 use super::listing::{self, Listing};
-use super::notices::{Notice, Notices, is_comment};
+use super::notices::{Notice, Notices};
 use super::patterns::{Of, Patterns};
 use super::pieces::{LinePart, LineReader};
 use super::settings::Settings;
+use super::subject::Subject;
 use super::table::{Concept, Table, TableError};
 use super::tally::{HintMatch, Occurrence, Reading, Tally};
 use crate::model::Quote;
@@ -46,6 +47,7 @@ pub struct Matcher {
     settings: Settings,
     notices: Notices,
     general: General,
+    subject: Subject,
     patterns: Patterns,
     /// Concepts that say that something went wrong.
     outcomes: Concepts,
@@ -96,6 +98,7 @@ impl Matcher {
             settings: Settings::new()?,
             notices: Notices::new()?,
             general: General::new()?,
+            subject: Subject::new()?,
             table,
             patterns,
             outcomes,
@@ -120,6 +123,7 @@ impl Matcher {
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
         let mut is_log = false;
+        let mut names_subject = false;
         // Lines with text, also those that do not count.
         let mut written = 0;
         // Matches in earlier parts of the same line.
@@ -134,6 +138,7 @@ impl Matcher {
                 continue;
             }
             lower(part.bytes, &mut line);
+            names_subject = names_subject || self.subject.is_in(&line);
             if !short && self.says_nothing(part.bytes, &line) {
                 is_log = is_log || self.is_of_log(&mut line);
                 continue;
@@ -147,11 +152,8 @@ impl Matcher {
             is_log |= printed || sentence;
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
             self.settings.read(part.bytes, part.line, is_command, &mut environment);
-            let notice = if part.line > 1 && !sentence && is_comment(part.bytes) {
-                Notice::Nothing
-            } else {
-                self.notices.of(&line)
-            };
+            let is_title = part.line == 1 || sentence;
+            let notice = self.notices.of(part.bytes, &line, is_title);
             if notice == Notice::Nothing {
                 continue;
             }
@@ -180,6 +182,7 @@ impl Matcher {
         if short && read <= SHORT_BYTES && (is_picked || listing.is_none()) {
             self.read_question(&neighbours, is_picked, &mut tally);
         }
+        tally.names_subject(names_subject || listed.names_subject());
         tally.ports(&listed);
         if let Some(link) = &listed.inactive_nvlink {
             self.read_inactive_nvlink(link, &mut tally);

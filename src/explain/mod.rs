@@ -2,7 +2,7 @@
 //!
 //! `pieces` splits the text into lines, `clean` removes what varies, `matcher` applies the table, `tally` ranks the checks.
 //! `listing` knows texts that list a machine, `settings` the environment variables that a text shows,
-//! `notices` lines that report no failure, `general` questions without one.
+//! `notices` lines that report no failure, `general` questions without one, `subject` whether a text is about GPUs or RDMA at all.
 //! Linear in the text, with bounded memory.
 
 mod clean;
@@ -14,6 +14,7 @@ mod notices;
 mod patterns;
 mod pieces;
 mod settings;
+mod subject;
 mod table;
 mod tally;
 

@@ -1,9 +1,9 @@
 //! Lines that report no failure, whatever words are in them: settings, comments, optional parts that are not there, launchers.
 
-use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 14] = [
+const NOTHING: [&str; 15] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -25,6 +25,11 @@ const NOTHING: [&str; 14] = [
     r"^(?:x|ok|cns|gns|tns|ns|dr|u|sys|node|phb|pxb|pix|nv#) = ",
     // The boxes of a form.
     r"^- \[[ x]\] ",
+    // Source code that names a constant.
+    concat!(
+        r"^(?:case \w+:|return \w+;|\w+(?:->|\.)\w+ = \w+;|\{ \w+, \w+,",
+        r"|[a-z0-9]+(?:_[a-z0-9]+){2,} = (?:0x)?[0-9a-f]+,)$"
+    ),
     // How many values a test found wrong: none.
     r"^(?:# )?out of bounds values : 0\b",
     // The summary of a test run in which nothing failed.
@@ -44,20 +49,30 @@ pub enum Notice {
     Nothing,
 }
 
+/// A program's message, of which a person made a comment.
+const MESSAGE: &str =
+    r"^(?:error|fatal|failed to|modprobe:|nvrm:|nccl warn|\w+error:)|[a-z\])](?:error|fatal): ";
+
 pub struct Notices {
     nothing: RegexSet,
     counters: RegexSet,
+    message: Regex,
 }
 
 impl Notices {
     pub fn new() -> Result<Self, regex::Error> {
         let set = |patterns: &[&str]| RegexSetBuilder::new(patterns).unicode(false).build();
-        Ok(Self { nothing: set(&NOTHING)?, counters: set(&COUNTERS)? })
+        Ok(Self {
+            nothing: set(&NOTHING)?,
+            counters: set(&COUNTERS)?,
+            message: RegexBuilder::new(MESSAGE).unicode(false).build()?,
+        })
     }
 
-    /// What a clean line is.
-    pub fn of(&self, line: &[u8]) -> Notice {
-        if self.nothing.is_match(line) {
+    /// What a line is, from its text and the clean text. A title may begin like a comment.
+    pub fn of(&self, raw: &[u8], line: &[u8], is_title: bool) -> Notice {
+        let is_comment = !is_title && is_comment(raw) && !self.message.is_match(line);
+        if is_comment || self.nothing.is_match(line) {
             return Notice::Nothing;
         }
         if self.counters.is_match(line) { Notice::Counter } else { Notice::None }
@@ -65,7 +80,7 @@ impl Notices {
 }
 
 /// True if the line is a comment of a program; a person's title begins like one.
-pub fn is_comment(raw: &[u8]) -> bool {
+fn is_comment(raw: &[u8]) -> bool {
     raw.trim_ascii_start().starts_with(b"#")
 }
 
@@ -87,6 +102,10 @@ mod tests {
             ("srun: error: gpu12: task 3: exited with exit code 1", Notice::Nothing),
             ("- [ ] bug fix", Notice::Nothing),
             ("gns = gpu not supported", Notice::Nothing),
+            ("case ibv_wc_retry_exc_err:", Notice::Nothing),
+            ("wc->status = ibv_wc_retry_exc_err;", Notice::Nothing),
+            ("ibv_wc_retry_exc_err = 12,", Notice::Nothing),
+            ("wc.status = ibv_wc_retry_exc_err (12), vendor error 129", Notice::None),
             ("total: 32, passed: 31, failed: 0, waived: 1", Notice::Nothing),
             ("test result: ok. 12 passed; 0 failed; 0 ignored", Notice::Nothing),
             ("total: 32, passed: 30, failed: 2, waived: 0", Notice::None),
@@ -101,7 +120,15 @@ mod tests {
                 Notice::None,
             ),
         ] {
-            assert_eq!(notices.of(line.as_bytes()), notice, "{line}");
+            let line = line.as_bytes();
+            assert_eq!(notices.of(line, line, false), notice, "{}", line.escape_ascii());
+        }
+        for (line, notice) in [
+            ("nccl warn call to ibv_reg_mr failed", Notice::None),
+            ("call to ibv_reg_mr failed before the update", Notice::Nothing),
+        ] {
+            let comment = format!("# {line}");
+            assert_eq!(notices.of(comment.as_bytes(), line.as_bytes(), false), notice, "{line}");
         }
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Tally<'a> {
     is_port_question: bool,
     /// The text only asks: it has no failure.
     only_asks: bool,
+    /// The text names an NVIDIA GPU or RDMA.
+    names_subject: bool,
 }
 
 struct Found {
@@ -102,6 +104,7 @@ impl<'a> Tally<'a> {
             ports: None,
             is_port_question: false,
             only_asks: false,
+            names_subject: false,
         }
     }
 
@@ -156,6 +159,11 @@ impl<'a> Tally<'a> {
         }
     }
 
+    /// Whether the text names an NVIDIA GPU or RDMA: without, what other software prints too is no cause.
+    pub(super) fn names_subject(&mut self, does: bool) {
+        self.names_subject = does;
+    }
+
     /// The text is a general question: nothing is a cause.
     pub(super) fn only_asks(&mut self) {
         self.only_asks = true;
@@ -182,7 +190,10 @@ impl<'a> Tally<'a> {
         let mut matches: Vec<SymptomMatch> = Vec::new();
         for (symptom, found) in &symptoms {
             for (check, less) in symptom.checks.iter().zip((0..).step_by(NEXT_CHECK.into())) {
-                let new = of_symptom(symptom, found, check, less);
+                let mut new = of_symptom(symptom, found, check, less);
+                if symptom.ambiguous && !self.names_subject {
+                    make_question(&mut new);
+                }
                 match matches.iter_mut().find(|old| old.check == *check) {
                     Some(old) if old.score >= new.score => {}
                     Some(old) => *old = new,
@@ -281,7 +292,7 @@ fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
     }
 }
 
-/// What the words of a general question are about.
+/// Makes a cause a possible one.
 fn make_question(found: &mut SymptomMatch) {
     found.likelihood = Likelihood::Possible;
     found.score = found.score.min(LIKELY - 1);
