@@ -11,7 +11,7 @@ use super::names::Names;
 use super::probe_file::{self, Saved};
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
-use crate::import::{self, Dump, SupportReport};
+use crate::import::{self, Dump, ImportError, SupportReport};
 use crate::model::{Fact, Facts, Side};
 use crate::pci::PciNames;
 use crate::world::World;
@@ -242,6 +242,14 @@ impl Parts {
         let text = match (self.report, self.text.is_empty() && dump.is_some()) {
             (report, false) if !self.text.is_empty() => {
                 Some(import::text(&self.text, report.unwrap_or_default())?)
+            }
+            // Words around XML may say nothing.
+            (None, false) if dump.is_some() => {
+                match import::text(&self.text, SupportReport::default()) {
+                    Ok(report) => Some(report),
+                    Err(ImportError::Unrecognised | ImportError::Useless(_)) => None,
+                    Err(error) => return Err(error.into()),
+                }
             }
             (None, false) => Some(import::text(&self.text, SupportReport::default())?),
             (report, _) => report,

@@ -405,13 +405,9 @@ impl Recording {
     /// `available: 2 nodes (0-1)`, then `node 0 cpus: 0 1 2` of each.
     fn nodes(&mut self, text: &str) -> Result<(), ImportError> {
         const NODES: &str = "/sys/devices/system/node";
-        // A second head begins the output of another run.
-        let head = |line: &&str| line.starts_with("available: ");
-        let mut lines = text.lines().skip_while(|line| !head(line));
-        let available =
-            lines.next().and_then(|line| line.strip_prefix("available: ")?.split(' ').next());
-        let nodes: Vec<(&str, String)> =
-            lines.take_while(|line| !head(line)).filter_map(cpus).collect();
+        let head = text.lines().find_map(|line| line.strip_prefix("available: "));
+        let available = head.and_then(|rest| rest.split(' ').next());
+        let nodes: Vec<(&str, String)> = text.lines().filter_map(cpus).collect();
         let is_whole = available.and_then(|count| count.parse().ok()) == Some(nodes.len());
         if !is_whole || self.report.files.contains_key(NODES) {
             return Ok(());

@@ -1,10 +1,11 @@
 //! Files of the NVIDIA driver in /proc, recognized by their content.
 
-use super::Kind;
+use super::{Kind, Starts};
 use crate::model::Bdf;
 
 pub const VERSION: Kind = Kind {
     name: "/proc/driver/nvidia/version",
+    starts: Starts::Output,
     begins: |line| line.starts_with("NVRM version: "),
     yields: "version and flavour of the kernel modules",
     example: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@host)
@@ -18,6 +19,7 @@ GCC version:  gcc version 11.4.0
 
 pub const PARAMS: Kind = Kind {
     name: "/proc/driver/nvidia/params",
+    starts: Starts::Output,
     begins: |line| line.starts_with("ResmanDebugLevel: "),
     yields: "parameters of the loaded driver",
     example: "ResmanDebugLevel: 4294967295
@@ -38,6 +40,7 @@ PeerMappingOverride: 0
 
 pub const INFORMATION: Kind = Kind {
     name: "/proc/driver/nvidia/gpus/*/information",
+    starts: Starts::Line,
     begins: |line| line.strip_prefix("Model:").is_some_and(|rest| rest.starts_with([' ', '\t'])),
     yields: "GPUs that the driver drives: address, model, UUID",
     example: "Model: \t\t NVIDIA H100 80GB HBM3

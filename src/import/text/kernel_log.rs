@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::Kind;
 use super::nccl::GPU;
 use super::nic_tools::mellanox;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids};
 
 pub const KERNEL_LOG: Kind = Kind {
     name: "kernel log (dmesg, journalctl -k)",
+    starts: Starts::Line,
     begins: |line| {
         is_timed(line)
             || is_decoded(line)
