@@ -16,7 +16,7 @@ pub fn found(sections: &[Section]) -> Option<String> {
 }
 
 fn of<'a>(sections: &'a [Section], kind: &'static Kind) -> impl Iterator<Item = &'a Section> {
-    sections.iter().filter(move |section| std::ptr::eq(KINDS[section.kind], kind))
+    sections.iter().filter(move |section| KINDS[section.kind].name == kind.name)
 }
 
 /// Lists of GPUs of which each has one that the other lacks, or another model at one address.
@@ -53,12 +53,9 @@ fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
     });
     (differs || lacks(a, b) && lacks(b, a)).then(|| {
         format!(
-            "nvidia-smi lists {} GPUs from line {} and {} other ones from line {}: these are several machines; give what one of \
-             them shows",
-            a.gpus.len(),
-            a.section.line,
-            b.gpus.len(),
-            b.section.line
+            "nvidia-smi lists other GPUs from line {} than from line {}: these are several machines; give what one of them shows",
+            a.section.line.max(b.section.line),
+            a.section.line.min(b.section.line)
         )
     })
 }
@@ -67,7 +64,9 @@ fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
 fn matrices(sections: &[Section]) -> Option<String> {
     let count = |section: &Section| {
         let head = section.text.lines().find(|line| (smi::MATRIX.begins)(line.trim()))?;
-        Some(head.split_ascii_whitespace().filter(|word| word.starts_with("GPU")).count())
+        let number =
+            |word: &&str| word.strip_prefix("GPU").is_some_and(|n| n.parse::<u32>().is_ok());
+        Some(head.split_ascii_whitespace().filter(number).count())
     };
     let mut all = of(sections, &smi::MATRIX).filter_map(|section| Some((section, count(section)?)));
     let (first, count) = all.next()?;

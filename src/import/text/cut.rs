@@ -63,7 +63,7 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
         part = match (command, part) {
             (Some(command), part) => {
                 cut.end(part);
-                match (printed_file(command), p2p_status(command)) {
+                match (printed_file(command), named(command)) {
                     (Some(path), _) => Part::File(path.to_owned(), String::new()),
                     (None, Some((kind, line))) => {
                         Part::Section(Section { kind, text: line, line: number, begun: false })
@@ -123,11 +123,16 @@ fn longer(mut lines: String, line: &str) -> String {
     lines
 }
 
-/// The command line of a peer-to-peer matrix names the capability; the matrix itself does not.
-fn p2p_status(command: &str) -> Option<(usize, String)> {
-    let (_, options) = command.split_once("topo -p2p")?;
-    let kind = KINDS.iter().position(|kind| kind.name == "nvidia-smi topo -m")?;
-    Some((kind, format!("topo -p2p {}\n", options.trim())))
+/// What a command line says that its output does not: the capability of a peer-to-peer matrix, the device of mlxlink.
+fn named(command: &str) -> Option<(usize, String)> {
+    let of = |name: &str| KINDS.iter().position(|kind| kind.name == name);
+    if let Some((_, options)) = command.split_once("topo -p2p") {
+        return Some((of("nvidia-smi topo -m")?, format!("topo -p2p {}\n", options.trim())));
+    }
+    let mut words = command.split_ascii_whitespace();
+    words.find(|word| word.ends_with("mlxlink"))?;
+    words.find(|word| *word == "-d")?;
+    Some((of("mlxlink")?, format!("mlxlink -d {}\n", words.next()?)))
 }
 
 /// The first XML of hwloc or NCCL between other words, without quote marks, and the text with empty lines in its place.
@@ -297,7 +302,7 @@ fn command(line: &str) -> Option<&str> {
 
 /// Programs that a bare mark stands before: a comment may begin with the same mark.
 fn is_program(command: &str) -> bool {
-    const PROGRAMS: [&str; 30] = [
+    const PROGRAMS: [&str; 33] = [
         "sudo",
         "cat",
         "nvidia-smi",
@@ -326,6 +331,9 @@ fn is_program(command: &str) -> bool {
         "echo",
         "mst",
         "mlxconfig",
+        "mlxlink",
+        "docker",
+        "dcgmi",
         "nvcc",
         "lstopo",
     ];

@@ -1,12 +1,13 @@
 //! Files of the NVIDIA driver in /proc, recognized by their content.
 
+use super::nccl::GPU;
 use super::{Kind, Starts};
 use crate::model::Bdf;
 
 pub const VERSION: Kind = Kind {
     name: "/proc/driver/nvidia/version",
     starts: Starts::Output,
-    begins: |line| line.starts_with("NVRM version: "),
+    begins: |line| line.starts_with("NVRM version: NVIDIA "),
     yields: "version and flavour of the kernel modules",
     example: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@host)
 GCC version:  gcc version 11.4.0
@@ -55,6 +56,7 @@ Device Minor: \t 0
                 line.trim().strip_prefix("Bus Location:")?.trim().parse::<Bdf>().ok()
             });
             if let Some(bdf) = bus {
+                recording.function(bdf, GPU);
                 let path = format!("/proc/driver/nvidia/gpus/{bdf}/information");
                 recording.pasted_file(&path, block.join("\n") + "\n")?;
             }

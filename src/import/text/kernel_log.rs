@@ -18,6 +18,7 @@ pub const KERNEL_LOG: Kind = Kind {
             || line.contains(" kernel: ")
             || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
+            || line.contains(" NVRM: Xid (")
             || line.starts_with("iommu: Default domain type")
     },
     yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; GPUs and NICs that it names; Xids, as \

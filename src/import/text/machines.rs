@@ -50,7 +50,15 @@ const NAMED: usize = 4;
 
 /// The name that a command line is typed on: `user@host:~$`, `[user@host ~]#`, `(env) user@host:~$`.
 pub fn of_prompt(prompt: &str) -> Option<String> {
-    let (_, rest) = prompt.rsplit_once('@')?;
+    let (user, rest) = prompt.rsplit_once('@')?;
+    let user = match user.split_once(") ") {
+        Some((environment, user)) if environment.starts_with('(') => user,
+        _ => user,
+    };
+    // An address in a command line: `git clone git@github.com:… # words`.
+    if user.contains(' ') || user == "git" {
+        return None;
+    }
     let name = rest.split([':', ' ', ']', ')', '/', '~']).next()?;
     machine(name)
 }

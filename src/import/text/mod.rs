@@ -7,7 +7,9 @@ mod adapters;
 mod cluster;
 mod conflict;
 mod cut;
+mod diagnoses;
 mod driver;
+mod job;
 mod kernel_log;
 mod machines;
 mod nccl;
@@ -48,7 +50,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 34] = [
+pub const KINDS: [&Kind; 42] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -57,6 +59,7 @@ pub const KINDS: [&Kind; 34] = [
     &other::MODINFO,
     &other::ULIMIT,
     &other::COMMAND_LINE,
+    &diagnoses::OPTIONS,
     &other::UNAME,
     &other::NUMACTL,
     &other::LSCPU,
@@ -66,6 +69,7 @@ pub const KINDS: [&Kind; 34] = [
     &adapters::RDMA_LINK,
     &adapters::IBDEV2NETDEV,
     &adapters::SHOW_GIDS,
+    &diagnoses::MLXLINK,
     &nic_tools::MST_STATUS,
     &nic_tools::MLXCONFIG,
     &nic_tools::ETHTOOL,
@@ -78,11 +82,17 @@ pub const KINDS: [&Kind; 34] = [
     &smi::LIST,
     &smi::MATRIX,
     &cluster::DCGMI,
+    &diagnoses::DIAG,
+    &diagnoses::TOPOLOGY,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
+    &job::CONTAINER_CLI,
+    &job::CONTAINER,
+    &job::TESTS,
     &kernel_log::KERNEL_LOG,
     &nccl::LOG,
     &nccl::GRAPH,
+    &job::ENVIRONMENT,
 ];
 
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.

@@ -12,7 +12,7 @@ pub const LOG: Kind = Kind {
     name: "NCCL's log (NCCL_DEBUG=INFO)",
     starts: Starts::Line,
     begins: |line| line.contains(" NCCL INFO "),
-    yields: "GPUs and RDMA devices, if all lines are of one machine; paths and failures: gdr explain FILE",
+    yields: "GPUs and RDMA devices, if all lines are of one machine; variables that were set; paths and failures: gdr explain FILE",
     example: "node1:100:120 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
 node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 17000 commId 0x1 - Init COMPLETE
 ",
@@ -49,6 +49,11 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             continue;
         };
         hosts.extend(host(head));
+        if let Some((name, value)) = message.split_once(" set by environment to ")
+            && let Some(name) = name.split(' ').next_back()
+        {
+            recording.variable(name, value.trim_end_matches(['.', ' ']));
+        }
         if let Some(list) = message.split_once("NET/IB : Using ").map(|(_, list)| list) {
             nics(list, &mut class);
         }

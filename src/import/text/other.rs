@@ -96,7 +96,7 @@ pub const ULIMIT: Kind = Kind {
     read: |text, recording| {
         // A number is the soft limit; the hard one is unknown.
         if text.lines().next().is_some_and(|line| line.trim_end().ends_with(" unlimited")) {
-            recording.unlimited_memlock();
+            recording.memlock(None, None);
         }
         Ok(())
     },
@@ -187,7 +187,7 @@ const FOREIGN: [(&str, &str); 12] = [
 ];
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 18] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 14] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -195,20 +195,15 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 18] = [
     ("-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
     ("-+-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
     ("max locked memory", "-l)", "ulimit -a"),
-    ("NCCL_", "=", "environment variables"),
-    ("export NCCL_", "=", "environment variables"),
-    ("UCX_", "=", "environment variables"),
     ("Settings for ", ":", "ethtool"),
+    ("+-----  Integration", "", "dcgmi diag, without its head"),
+    ("NvSwitches:", "", "dcgmi nvlink"),
     ("", ": <BROADCAST,", "ip link"),
     ("", "UCX  DEBUG", "a log of UCX"),
-    ("Operational Info", "", "mlxlink"),
-    ("Successfully ran diagnostic", "", "dcgmi diag"),
     ("Container runtime", "", "docker info"),
-    ("\"HostConfig\":", "", "docker inspect"),
     ("PyTorch version:", "", "PyTorch's collect_env"),
 ];
 
-/// What another text looks like, by its first lines.
 /// What another text looks like, by its first lines.
 pub fn foreign(bytes: &[u8]) -> Option<&'static str> {
     let start = &bytes[..bytes.len().min(16 << 10)];

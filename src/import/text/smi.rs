@@ -7,6 +7,7 @@ use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
 use crate::import::support::Recording;
+use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, ListedGpu};
 
 pub const QUERY: Kind = Kind {
@@ -173,6 +174,9 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     let mut gpus: Vec<(Bdf, String)> = Vec::new();
     for line in text.lines() {
         if let Some(bdf) = line.strip_prefix("GPU ").and_then(|bdf| bdf.trim().parse().ok()) {
+            if gpus.len() == MAX_GPUS {
+                break;
+            }
             gpus.push((bdf, String::new()));
         } else if let Some((key, value)) = line.split_once(" : ")
             && key.trim() == "Product Name"
