@@ -11,7 +11,7 @@ use super::names::Names;
 use super::probe_file::{self, Saved};
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
-use crate::import::{self, Dump, SupportReport};
+use crate::import::{self, Dump, ImportError, SupportReport};
 use crate::model::{Fact, Facts, Side};
 use crate::pci::PciNames;
 use crate::world::World;
@@ -239,12 +239,14 @@ impl Parts {
 
     fn facts(self, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
         let dump = self.dump.map(|bytes| import::facts(&bytes, names)).transpose()?;
-        let text = match (self.report, self.text.is_empty() && dump.is_some()) {
-            (report, false) if !self.text.is_empty() => {
-                Some(import::text(&self.text, report.unwrap_or_default())?)
+        let text = if self.text.is_empty() && dump.is_some() {
+            self.report
+        } else {
+            match import::text(&self.text, self.report.unwrap_or_default()) {
+                // Words around XML may say nothing.
+                Err(ImportError::Unrecognised | ImportError::Useless(_)) if dump.is_some() => None,
+                read => Some(read?),
             }
-            (None, false) => Some(import::text(&self.text, SupportReport::default())?),
-            (report, _) => report,
         };
         let text = text.map(|report| reported(report, source, names)).transpose()?;
         Ok(match (dump, text) {

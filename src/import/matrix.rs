@@ -87,7 +87,7 @@ pub fn listed(text: &str) -> Option<Listed> {
         let Some(head) = lines.find(|line| is_head(line)) else {
             break;
         };
-        let Some(matrix) = matrix(&head.replace("\u{1b}[4m", " "), lines.clone()) else {
+        let Some(matrix) = matrix(&self::head(head), lines.clone()) else {
             continue;
         };
         match &mut found {
@@ -100,11 +100,20 @@ pub fn listed(text: &str) -> Option<Listed> {
 
 /// True for the first line of a matrix: names of devices, perhaps with titles of further columns.
 pub fn is_head(line: &str) -> bool {
-    let line = line.replace("\u{1b}[4m", " ");
+    let line = head(line);
     let mut words = line.split_ascii_whitespace();
     words.next() == Some("GPU0")
         && words.next().is_none_or(|second| second == "CPU" || is_device(second))
         && (line.contains("CPU Affinity") || line.split_ascii_whitespace().all(is_device))
+}
+
+/// The line without the underline of a terminal and without the words of collect_env: `GPU topology: GPU0 …`.
+fn head(line: &str) -> String {
+    let line = line.replace("\u{1b}[4m", " ");
+    match line.split_once(": ") {
+        Some((words, head)) if words.to_ascii_lowercase().ends_with("topology") => head.to_owned(),
+        _ => line,
+    }
 }
 
 fn is_device(name: &str) -> bool {
@@ -282,7 +291,7 @@ pub fn p2p(text: &str) -> Option<P2pMatrix> {
 
 /// The cells of all rows; none on the diagonal.
 fn statuses(head: &str, below: &[&str]) -> Option<Vec<Vec<Option<P2pStatus>>>> {
-    let head = head.replace("\u{1b}[4m", " ");
+    let head = self::head(head);
     let names: Vec<&str> = head.split_ascii_whitespace().collect();
     if names.len() > MAX_GPUS || !names.iter().all(|name| name.starts_with("GPU")) {
         return None;

@@ -45,6 +45,9 @@ pub enum ImportError {
          'sudo lspci -vvv' and 'nvidia-smi topo -m'"
     )]
     Useless(String),
+    /// Parts of a text are of several machines.
+    #[error("{0}")]
+    Machines(String),
     #[error("{0}")]
     Malformed(String),
 }

@@ -61,6 +61,8 @@ pub struct SupportReport {
     nodes: BTreeMap<Bdf, u32>,
     /// Peer-to-peer status by the indexes of GPUs.
     p2p: BTreeMap<(u32, u32), BTreeMap<P2pCapability, Fact<P2pStatus>>>,
+    /// Variables of the job's environment.
+    environment: BTreeMap<String, String>,
     /// Remarks for the report.
     notes: Vec<Note>,
     /// Only texts: they need not show all devices.
@@ -139,6 +141,7 @@ impl SupportReport {
             && self.nvml.as_ref().is_none_or(is_empty)
             && self.listed.is_empty()
             && self.functions.is_empty()
+            && self.environment.is_empty()
             && super::matrix::listed(&self.matrices).is_none()
     }
 
@@ -152,6 +155,9 @@ impl SupportReport {
     pub fn add_listed(&self, facts: &mut Facts) {
         facts.partial |= self.only_texts;
         facts.notes.extend(self.notes.iter().cloned());
+        if !self.environment.is_empty() && facts.environment.known().is_none() {
+            facts.environment = Fact::Known(self.environment.clone());
+        }
         let links = facts.devices().iter().filter_map(|device| self.two_links(device));
         let links: Vec<Note> = links.collect();
         facts.notes.extend(links);

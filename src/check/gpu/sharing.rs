@@ -159,6 +159,12 @@ fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(false) => {
             Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off")
         }
+        // A part of nvidia-smi's output, without the section that stands behind that of BAR1.
+        Fact::Unknown(Why::NotCovered)
+            if nvml.partial && nvml.gpus.iter().all(|gpu| gpu.bar1.known().is_none()) =>
+        {
+            Judgement::unknown("machine", Why::NotCovered, Area::Nvml, SOURCE)
+        }
         // Queried: NVML does not support it, or no GPU has it.
         Fact::Unknown(Why::NotCovered) => {
             Judgement::pass("machine", "These GPUs or their driver have no confidential computing.")

@@ -238,6 +238,10 @@ fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if is_judged && let Some(missing) = unseen_gpus(ctx) {
         return vec![Judgement::missing(subject, missing)];
     }
+    if ctx.facts.partial && !variables.is_empty() {
+        // A text may show some of the variables.
+        return vec![Judgement::unknown(subject, Why::NotCovered, Area::Proc, SOURCE)];
+    }
     let set = if variables.is_empty() {
         "no relevant variable is set".to_owned()
     } else {

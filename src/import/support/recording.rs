@@ -20,6 +20,9 @@ const PER_PATH: usize = 512;
 /// Limit of a file: collectors read no larger ones.
 pub(super) const MAX_FILE: usize = 1 << 20;
 
+/// Longer ones are of other programs.
+const LONGEST_VARIABLE: usize = 4096;
+
 /// The beginnings of paths that collectors read. Processes are left out: the checks are about the user's processes,
 /// and a report describes its own.
 const KEPT: [&str; 36] = [
@@ -223,15 +226,28 @@ impl Recording {
         Ok(())
     }
 
-    /// Records a limit of the user's programs as the kernel prints it.
-    pub fn unlimited_memlock(&mut self) {
-        let text = Some(
-            "Max locked memory         unlimited            unlimited            bytes\n"
-                .to_owned(),
-        );
-        let recorded =
-            Recorded { text, state: Some(state(FileKind::Regular)), ..Recorded::default() };
-        self.report.files.insert("/proc/self/limits".to_owned(), recorded);
+    /// Records limits of locked memory in bytes, soft and hard, as the kernel prints them; none is unlimited.
+    pub fn memlock(&mut self, soft: Option<u64>, hard: Option<u64>) {
+        let word = |limit: Option<u64>| match limit {
+            Some(bytes) => bytes.to_string(),
+            None => "unlimited".to_owned(),
+        };
+        let text = format!("Max locked memory         {} {} bytes\n", word(soft), word(hard));
+        let recorded = Recorded {
+            text: Some(text),
+            state: Some(state(FileKind::Regular)),
+            ..Recorded::default()
+        };
+        self.report.files.entry("/proc/self/limits".to_owned()).or_insert(recorded);
+    }
+
+    /// Adds a variable of the job's environment. What is known of it stays.
+    pub fn variable(&mut self, name: &str, value: &str) {
+        const MOST: usize = 1024;
+        let variables = &mut self.report.environment;
+        if variables.len() < MOST && name.len() + value.len() < LONGEST_VARIABLE {
+            variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
     }
 
     /// Adds RDMA devices; what is known of them stays.
@@ -405,13 +421,9 @@ impl Recording {
     /// `available: 2 nodes (0-1)`, then `node 0 cpus: 0 1 2` of each.
     fn nodes(&mut self, text: &str) -> Result<(), ImportError> {
         const NODES: &str = "/sys/devices/system/node";
-        // A second head begins the output of another run.
-        let head = |line: &&str| line.starts_with("available: ");
-        let mut lines = text.lines().skip_while(|line| !head(line));
-        let available =
-            lines.next().and_then(|line| line.strip_prefix("available: ")?.split(' ').next());
-        let nodes: Vec<(&str, String)> =
-            lines.take_while(|line| !head(line)).filter_map(cpus).collect();
+        let head = text.lines().find_map(|line| line.strip_prefix("available: "));
+        let available = head.and_then(|rest| rest.split(' ').next());
+        let nodes: Vec<(&str, String)> = text.lines().filter_map(cpus).collect();
         let is_whole = available.and_then(|count| count.parse().ok()) == Some(nodes.len());
         if !is_whole || self.report.files.contains_key(NODES) {
             return Ok(());
@@ -481,7 +493,9 @@ impl Recording {
     fn two_drivers(&mut self) {
         let mut versions = self.report.smi.lines().filter_map(|line| {
             let (key, value) = line.split_once(" : ")?;
-            (key.trim() == "Driver Version").then(|| value.trim().to_owned())
+            // Newer drivers print a remark behind the version.
+            let version = value.split_ascii_whitespace().next()?;
+            (key.trim() == "Driver Version").then(|| version.to_owned())
         });
         if let Some(first) = versions.next()
             && let Some(other) = versions.find(|version| *version != first)

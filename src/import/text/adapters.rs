@@ -1,11 +1,12 @@
 //! RDMA devices and their ports: the commands that list them, as files of `/sys/class/infiniband`.
 
-use super::Kind;
+use super::{Kind, Starts};
 use crate::import::support::{Class, devinfo_class};
 use crate::model::Bdf;
 
 pub const IBSTATUS: Kind = Kind {
     name: "ibstatus",
+    starts: Starts::Line,
     begins: |line| line.starts_with("Infiniband device '") && line.ends_with(" status:"),
     yields: "RDMA devices; state, rate and link layer of their ports",
     example: "Infiniband device 'mlx5_0' port 1 status:
@@ -20,6 +21,7 @@ pub const IBSTATUS: Kind = Kind {
 
 pub const IBV_DEVINFO: Kind = Kind {
     name: "ibv_devinfo",
+    starts: Starts::Line,
     begins: |line| line.starts_with("hca_id:"),
     yields: "RDMA devices; firmware, board; state and link layer of their ports",
     example: "hca_id:\tmlx5_0
@@ -35,6 +37,7 @@ pub const IBV_DEVINFO: Kind = Kind {
 
 pub const IBSTAT: Kind = Kind {
     name: "ibstat",
+    starts: Starts::Line,
     begins: |line| line.starts_with("CA '") && line.ends_with('\''),
     yields: "RDMA devices; chip, firmware; state, rate and link layer of their ports",
     example: "CA 'mlx5_0'
@@ -52,6 +55,7 @@ pub const IBSTAT: Kind = Kind {
 
 pub const RDMA_LINK: Kind = Kind {
     name: "rdma link",
+    starts: Starts::Line,
     begins: |line| {
         let mut words = line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace();
         let port = words.next().and_then(|word| word.split_once('/'));
@@ -67,6 +71,7 @@ pub const RDMA_LINK: Kind = Kind {
 
 pub const IBDEV2NETDEV: Kind = Kind {
     name: "ibdev2netdev",
+    starts: Starts::Line,
     begins: |line| line.contains(" port ") && line.contains(" ==> "),
     yields: "RDMA devices; with -v their PCI addresses and firmware",
     example: "mlx5_0 port 1 ==> ens1f0np0 (Up)
@@ -77,6 +82,7 @@ pub const IBDEV2NETDEV: Kind = Kind {
 
 pub const SHOW_GIDS: Kind = Kind {
     name: "show_gids",
+    starts: Starts::Output,
     begins: |line| {
         let words: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
         words == ["DEV", "PORT", "INDEX", "GID"]

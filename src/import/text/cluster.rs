@@ -1,14 +1,15 @@
 //! Programs that manage GPUs and nodes: dcgmi, kubectl, gdscheck.
 
-use super::Kind;
 use super::by_index;
 use super::smi::Log;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::Recording;
 use crate::model::ListedGpu;
 
 pub const DCGMI: Kind = Kind {
     name: "dcgmi discovery -l",
+    starts: Starts::Output,
     begins: |line| line.starts_with("| GPU ID | Device Information"),
     yields: "GPUs: address, model, UUID",
     example: "| GPU ID | Device Information                                        |
@@ -40,6 +41,7 @@ pub const DCGMI: Kind = Kind {
 
 pub const KUBECTL: Kind = Kind {
     name: "kubectl describe node",
+    starts: Starts::Output,
     begins: |line| line.strip_prefix("Roles:").is_some_and(|rest| rest.starts_with(' ')),
     yields: "name and kernel of the node; number and model of its GPUs and the driver, as the labels of GPU Feature Discovery \
              name them",
@@ -56,6 +58,7 @@ System Info:
 
 pub const GDSCHECK: Kind = Kind {
     name: "gdscheck -p",
+    starts: Starts::Line,
     begins: |line| {
         line.starts_with("GDS release version:")
             || line == "DRIVER CONFIGURATION:"

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::KINDS;
+use super::machines::{self, Machines};
+use super::{KINDS, Starts};
 
 /// Longer lines are cut.
 const LONGEST: usize = 64 << 10;
@@ -12,62 +13,78 @@ const MAX_SECTIONS: usize = 4096;
 
 #[derive(Default)]
 pub struct Cut {
-    /// The number of the kind, and the section's text.
-    pub sections: Vec<(usize, String)>,
+    pub sections: Vec<Section>,
     /// Content of files that a command line names: `cat /etc/modprobe.d/nvidia.conf`.
     pub files: BTreeMap<String, String>,
     /// The text with empty lines in place of all sections but lspci's.
     pub lspci: Vec<u8>,
+    pub machines: Machines,
+}
+
+/// Output of one program.
+pub struct Section {
+    /// The number of the kind.
+    pub kind: usize,
+    pub text: String,
+    /// The number of its first line.
+    pub line: usize,
+    /// A line of the text began it, not the command line above.
+    begun: bool,
 }
 
 /// What the current lines belong to.
 enum Part {
     /// Text that no program is known to print, or lspci's.
     Open,
-    Section(usize, String),
+    Section(Section),
     File(String, String),
 }
 
-pub fn cut(bytes: &[u8]) -> Cut {
+/// `prefix` stands before the lines of the text.
+pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
     let mut cut = Cut::default();
     let mut part = Part::Open;
+    let mut machine: Option<String> = None;
     let mut list = Vec::with_capacity(bytes.len());
-    for raw in bytes.split(|byte| *byte == b'\n') {
-        let line = clean(&raw[..raw.len().min(LONGEST)]);
+    for (raw, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+        let mut line = clean(&raw[..raw.len().min(LONGEST)]);
+        let mut kept = raw;
+        let behind = prefix.and_then(|name| machines::without(&line, name)).map(str::to_owned);
+        if let Some(rest) = behind {
+            kept = raw.strip_suffix(b"\r").unwrap_or(raw);
+            kept = &kept[kept.len().saturating_sub(rest.len())..];
+            line = rest;
+        }
         let words = line.trim();
         let command = command(words);
+        let is_open = !matches!(part, Part::Section(_));
+        machine = machine_of(words, command, is_open).or(machine);
+        let kind = if command.is_some() { None } else { kind(words) };
         part = match (command, part) {
             (Some(command), part) => {
                 cut.end(part);
-                match (printed_file(command), p2p_status(command)) {
+                match (printed_file(command), named(command)) {
                     (Some(path), _) => Part::File(path.to_owned(), String::new()),
-                    (None, Some((kind, line))) => Part::Section(kind, line),
+                    (None, Some((kind, line))) => {
+                        Part::Section(Section { kind, text: line, line: number, begun: false })
+                    }
                     (None, None) => Part::Open,
                 }
             }
             (None, Part::File(path, lines))
-                if kind(words).is_none_or(|kind| KINDS[kind].name.starts_with('/')) =>
+                if kind.is_none_or(|kind| KINDS[kind].name.starts_with('/')) =>
             {
                 Part::File(path, longer(lines, &line))
             }
-            (None, part) => match (kind(words), part) {
-                (Some(new), Part::Section(old, lines)) if new == old => {
-                    Part::Section(old, longer(lines, &line))
-                }
-                (Some(0), part) => {
-                    cut.end(part);
-                    Part::Open
-                }
-                (Some(new), part) => {
-                    cut.end(part);
-                    Part::Section(new, longer(String::new(), &line))
-                }
-                (None, Part::Section(old, lines)) => Part::Section(old, longer(lines, &line)),
-                (None, part) => part,
-            },
+            (None, part) => cut.next(part, kind, &line, number),
         };
+        if let Some((kind, machine)) = kind.zip(machine.as_deref())
+            && !LAUNCHED.contains(&KINDS[kind].name)
+        {
+            cut.machines.shows(machine, number);
+        }
         if matches!(part, Part::Open) {
-            list.extend_from_slice(raw);
+            list.extend_from_slice(kept);
         }
         list.push(b'\n');
     }
@@ -77,17 +94,45 @@ pub fn cut(bytes: &[u8]) -> Cut {
     cut
 }
 
+/// Kinds that a program on one machine prints of others.
+const LAUNCHED: [&str; 3] =
+    ["NCCL's log (NCCL_DEBUG=INFO)", "NCCL_GRAPH_DUMP_FILE", "kubectl describe node"];
+
+/// The machine whose output follows.
+fn machine_of(words: &str, command: Option<&str>, is_open: bool) -> Option<String> {
+    match command {
+        Some(command) => {
+            let prompt = words.strip_suffix(command).filter(|_| !words.starts_with("```"))?;
+            machines::of_prompt(prompt.trim_end().trim_end_matches(['$', '#']).trim_end())
+        }
+        None if is_open || words.ends_with(">>") => machines::of_heading(words),
+        // A heading within a section, as between two of the same program.
+        None => machines::of_heading(words).filter(|_| words.starts_with(['#', '*', '=', '-'])),
+    }
+}
+
+impl Section {
+    fn longer(self, line: &str) -> Self {
+        Self { text: longer(self.text, line), ..self }
+    }
+}
+
 fn longer(mut lines: String, line: &str) -> String {
     lines.push_str(line);
     lines.push('\n');
     lines
 }
 
-/// The command line of a peer-to-peer matrix names the capability; the matrix itself does not.
-fn p2p_status(command: &str) -> Option<(usize, String)> {
-    let (_, options) = command.split_once("topo -p2p")?;
-    let kind = KINDS.iter().position(|kind| kind.name == "nvidia-smi topo -m")?;
-    Some((kind, format!("topo -p2p {}\n", options.trim())))
+/// What a command line says that its output does not: the capability of a peer-to-peer matrix, the device of mlxlink.
+fn named(command: &str) -> Option<(usize, String)> {
+    let of = |name: &str| KINDS.iter().position(|kind| kind.name == name);
+    if let Some((_, options)) = command.split_once("topo -p2p") {
+        return Some((of("nvidia-smi topo -m")?, format!("topo -p2p {}\n", options.trim())));
+    }
+    let mut words = command.split_ascii_whitespace();
+    words.find(|word| word.ends_with("mlxlink"))?;
+    words.find(|word| *word == "-d")?;
+    Some((of("mlxlink")?, format!("mlxlink -d {}\n", words.next()?)))
 }
 
 /// The first XML of hwloc or NCCL between other words, without quote marks, and the text with empty lines in its place.
@@ -97,12 +142,16 @@ pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let has = |root: &[u8]| bytes.windows(root.len()).any(|window| window == root);
     let (root, end) = ROOTS.into_iter().find(|(root, _)| has(root))?;
     let root = String::from_utf8_lossy(root);
+    let is_nccl = end == "</system>";
     let (mut xml, mut rest) = (Vec::new(), Vec::with_capacity(bytes.len()));
     let (mut inside, mut ended) = (false, false);
     for raw in bytes.split(|byte| *byte == b'\n') {
         // Lines of hwloc's distances may be longer than those that are cut.
         let line = if ended { String::new() } else { clean(raw) };
         inside |= !ended && line.trim_start().starts_with(root.as_ref());
+        if inside && is_nccl && !matches!(line.trim_start().bytes().next(), None | Some(b'<')) {
+            (inside, ended) = (false, true);
+        }
         if inside {
             xml.extend_from_slice(line.as_bytes());
             xml.push(b'\n');
@@ -112,7 +161,32 @@ pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         }
         rest.push(b'\n');
     }
+    if is_nccl && !String::from_utf8_lossy(&xml).contains(end) {
+        xml = closed(&xml);
+        ended = true;
+    }
     ended.then_some((xml, rest))
+}
+
+/// The elements of a topology that was cut, with their ends. NCCL writes an element per line.
+fn closed(xml: &[u8]) -> Vec<u8> {
+    let (mut text, mut open) = (String::new(), Vec::new());
+    let xml = String::from_utf8_lossy(xml);
+    for line in xml.lines() {
+        let Some(element) = line.trim().strip_prefix('<').and_then(|line| line.strip_suffix('>'))
+        else {
+            continue;
+        };
+        if element.starts_with('/') {
+            open.pop();
+        } else if !element.ends_with('/') {
+            open.push(element.split(' ').next().unwrap_or_default());
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    let ends: String = open.iter().rev().map(|name| format!("</{name}>\n")).collect();
+    (text + &ends).into_bytes()
 }
 
 /// The kind that a line begins.
@@ -121,10 +195,33 @@ fn kind(line: &str) -> Option<usize> {
 }
 
 impl Cut {
+    /// The part that a line of text belongs to, which begins a kind or none.
+    fn next(&mut self, part: Part, kind: Option<usize>, line: &str, number: usize) -> Part {
+        match (kind, part) {
+            (Some(0), part) => {
+                self.end(part);
+                Part::Open
+            }
+            (Some(new), Part::Section(section))
+                if new == section.kind && (KINDS[new].starts == Starts::Line || !section.begun) =>
+            {
+                Part::Section(Section { begun: true, ..section.longer(line) })
+            }
+            (Some(new), part) => {
+                self.end(part);
+                let section = Section { kind: new, text: String::new(), line: number, begun: true };
+                Part::Section(section.longer(line))
+            }
+            (None, Part::Section(section)) => Part::Section(section.longer(line)),
+            (None, part) => part,
+        }
+    }
+
     fn end(&mut self, part: Part) {
         match part {
-            Part::Section(kind, lines) if self.sections.len() < MAX_SECTIONS => {
-                self.sections.push((kind, flush_left(lines.trim_end())));
+            Part::Section(section) if self.sections.len() < MAX_SECTIONS => {
+                let text = flush_left(section.text.trim_end());
+                self.sections.push(Section { text, ..section });
             }
             Part::File(path, lines) => {
                 let text = flush_left(&lines);
@@ -205,7 +302,7 @@ fn command(line: &str) -> Option<&str> {
 
 /// Programs that a bare mark stands before: a comment may begin with the same mark.
 fn is_program(command: &str) -> bool {
-    const PROGRAMS: [&str; 30] = [
+    const PROGRAMS: [&str; 33] = [
         "sudo",
         "cat",
         "nvidia-smi",
@@ -234,6 +331,9 @@ fn is_program(command: &str) -> bool {
         "echo",
         "mst",
         "mlxconfig",
+        "mlxlink",
+        "docker",
+        "dcgmi",
         "nvcc",
         "lstopo",
     ];

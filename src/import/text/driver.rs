@@ -1,11 +1,13 @@
 //! Files of the NVIDIA driver in /proc, recognized by their content.
 
-use super::Kind;
+use super::nccl::GPU;
+use super::{Kind, Starts};
 use crate::model::Bdf;
 
 pub const VERSION: Kind = Kind {
     name: "/proc/driver/nvidia/version",
-    begins: |line| line.starts_with("NVRM version: "),
+    starts: Starts::Output,
+    begins: |line| line.starts_with("NVRM version: NVIDIA "),
     yields: "version and flavour of the kernel modules",
     example: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@host)
 GCC version:  gcc version 11.4.0
@@ -18,6 +20,7 @@ GCC version:  gcc version 11.4.0
 
 pub const PARAMS: Kind = Kind {
     name: "/proc/driver/nvidia/params",
+    starts: Starts::Output,
     begins: |line| line.starts_with("ResmanDebugLevel: "),
     yields: "parameters of the loaded driver",
     example: "ResmanDebugLevel: 4294967295
@@ -38,6 +41,7 @@ PeerMappingOverride: 0
 
 pub const INFORMATION: Kind = Kind {
     name: "/proc/driver/nvidia/gpus/*/information",
+    starts: Starts::Line,
     begins: |line| line.strip_prefix("Model:").is_some_and(|rest| rest.starts_with([' ', '\t'])),
     yields: "GPUs that the driver drives: address, model, UUID",
     example: "Model: \t\t NVIDIA H100 80GB HBM3
@@ -52,6 +56,7 @@ Device Minor: \t 0
                 line.trim().strip_prefix("Bus Location:")?.trim().parse::<Bdf>().ok()
             });
             if let Some(bdf) = bus {
+                recording.function(bdf, GPU);
                 let path = format!("/proc/driver/nvidia/gpus/{bdf}/information");
                 recording.pasted_file(&path, block.join("\n") + "\n")?;
             }

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::Kind;
 use super::nccl::GPU;
 use super::nic_tools::mellanox;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids};
 
 pub const KERNEL_LOG: Kind = Kind {
     name: "kernel log (dmesg, journalctl -k)",
+    starts: Starts::Line,
     begins: |line| {
         is_timed(line)
             || is_decoded(line)
             || line.contains(" kernel: ")
             || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
+            || line.contains(" NVRM: Xid (")
             || line.starts_with("iommu: Default domain type")
     },
     yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; GPUs and NICs that it names; Xids, as \

@@ -5,9 +5,13 @@
 
 mod adapters;
 mod cluster;
+mod conflict;
 mod cut;
+mod diagnoses;
 mod driver;
+mod job;
 mod kernel_log;
+mod machines;
 mod nccl;
 mod nic_tools;
 mod other;
@@ -21,10 +25,20 @@ use super::ImportError;
 use super::support::{Recording, SupportReport};
 use crate::model::ListedGpu;
 
+/// What a line begins that only one program prints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Starts {
+    /// The whole output: a second such line begins that of another run.
+    Output,
+    /// A line or a part of it, as for each device.
+    Line,
+}
+
 /// A kind of text: how it is recognized, and what it yields.
 pub struct Kind {
     /// The command, or the file.
     pub name: &'static str,
+    starts: Starts,
     /// True for the first line of such a section, without indentation.
     begins: fn(&str) -> bool,
     /// What gdr takes from it, for the documentation.
@@ -36,7 +50,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 34] = [
+pub const KINDS: [&Kind; 42] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -45,6 +59,7 @@ pub const KINDS: [&Kind; 34] = [
     &other::MODINFO,
     &other::ULIMIT,
     &other::COMMAND_LINE,
+    &diagnoses::OPTIONS,
     &other::UNAME,
     &other::NUMACTL,
     &other::LSCPU,
@@ -54,6 +69,7 @@ pub const KINDS: [&Kind; 34] = [
     &adapters::RDMA_LINK,
     &adapters::IBDEV2NETDEV,
     &adapters::SHOW_GIDS,
+    &diagnoses::MLXLINK,
     &nic_tools::MST_STATUS,
     &nic_tools::MLXCONFIG,
     &nic_tools::ETHTOOL,
@@ -66,11 +82,17 @@ pub const KINDS: [&Kind; 34] = [
     &smi::LIST,
     &smi::MATRIX,
     &cluster::DCGMI,
+    &diagnoses::DIAG,
+    &diagnoses::TOPOLOGY,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
+    &job::CONTAINER_CLI,
+    &job::CONTAINER,
+    &job::TESTS,
     &kernel_log::KERNEL_LOG,
     &nccl::LOG,
     &nccl::GRAPH,
+    &job::ENVIRONMENT,
 ];
 
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.
@@ -81,27 +103,46 @@ pub(super) struct Text {
     pub kinds: Vec<&'static str>,
 }
 
-/// Reads the sections of a text into the report of the same machine, if there is one.
+/// Reads the sections of a text into the report of the same machine, if there is one. Fails if they are of several machines.
 pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportError> {
-    let mut cut = cut::cut(bytes);
+    let prefixes = machines::prefixes(bytes);
+    if let [first, second, ..] = prefixes.as_slice() {
+        return Err(ImportError::Machines(format!(
+            "shows {} machines, each line behind the name of one, as '{first}' and '{second}'; give the lines of one, for example \
+             'grep ^{first}: FILE | gdr doctor --from -'",
+            prefixes.len()
+        )));
+    }
+    let mut cut = cut::cut(bytes, prefixes.first().map(String::as_str));
+    if let Some(words) = cut.machines.several().or_else(|| conflict::found(&cut.sections)) {
+        return Err(ImportError::Machines(words));
+    }
     let mut recording = Recording::of(report);
     for (path, content) in std::mem::take(&mut cut.files) {
         recording.pasted_file(&path, content)?;
     }
     let mut kinds = Vec::new();
     for (at, kind) in KINDS.iter().enumerate() {
-        let mut sections: Vec<&String> =
-            cut.sections.iter().filter(|(number, _)| *number == at).map(|(_, text)| text).collect();
-        sections.sort_unstable();
-        sections.dedup();
-        for section in &sections {
-            (kind.read)(section, &mut recording)?;
+        let of_kind = cut.sections.iter().filter(|section| section.kind == at);
+        let mut texts: Vec<&String> = of_kind.map(|section| &section.text).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        for text in &texts {
+            (kind.read)(text, &mut recording)?;
         }
-        if !sections.is_empty() {
+        if !texts.is_empty() {
             kinds.push(kind.name);
         }
     }
     Ok(Text { lspci: cut.lspci, report: recording.finish(), kinds })
+}
+
+/// `a, b and c`.
+fn and(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// What a text looks like that yields nothing, for a message.

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::Kind;
 use super::by_index;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids, ListedGpu};
 
 pub const LOG: Kind = Kind {
     name: "NCCL's log (NCCL_DEBUG=INFO)",
+    starts: Starts::Line,
     begins: |line| line.contains(" NCCL INFO "),
-    yields: "GPUs and RDMA devices, if all lines are of one machine; paths and failures: gdr explain FILE",
+    yields: "GPUs and RDMA devices, if all lines are of one machine; variables that were set; paths and failures: gdr explain FILE",
     example: "node1:100:120 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
 node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 17000 commId 0x1 - Init COMPLETE
 ",
@@ -20,6 +21,7 @@ node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busI
 
 pub const GRAPH: Kind = Kind {
     name: "NCCL_GRAPH_DUMP_FILE",
+    starts: Starts::Output,
     begins: |line| line.starts_with("<graphs "),
     yields: "number of GPUs; the topology is in NCCL_TOPO_DUMP_FILE",
     example: "<graphs version=\"1\">
@@ -46,7 +48,12 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         let Some((head, message)) = line.split_once(" NCCL INFO ") else {
             continue;
         };
-        hosts.insert(head.trim().split(':').next().unwrap_or_default());
+        hosts.extend(host(head));
+        if let Some((name, value)) = message.split_once(" set by environment to ")
+            && let Some(name) = name.split(' ').next_back()
+        {
+            recording.variable(name, value.trim_end_matches(['.', ' ']));
+        }
         if let Some(list) = message.split_once("NET/IB : Using ").map(|(_, list)| list) {
             nics(list, &mut class);
         }
@@ -61,6 +68,23 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         recording.function(bdf, GPU);
     }
     recording.class(class)
+}
+
+/// The host in `node1:100:120 [0]`, perhaps behind a time. Several processes print to one stream, so a line may begin with numbers of
+/// another, whose last one stands before the host without a blank.
+pub fn host(head: &str) -> Option<&str> {
+    let is_index = |word: &&str| word.starts_with('[') && word.ends_with(']');
+    let words: Vec<&str> = head.split_ascii_whitespace().filter(|word| !is_index(word)).collect();
+    let (last, before) = words.split_last()?;
+    if before.first().is_some_and(|word| word.parse::<f64>().is_ok()) {
+        return None;
+    }
+    let mut parts = last.rsplitn(3, ':');
+    let numbers = [parts.next()?, parts.next()?];
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    // mpirun prints `[1,0]<stdout>:` before the line.
+    let host = parts.next()?.rsplit([':', '>', '|']).next()?;
+    (!host.is_empty() && numbers.into_iter().all(is_number)).then_some(host)
 }
 
 /// A GPU of unknown model. NCCL takes this class where it cannot read one.

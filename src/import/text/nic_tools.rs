@@ -1,12 +1,13 @@
 //! NICs as programs of their drivers and of communication libraries name them: mst, mlxconfig, ethtool -i, ucx_info, fi_info.
 
-use super::Kind;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids};
 
 pub const MST_STATUS: Kind = Kind {
     name: "mst status",
+    starts: Starts::Line,
     begins: |line| line == "MST devices:" || is_mst_head(line),
     yields: "NICs: address, chip; with -v their RDMA devices and NUMA nodes",
     example: "DEVICE_TYPE             MST                           PCI       RDMA            NET                                     NUMA
@@ -17,6 +18,7 @@ ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      1a:00.0   mlx5_0          
 
 pub const MLXCONFIG: Kind = Kind {
     name: "mlxconfig or mstconfig query",
+    starts: Starts::Line,
     begins: |line| {
         let of_type = line.strip_prefix("Device type:").map(str::trim);
         of_type.is_some_and(|name| name.starts_with("ConnectX") || name.starts_with("BlueField"))
@@ -38,6 +40,7 @@ Device:             0000:1a:00.0
 
 pub const ETHTOOL: Kind = Kind {
     name: "ethtool -i",
+    starts: Starts::Output,
     begins: |line| matches!(line, "driver: mlx5_core" | "driver: mlx4_core" | "driver: mlx4_en"),
     yields: "addresses of NICs",
     example: "driver: mlx5_core
@@ -57,6 +60,7 @@ bus-info: 0000:1a:00.0
 
 pub const UCX_INFO: Kind = Kind {
     name: "ucx_info -d",
+    starts: Starts::Line,
     begins: |line| {
         let rest = line.strip_prefix('#').map(str::trim_start);
         rest.is_some_and(|rest| {
@@ -74,6 +78,7 @@ pub const UCX_INFO: Kind = Kind {
 
 pub const FI_INFO: Kind = Kind {
     name: "fi_info",
+    starts: Starts::Line,
     begins: |line| matches!(line, "provider: efa" | "provider: verbs" | "provider: verbs;ofi_rxm"),
     yields: "RDMA devices of the providers efa and verbs",
     example: "provider: efa

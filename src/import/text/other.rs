@@ -1,10 +1,11 @@
 //! The system: its modules, CPUs and command line; lspci; and texts of programs that say nothing about GPUs and NICs.
 
-use super::Kind;
+use super::{Kind, Starts};
 use crate::import::lspci;
 
 pub const LSPCI: Kind = Kind {
     name: "lspci",
+    starts: Starts::Line,
     begins: lspci::is_head,
     yields: "PCI functions: place, links, ACS, BARs, NUMA node, as far as the options and the rights of the user go",
     example: "17:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
@@ -17,6 +18,7 @@ pub const LSPCI: Kind = Kind {
 
 pub const LSMOD: Kind = Kind {
     name: "lsmod",
+    starts: Starts::Line,
     begins: |line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         words == ["Module", "Size", "Used", "by"] || module(line).is_some_and(is_of_interest)
@@ -62,6 +64,7 @@ fn is_of_interest(name: &str) -> bool {
 
 pub const MODINFO: Kind = Kind {
     name: "modinfo",
+    starts: Starts::Output,
     begins: |line| {
         let file = line.strip_prefix("filename:").map(str::trim);
         file.is_some_and(|file| file.starts_with("/lib/modules/"))
@@ -85,6 +88,7 @@ license:        Dual MIT/GPL
 
 pub const ULIMIT: Kind = Kind {
     name: "ulimit -a",
+    starts: Starts::Output,
     begins: |line| line.starts_with("max locked memory ") && line.contains("-l)"),
     yields: "whether locked memory is unlimited",
     example: "max locked memory           (kbytes, -l) unlimited
@@ -92,7 +96,7 @@ pub const ULIMIT: Kind = Kind {
     read: |text, recording| {
         // A number is the soft limit; the hard one is unknown.
         if text.lines().next().is_some_and(|line| line.trim_end().ends_with(" unlimited")) {
-            recording.unlimited_memlock();
+            recording.memlock(None, None);
         }
         Ok(())
     },
@@ -100,6 +104,7 @@ pub const ULIMIT: Kind = Kind {
 
 pub const COMMAND_LINE: Kind = Kind {
     name: "/proc/cmdline",
+    starts: Starts::Output,
     begins: |line| line.starts_with("BOOT_IMAGE="),
     yields: "command line of the kernel",
     example: "BOOT_IMAGE=/vmlinuz-6.8.0-45-generic root=/dev/sda1 ro iommu=pt
@@ -112,6 +117,7 @@ pub const COMMAND_LINE: Kind = Kind {
 
 pub const UNAME: Kind = Kind {
     name: "uname -a",
+    starts: Starts::Output,
     begins: |line| {
         line.starts_with("Linux ") && line.contains(" #") && !line.contains("Linux version")
     },
@@ -123,6 +129,7 @@ pub const UNAME: Kind = Kind {
 
 pub const NUMACTL: Kind = Kind {
     name: "numactl -H",
+    starts: Starts::Output,
     begins: |line| line.strip_prefix("available: ").is_some_and(|rest| rest.contains(" nodes (")),
     yields: "NUMA nodes and their CPUs",
     example: "available: 2 nodes (0-1)
@@ -134,6 +141,7 @@ node 1 cpus: 4 5 6 7
 
 pub const LSCPU: Kind = Kind {
     name: "lscpu",
+    starts: Starts::Output,
     begins: |line| line.strip_prefix("Architecture:").is_some_and(|rest| rest.starts_with(' ')),
     yields: "NUMA nodes and their CPUs",
     example: "Architecture:            x86_64
@@ -179,7 +187,7 @@ const FOREIGN: [(&str, &str); 12] = [
 ];
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 18] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 14] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -187,20 +195,15 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 18] = [
     ("-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
     ("-+-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
     ("max locked memory", "-l)", "ulimit -a"),
-    ("NCCL_", "=", "environment variables"),
-    ("export NCCL_", "=", "environment variables"),
-    ("UCX_", "=", "environment variables"),
     ("Settings for ", ":", "ethtool"),
+    ("+-----  Integration", "", "dcgmi diag, without its head"),
+    ("NvSwitches:", "", "dcgmi nvlink"),
     ("", ": <BROADCAST,", "ip link"),
     ("", "UCX  DEBUG", "a log of UCX"),
-    ("Operational Info", "", "mlxlink"),
-    ("Successfully ran diagnostic", "", "dcgmi diag"),
     ("Container runtime", "", "docker info"),
-    ("\"HostConfig\":", "", "docker inspect"),
     ("PyTorch version:", "", "PyTorch's collect_env"),
 ];
 
-/// What another text looks like, by its first lines.
 /// What another text looks like, by its first lines.
 pub fn foreign(bytes: &[u8]) -> Option<&'static str> {
     let start = &bytes[..bytes.len().min(16 << 10)];

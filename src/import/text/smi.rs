@@ -1,14 +1,18 @@
 //! Output of nvidia-smi: each form becomes that of `nvidia-smi -q`, which one reader reads.
 
-use super::Kind;
+use super::KINDS;
 use super::by_index;
+use super::cut::Section;
+use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
 use crate::import::support::Recording;
+use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, ListedGpu};
 
 pub const QUERY: Kind = Kind {
     name: "nvidia-smi -q",
+    starts: Starts::Output,
     begins: |line| line.contains("==NVSMI LOG=="),
     yields: "GPUs with address, model, BAR1, memory, link, persistence and MIG mode, NVLink fabric; driver and CUDA version",
     example: "==============NVSMI LOG==============
@@ -32,6 +36,7 @@ GPU 00000000:17:00.0
 
 pub const TABLE: Kind = Kind {
     name: "nvidia-smi",
+    starts: Starts::Output,
     begins: |line| {
         line.starts_with("| NVIDIA-SMI ")
             || line.starts_with("NVIDIA-SMI has failed because")
@@ -56,6 +61,7 @@ pub const TABLE: Kind = Kind {
 
 pub const CSV: Kind = Kind {
     name: "nvidia-smi --query-gpu=… --format=csv",
+    starts: Starts::Output,
     begins: is_csv,
     yields: "the queried fields of the GPUs",
     example: "index, name, pci.bus_id, driver_version, memory.total [MiB]
@@ -66,6 +72,7 @@ pub const CSV: Kind = Kind {
 
 pub const LIST: Kind = Kind {
     name: "nvidia-smi -L, nvidia-smi nvlink",
+    starts: Starts::Line,
     begins: |line| listed_gpu(line).is_some(),
     yields: "models of the GPUs; which NVLinks are active, and their other ends",
     example: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)
@@ -77,6 +84,7 @@ pub const LIST: Kind = Kind {
 
 pub const MATRIX: Kind = Kind {
     name: "nvidia-smi topo -m",
+    starts: Starts::Output,
     begins: matrix::is_head,
     yields: "the class and the NVLinks of each pair of GPUs and NICs, their CPUs and NUMA nodes; no paths; of -p2p the GPUs, and with \
              its command line the status of each pair",
@@ -102,6 +110,7 @@ NIC Legend:
 
 pub const XML: Kind = Kind {
     name: "nvidia-smi -q -x",
+    starts: Starts::Output,
     begins: |line| line.starts_with("<nvidia_smi_log"),
     yields: "as nvidia-smi -q",
     example: "<nvidia_smi_log>
@@ -155,22 +164,46 @@ impl Log {
     }
 }
 
+/// The GPUs that nvidia-smi lists, with their models where they are whole.
+pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
+    let text = match KINDS[section.kind].name {
+        "nvidia-smi" => table(&section.text),
+        "nvidia-smi -q -x" => xml(&section.text),
+        _ => section.text.clone(),
+    };
+    let mut gpus: Vec<(Bdf, String)> = Vec::new();
+    for line in text.lines() {
+        if let Some(bdf) = line.strip_prefix("GPU ").and_then(|bdf| bdf.trim().parse().ok()) {
+            if gpus.len() == MAX_GPUS {
+                break;
+            }
+            gpus.push((bdf, String::new()));
+        } else if let Some((key, value)) = line.split_once(" : ")
+            && key.trim() == "Product Name"
+            && let Some((_, name)) = gpus.last_mut()
+        {
+            *name = value.trim().to_owned();
+        }
+    }
+    gpus
+}
+
 fn table(text: &str) -> String {
     if !text.contains("| NVIDIA-SMI ") {
         return text.to_owned();
     }
     let mut log = Log::default();
-    // Rows of the current GPU; its table ends with a border.
+    // Rows of the current GPU. Borders stand between the GPUs too; the list of processes stands below all of them.
     let (mut row, mut ended) = (0, false);
     for line in text.lines() {
         let Some(line) = line.trim().strip_prefix('|') else {
-            ended |= log.count > 0 && line.trim_start().starts_with('+');
             row = 3;
             continue;
         };
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if ended {
-            continue;
+        if cells[0].starts_with("Processes:") {
+            ended = true;
+            break;
         }
         if let Some(head) = cells[0].strip_prefix("NVIDIA-SMI ") {
             let after = |name: &str| {
@@ -299,7 +332,7 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut listed = Vec::new();
     for line in lines {
         let values: Vec<&str> = line.split(',').map(str::trim).collect();
-        if values.len() != head.len() || is_csv(line) {
+        if values.len() != head.len() {
             continue;
         }
         let value = |names: &[&str]| {

@@ -112,6 +112,174 @@ fn partial_lists_of_gpus_are_partial() {
     assert_eq!(partial(smi::CSV.example), (true, 1));
 }
 
+/// Borders stand between the GPUs; the list of processes says that no GPU follows.
+#[test]
+fn a_table_lists_all_gpus() {
+    let row = |number: u32, bus: &str| {
+        format!(
+            "|   {number}  NVIDIA H100 80GB HBM3          On  |   00000000:{bus}:00.0 Off |                    0 |
+| N/A   31C    P0             60W /  700W |       0MiB /  81559MiB |      0%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+"
+        )
+    };
+    let head = smi::TABLE.example.split("|   0").next().expect("a head");
+    let table = format!("{head}{}{}", row(0, "17"), row(1, "2a"));
+    let gpus = |text: &str| match read(text).nvml {
+        Some(NvmlOutcome::Read(nvml)) => {
+            let all: Vec<String> = nvml.gpus.iter().map(|gpu| gpu.bdf.to_string()).collect();
+            (nvml.partial, all)
+        }
+        other => panic!("{other:?}"),
+    };
+    let both = vec!["0000:17:00.0".to_owned(), "0000:2a:00.0".to_owned()];
+    assert_eq!(gpus(&table), (true, both.clone()));
+    let whole = format!("{table}\n+---------+\n| Processes:                     |\n+---------+\n");
+    assert_eq!(gpus(&whole), (false, both));
+}
+
+/// A second output of one program is another run: its fields are not those of the first one.
+#[test]
+fn a_second_output_ends_the_first() {
+    let head = "Linux node1 6.8.0-45-generic #45-Ubuntu SMP x86_64 GNU/Linux\n";
+    let text = format!(
+        "{head}{}NUMA node(s):            1\nNUMA node0 CPU(s):       0-7\n{}{}",
+        "Architecture:            x86_64\n",
+        other::LSCPU.example,
+        other::NUMACTL.example.repeat(2)
+    );
+    let cut = cut::cut(text.as_bytes(), None);
+    let kinds: Vec<&str> = cut.sections.iter().map(|section| KINDS[section.kind].name).collect();
+    assert_eq!(kinds, ["uname -a", "lscpu", "lscpu", "numactl -H", "numactl -H"]);
+    assert_eq!(cut.sections[2].line, 5);
+    let matrices = smi::MATRIX.example.repeat(2);
+    let listed = crate::import::matrix::listed(&read(&matrices).matrices).expect("a matrix");
+    assert_eq!((listed.gpus.len(), listed.nics.len()), (2, 1));
+}
+
+#[test]
+fn several_machines_are_named_and_not_mixed() {
+    let (smi, ibstat) = (smi::TABLE.example, adapters::IBSTAT.example);
+    let other_gpu = smi.replace(":17:00.0", ":2a:00.0");
+    let prefixed =
+        |name: &str| smi.lines().map(|line| format!("{name}: {line}\n")).collect::<String>();
+    let matrix = smi::MATRIX.example;
+    let four = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\tSYS\t0-31\t0\n";
+    let uname = other::UNAME.example;
+    for (text, words) in [
+        (
+            format!("root@node1:~# nvidia-smi\n{smi}root@node2:~# ibstat\n{ibstat}"),
+            "several machines: 'node1' from line 3 and 'node2' from line",
+        ),
+        (
+            format!("[me@gpu-7 ~]$ ibstat\n{ibstat}[me@gpu-8.cluster ~]$ ibstat\n{ibstat}"),
+            "'gpu-7' from line 2 and 'gpu-8'",
+        ),
+        (format!("Node 1:\n```\n{smi}```\nNode 2:\n```\n{smi}```\n"), "'node 1'"),
+        (format!("#### node1\n{ibstat}\n#### node2\n{ibstat}"), "'node2'"),
+        (format!("gpu1 | CHANGED | rc=0 >>\n{ibstat}gpu2 | CHANGED | rc=0 >>\n{ibstat}"), "'gpu1'"),
+        (prefixed("node1") + &prefixed("node2"), "grep ^node1: FILE"),
+        (
+            format!("{smi}\nand the other one\n{other_gpu}"),
+            "other GPUs from line 13 than from line 2",
+        ),
+        (format!("{matrix}\n{four}"), "2 GPUs from line 1 and 3 from line"),
+        (uname.to_owned() + &uname.replace("node1", "node2"), "'node1' from line 1 and 'node2'"),
+    ] {
+        let error = crate::import::text(text.as_bytes(), SupportReport::default());
+        let error = error.expect_err(&text).to_string();
+        assert!(error.contains(words), "{error}\n{text}");
+    }
+    // One machine: a container on it, one prefix, the same GPUs twice, a login node that shows nothing.
+    for text in [
+        format!("root@node1:~# nvidia-smi\n{smi}root@f51fec68bf55:/# ibstat\n{ibstat}"),
+        format!("root@gpu1:~# nvidia-smi\n{smi}root@app-7d9c8b6f5-x2k4q:/# ibstat\n{ibstat}"),
+        prefixed("node1"),
+        format!("{smi}\nlater\n{}", smi.replace("31C", "45C")),
+        format!(
+            "(env) me@gpu1:~$ ls\ngit clone git@github.com:a/b.git # tests\nroot@gpu1:~# nvidia-smi\n{smi}"
+        ),
+        format!("me@login:~$ ssh gpu1\nme@gpu1:~$ nvidia-smi\n{smi}"),
+    ] {
+        let report = crate::import::text(text.as_bytes(), SupportReport::default());
+        let Some(NvmlOutcome::Read(nvml)) = report.expect(&text).nvml else { panic!("{text}") };
+        assert_eq!(nvml.gpus.len(), 1, "{text}");
+    }
+}
+
+/// A variable is one of the job; the limit of a container is that of its processes; counters that rose are remarks.
+#[test]
+fn settings_of_a_job_are_read() {
+    let facts = |text: &str| {
+        let mut facts = Facts::default();
+        read(text).add_listed(&mut facts);
+        facts
+    };
+    let text = "NCCL_IB_HCA=\"mlx5_0\"\n  export UCX_TLS=rc,cuda\nmpirun -np 2 -x NCCL_IB_DISABLE=1 -x PATH ./a NCCL_X=1\n";
+    let Fact::Known(variables) = facts(text).environment else { panic!("no environment") };
+    let all: Vec<String> =
+        variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(all, ["NCCL_IB_DISABLE=1", "NCCL_IB_HCA=mlx5_0", "UCX_TLS=rc,cuda"]);
+    let log = "node1:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n";
+    let Fact::Known(variables) = facts(log).environment else { panic!("no environment") };
+    assert_eq!(variables["NCCL_P2P_DISABLE"], "1");
+    let container = read(job::CONTAINER.example);
+    let limits = container.files["/proc/self/limits"].text.clone();
+    assert_eq!(limits.as_deref(), Some("Max locked memory         unlimited unlimited bytes\n"));
+    let container = facts(job::CONTAINER.example);
+    assert!(container.notes.iter().any(|note| note.message.contains("64 MiB")));
+    let gpus = container.listed.expect("a list").gpus;
+    assert_eq!(gpus[0].uuid.as_deref(), Some("GPU-01234567-89ab-cdef-0123-456789abcdef"));
+    let failed = facts(diagnoses::DIAG.example);
+    assert!(failed.notes.iter().any(|note| note.message == "PCIe: Fail - GPU: 1"));
+    assert_eq!(failed.listed.expect("a list").gpus.len(), 2);
+    let port = |text: &str, name: &str| {
+        let report = read(text);
+        let path = format!("/sys/class/infiniband/mlx5_0/ports/1/{name}");
+        report.files.get(&path).and_then(|file| file.text.clone())
+    };
+    let link = diagnoses::MLXLINK.example;
+    assert_eq!(port(link, "state").as_deref(), Some("4: ACTIVE\n"));
+    assert_eq!(port(link, "rate").as_deref(), Some("400 Gb/sec (4X NDR)\n"));
+    let down = link.replace(": Active", ": Polling").replace("LinkUp", "Polling");
+    assert_eq!(port(&down, "state").as_deref(), Some("1: DOWN\n"));
+    let tests = facts(job::TESTS.example).listed.expect("a list").gpus;
+    assert_eq!(tests[1].model.as_deref(), Some("NVIDIA H100 80GB HBM3"));
+    let two = job::TESTS.example.replacen("node1", "node2", 1);
+    let error = crate::import::text(two.as_bytes(), SupportReport::default());
+    assert!(error.is_err(), "GPUs of two machines");
+}
+
+/// Processes print to one stream, and a line may begin with the numbers of another.
+#[test]
+fn the_host_of_a_line_of_nccl() {
+    for (head, host) in [
+        ("node1:100:120 [0]", Some("node1")),
+        ("[2026-01-02 10:00:00] node1:100:120 [0]", Some("node1")),
+        ("[1,0]<stdout>:node1:100:120 [0]", Some("node1")),
+        ("   1    2778.4  193.23      0node1:100:120 [0]", None),
+        ("words", None),
+    ] {
+        assert_eq!(nccl::host(head), host, "{head}");
+    }
+}
+
+/// A topology of NCCL that ends within an element, below words.
+#[test]
+fn a_cut_topology_is_closed() {
+    let text = "Here it is:\n```\n<system version=\"1\">\n  <cpu numaid=\"0\" affinity=\"ff\" arch=\"x86_64\">
+    <pci busid=\"0000:18:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" link_width=\"16\">
+      <gpu dev=\"0\" sm=\"70\" rank=\"0\" gdr=\"0\"/>
+    </pci>\n    <pci busid=\"0000:3b:00.0\" class=\"0x06";
+    for text in [text.to_owned(), format!("{text}\n```\nthanks\n")] {
+        let (xml, rest) = crate::import::embedded(text.as_bytes()).expect("a topology");
+        let facts = crate::import::facts(&xml, &names()).expect("facts");
+        assert_eq!(facts.gpus().count(), 1);
+        assert!(facts.partial && String::from_utf8_lossy(&rest).starts_with("Here it is"));
+    }
+}
+
 #[test]
 fn forms_of_nvidia_smi_say_the_same() {
     for kind in [&smi::QUERY, &smi::XML, &smi::TABLE, &smi::CSV] {

@@ -1,0 +1,98 @@
+//! Two outputs of one program that are of different machines, although nothing names them: other GPUs, or other host names.
+
+use super::cut::Section;
+use super::{KINDS, Kind, cluster, machines, other, smi};
+use crate::model::Bdf;
+
+/// What a section says that no other section of the same machine contradicts.
+struct Shown<'a> {
+    section: &'a Section,
+    gpus: Vec<(Bdf, String)>,
+}
+
+/// Words that say which sections contradict each other.
+pub fn found(sections: &[Section]) -> Option<String> {
+    gpus(sections).or_else(|| matrices(sections)).or_else(|| hosts(sections))
+}
+
+fn of<'a>(sections: &'a [Section], kind: &'static Kind) -> impl Iterator<Item = &'a Section> {
+    sections.iter().filter(move |section| KINDS[section.kind].name == kind.name)
+}
+
+/// Lists of GPUs of which each has one that the other lacks, or another model at one address.
+fn gpus(sections: &[Section]) -> Option<String> {
+    let of_smi = of(sections, &smi::TABLE).chain(of(sections, &smi::QUERY));
+    let lists: Vec<Shown<'_>> = of_smi
+        .chain(of(sections, &smi::XML))
+        .map(|section| Shown { section, gpus: smi::gpus(section) })
+        .filter(|shown| !shown.gpus.is_empty())
+        .take(MOST)
+        .collect();
+    for (at, a) in lists.iter().enumerate() {
+        for b in &lists[at + 1..] {
+            if let Some(words) = two_lists(a, b) {
+                return Some(words);
+            }
+        }
+    }
+    None
+}
+
+/// Sections that are compared with each other.
+const MOST: usize = 64;
+
+fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
+    let lacks = |from: &Shown<'_>, other: &Shown<'_>| {
+        from.gpus.iter().any(|(bdf, _)| !other.gpus.iter().any(|(known, _)| known == bdf))
+    };
+    let differs = a.gpus.iter().any(|(bdf, name)| {
+        b.gpus.iter().any(|(other, of_other)| {
+            // Long names are cut, and then none stands here.
+            other == bdf && !name.is_empty() && !of_other.is_empty() && name != of_other
+        })
+    });
+    (differs || lacks(a, b) && lacks(b, a)).then(|| {
+        format!(
+            "nvidia-smi lists other GPUs from line {} than from line {}: these are several machines; give what one of them shows",
+            a.section.line.max(b.section.line),
+            a.section.line.min(b.section.line)
+        )
+    })
+}
+
+/// Matrices of different numbers of GPUs.
+fn matrices(sections: &[Section]) -> Option<String> {
+    let count = |section: &Section| {
+        let head = section.text.lines().find(|line| (smi::MATRIX.begins)(line.trim()))?;
+        let number =
+            |word: &&str| word.strip_prefix("GPU").is_some_and(|n| n.parse::<u32>().is_ok());
+        Some(head.split_ascii_whitespace().filter(number).count())
+    };
+    let mut all = of(sections, &smi::MATRIX).filter_map(|section| Some((section, count(section)?)));
+    let (first, count) = all.next()?;
+    let (other, different) = all.find(|(_, of_other)| *of_other != count)?;
+    Some(format!(
+        "nvidia-smi topo shows {count} GPUs from line {} and {different} from line {}: these are several machines; give what one \
+         of them shows",
+        first.line, other.line
+    ))
+}
+
+/// Names of machines that uname and kubectl print.
+fn hosts(sections: &[Section]) -> Option<String> {
+    let mut names = machines::Machines::default();
+    for section in of(sections, &other::UNAME) {
+        if let Some(name) = section.text.split_ascii_whitespace().nth(1).and_then(machines::machine)
+        {
+            names.shows(&name, section.line);
+        }
+    }
+    for section in of(sections, &cluster::KUBECTL) {
+        let label = section.text.split("kubernetes.io/hostname=").nth(1);
+        let name = label.and_then(|rest| rest.split_ascii_whitespace().next());
+        if let Some(name) = name.and_then(machines::machine) {
+            names.shows(&name, section.line);
+        }
+    }
+    names.several()
+}

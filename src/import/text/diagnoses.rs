@@ -1,0 +1,162 @@
+//! Tools that test GPUs and links: dcgmi diag and topo, mlxlink; and options of modules.
+
+use super::by_index;
+use super::smi::Log;
+use super::{Kind, Starts};
+use crate::import::ImportError;
+use crate::import::support::{Class, Recording};
+use crate::model::ListedGpu;
+
+pub const DIAG: Kind = Kind {
+    name: "dcgmi diag",
+    starts: Starts::Output,
+    begins: |line| line.starts_with("| Diagnostic ") && line.contains("| Result "),
+    yields: "version of the driver, number of the GPUs; tests that failed, as remarks",
+    example: "| Diagnostic                | Result                                         |
++===========================+================================================+
+| Driver Version Detected   | 570.86.15                                      |
+| GPU Device IDs Detected   | 2330, 2330                                     |
+| PCIe                      | Fail - GPU: 1                                  |
+",
+    read: diag,
+};
+
+pub const TOPOLOGY: Kind = Kind {
+    name: "dcgmi topo",
+    starts: Starts::Output,
+    begins: |line| line.starts_with("| Topology Information"),
+    yields: "number of the GPUs; their classes are those of nvidia-smi topo -m",
+    example: "| Topology Information                                                       |
+| GPU ID: 0                                                                  |
++===================+========================================================+
+| CPU Core Affinity | 0 - 11                                                 |
+| To GPU 1          | Connected via an on-board PCIe switch                  |
+",
+    read: |text, recording| {
+        let numbers = text.lines().filter_map(|line| {
+            let cell = line.trim().strip_prefix('|')?.split('|').next()?.trim();
+            let number =
+                ["GPU ID: ", "To GPU "].iter().find_map(|start| cell.strip_prefix(start))?;
+            Some((number.parse().ok()?, ListedGpu::default()))
+        });
+        recording.listed(by_index(numbers.collect()));
+        Ok(())
+    },
+};
+
+pub const MLXLINK: Kind = Kind {
+    name: "mlxlink",
+    starts: Starts::Output,
+    begins: |line| line == "Operational Info",
+    yields: "with its command line: state and rate of the port; errors that it counted, as remarks",
+    example: "$ mlxlink -d mlx5_0
+Operational Info
+----------------
+State                           : Active
+Physical state                  : LinkUp
+Speed                           : IB-NDR
+Width                           : 4x
+FEC                             : Interleaved_Standard_RS_FEC_PLR - (544,514)
+",
+    read: mlxlink,
+};
+
+pub const OPTIONS: Kind = Kind {
+    name: "modprobe.d",
+    starts: Starts::Line,
+    begins: |line| {
+        let module = line.strip_prefix("options ").and_then(|rest| rest.split(' ').next());
+        module.is_some_and(|module| module.starts_with("nvidia") || module == "mlx5_core")
+            && line.contains('=')
+    },
+    yields: "the file, as one of several in /etc/modprobe.d",
+    example:
+        "options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;\"
+",
+    read: |text, recording| {
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).take_while(|line| line.starts_with("options ")).collect();
+        recording.pasted_file("/etc/modprobe.d/nvidia.conf", lines.join("\n") + "\n")
+    },
+};
+
+/// The two cells of a row.
+fn row(line: &str) -> Option<(&str, &str)> {
+    let mut cells = line.trim().strip_prefix('|')?.split('|').map(str::trim);
+    Some((cells.next()?, cells.next()?))
+}
+
+fn diag(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut log = Log::default();
+    let mut count = 0;
+    for (name, result) in text.lines().filter_map(row) {
+        match name {
+            "Driver Version Detected" => log.head("Driver Version", result),
+            "GPU Device IDs Detected" => count = result.split(',').count(),
+            _ if result.starts_with("Fail") && !name.is_empty() => {
+                recording.note("dcgmi diag", format!("{name}: {result}"));
+            }
+            _ => {}
+        }
+    }
+    recording.listed(by_index((0..count).map(|at| (at, ListedGpu::default())).collect()));
+    recording.smi(&log.finish(None))
+}
+
+/// Counters of mlxlink that are zero on a link without faults.
+const COUNTERS: [&str; 4] = [
+    "Effective Physical Errors",
+    "Symbol Errors",
+    "Link Down Counter",
+    "Link Error Recovery Counter",
+];
+
+fn mlxlink(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let command = text.lines().find_map(|line| line.strip_prefix("mlxlink -d "));
+    let device = command.and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    let field = |key: &str| {
+        let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+    };
+    for name in COUNTERS {
+        if let Some(count) = field(name).filter(|count| count.parse::<u64>().is_ok_and(|n| n > 0)) {
+            recording.note(&format!("mlxlink {device}"), format!("{name}: {count}"));
+        }
+    }
+    let mut class = Class::default();
+    let is_name = device.starts_with("mlx5_");
+    let Some(directory) = is_name.then(|| class.device(device)).flatten() else {
+        return Ok(());
+    };
+    let Some(port) = class.port(&directory, "1") else { return Ok(()) };
+    let physical = match field("Physical state").unwrap_or_default() {
+        "LinkUp" => Some("5: LinkUp"),
+        "Disabled" | "Disable" => Some("3: Disabled"),
+        "Polling" => Some("2: Polling"),
+        _ => None,
+    };
+    class.add_some(&port, "phys_state", physical.filter(|_| field("State").is_some()));
+    let state = match field("State").unwrap_or_default() {
+        "Active" => Some("4: ACTIVE"),
+        "Polling" | "Disable" | "Disabled" => Some("1: DOWN"),
+        _ => None,
+    };
+    class.add_some(&port, "state", state);
+    let lanes = field("Width").and_then(|width| width.trim_end_matches('x').parse::<u32>().ok());
+    let speed = field("Speed").unwrap_or_default();
+    let of_lane = SPEEDS.iter().find(|(name, _)| Some(*name) == speed.strip_prefix("IB-"));
+    if let Some((lanes, (name, gigabits))) = lanes.zip(of_lane) {
+        class.add(&port, "rate", &format!("{} Gb/sec ({lanes}X {name})", gigabits * lanes));
+        class.add(&port, "link_layer", "InfiniBand");
+    } else if let Some(gigabits) =
+        speed.strip_suffix('G').filter(|text| text.parse::<u32>().is_ok())
+    {
+        class.add(&port, "rate", &format!("{gigabits} Gb/sec"));
+        class.add(&port, "link_layer", "Ethernet");
+    }
+    recording.class(class)
+}
+
+/// Gigabits of a lane of InfiniBand.
+const SPEEDS: [(&str, u32); 5] =
+    [("FDR", 14), ("EDR", 25), ("HDR", 50), ("NDR", 100), ("XDR", 200)];

@@ -1,0 +1,202 @@
+//! The job: its environment, its container, and the GPUs that its first lines name.
+
+use super::by_index;
+use super::smi::Log;
+use super::{Kind, Starts};
+use crate::import::ImportError;
+use crate::import::support::Recording;
+use crate::model::ListedGpu;
+use crate::model::limited::MAX_GPUS;
+
+pub const ENVIRONMENT: Kind = Kind {
+    name: "environment variables (env, export, mpirun -x)",
+    starts: Starts::Line,
+    begins: |line| line.contains('=') && variables(line).next().is_some(),
+    yields: "variables of NCCL, UCX, CUDA, NVSHMEM and MPI, as those of the job; others may be set too",
+    example: "NCCL_IB_HCA=mlx5_0,mlx5_1
+export NCCL_IB_GID_INDEX=3
+CUDA_VISIBLE_DEVICES=0,1
+",
+    read: |text, recording| {
+        for (name, value) in text.lines().flat_map(|line| variables(line.trim())) {
+            recording.variable(name, value);
+        }
+        Ok(())
+    },
+};
+
+pub const TESTS: Kind = Kind {
+    name: "nccl-tests, perftest",
+    starts: Starts::Line,
+    begins: |line| rank(line).is_some() || listed_by_perftest(line).is_some(),
+    yields: "GPUs, with their models by nccl-tests, if all ranks are on one machine",
+    example:
+        "#  Rank  0 Group  0 Pid  64904 on      node1 device  0 [0000:17:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid  64904 on      node1 device  1 [0000:2a:00] NVIDIA H100 80GB HBM3
+",
+    read: |text, recording| {
+        let mut gpus = Vec::new();
+        let mut hosts = Vec::new();
+        for line in text.lines().map(str::trim) {
+            if let Some((host, index, model)) = rank(line) {
+                hosts.push(host);
+                let model = Some(model.to_owned()).filter(|model| !model.is_empty());
+                gpus.push((index, ListedGpu { model, ..ListedGpu::default() }));
+            } else if let Some(index) = listed_by_perftest(line) {
+                gpus.push((index, ListedGpu::default()));
+            }
+        }
+        hosts.dedup();
+        if hosts.len() < 2 {
+            recording.listed(by_index(gpus));
+        }
+        Ok(())
+    },
+};
+
+pub const CONTAINER: Kind = Kind {
+    name: "docker inspect",
+    starts: Starts::Line,
+    begins: |line| {
+        ["\"HostConfig\": {", "\"DeviceRequests\": [", "\"ShmSize\":", "\"Ulimits\": ["]
+            .iter()
+            .any(|begin| line.starts_with(begin))
+    },
+    yields: "the GPUs that a container was given by UUID; its limit of locked memory; a small /dev/shm, as a remark",
+    example: "\"HostConfig\": {
+    \"IpcMode\": \"private\",
+    \"ShmSize\": 67108864,
+    \"DeviceRequests\": [
+        {
+            \"Driver\": \"nvidia\",
+            \"Count\": 0,
+            \"DeviceIDs\": [
+                \"GPU-01234567-89ab-cdef-0123-456789abcdef\"
+            ]
+        }
+    ],
+    \"Ulimits\": [
+        {
+            \"Name\": \"memlock\",
+            \"Hard\": -1,
+            \"Soft\": -1
+        }
+    ]
+}
+",
+    read: container,
+};
+
+pub const CONTAINER_CLI: Kind = Kind {
+    name: "nvidia-container-cli info",
+    starts: Starts::Output,
+    begins: |line| {
+        let version = line.strip_prefix("NVRM version:").map(str::trim_start);
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    },
+    yields: "version of the driver and of CUDA; its GPUs are read as those of /proc/driver/nvidia",
+    example: "NVRM version:   570.86.15
+CUDA version:   12.8
+",
+    read: |text, recording| {
+        let mut log = Log::default();
+        for (key, name) in [("NVRM version:", "Driver Version"), ("CUDA version:", "CUDA Version")]
+        {
+            let value = text.lines().find_map(|line| line.trim().strip_prefix(key));
+            if let Some(value) = value.map(str::trim) {
+                log.head(name, value);
+            }
+        }
+        recording.smi(&log.finish(None))
+    },
+};
+
+/// Beginnings of the names of variables that select devices and transports.
+const VARIABLES: [&str; 12] = [
+    "NCCL_",
+    "UCX_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DISABLE_IOMMU_ACS_P2P",
+    "CUDA_NIC_INTEROP",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVSHMEM_",
+    "OMPI_MCA_",
+    "MPICH_GPU_SUPPORT",
+    "MV2_",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+];
+
+/// The variables that a line sets: at its start, behind `export`, or by `-x` of mpirun.
+fn variables(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let starts = ["export ", "declare -x ", "ENV ", "- "];
+    let line = starts.iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+    let mut of_mpirun = false;
+    let mut at_start = true;
+    line.split_ascii_whitespace().filter_map(move |word| {
+        let is_set = of_mpirun || at_start;
+        of_mpirun = word == "-x";
+        let pair = word.split_once('=').filter(|(name, value)| {
+            VARIABLES.iter().any(|begin| name.starts_with(begin))
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                && !value.contains(['(', '$'])
+        });
+        at_start = at_start && word.contains('=');
+        pair.filter(|_| is_set).map(|(name, value)| (name, value.trim_matches(['"', '\'', ';'])))
+    })
+}
+
+/// The host, the index and the model in `# Rank 0 Group 0 Pid 64904 on node1 device 0 [0000:17:00] NVIDIA H100`.
+fn rank(line: &str) -> Option<(&str, usize, &str)> {
+    let rest = line.trim_start_matches(['#', ' ']).strip_prefix("Rank ")?;
+    let (_, rest) = rest.split_once(" Pid ")?;
+    let (_, rest) = rest.split_once(" on ")?;
+    let (host, rest) = rest.split_once(" device ")?;
+    let (index, rest) = rest.split_once('[')?;
+    let (_, model) = rest.split_once(']')?;
+    Some((host.trim(), index.trim().parse().ok()?, model.trim()))
+}
+
+/// The index in `CUDA device 0: PCIe address is 1B:00`.
+fn listed_by_perftest(line: &str) -> Option<usize> {
+    let rest = line.strip_prefix("CUDA device ")?;
+    rest.split_once(": PCIe address is ")?.0.parse().ok()
+}
+
+/// Reads lines, because people cut JSON.
+fn container(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut gpus = Vec::new();
+    let (mut soft, mut hard, mut is_memlock) = (None, None, false);
+    let (mut shm, mut ipc) = (None, "");
+    for line in text.lines().map(|line| line.trim().trim_end_matches(',')) {
+        let (key, value) = line.split_once(": ").unwrap_or(("", line));
+        let word = value.trim_matches('"');
+        match key {
+            "\"Name\"" => is_memlock = word == "memlock",
+            "\"Soft\"" if is_memlock => soft = value.parse::<i64>().ok(),
+            "\"Hard\"" if is_memlock => hard = value.parse::<i64>().ok(),
+            "\"ShmSize\"" => shm = value.parse::<u64>().ok(),
+            "\"IpcMode\"" => ipc = word,
+            "" if word.starts_with("GPU-") && value.starts_with('"') => {
+                let gpu = ListedGpu { uuid: Some(word.to_owned()), ..ListedGpu::default() };
+                if !gpus.contains(&gpu) && gpus.len() < MAX_GPUS {
+                    gpus.push(gpu);
+                }
+            }
+            _ => {}
+        }
+    }
+    recording.listed(gpus);
+    if let Some((soft, hard)) = soft.zip(hard) {
+        recording.memlock(u64::try_from(soft).ok(), u64::try_from(hard).ok());
+    }
+    const ENOUGH: u64 = 1 << 30;
+    if let Some(bytes) = shm.filter(|bytes| *bytes < ENOUGH && ipc != "host") {
+        let message = format!(
+            "the container's /dev/shm holds {} MiB; NCCL's documentation gives it 1 GiB: docker run --shm-size=1g, or --ipc=host",
+            bytes >> 20
+        );
+        recording.note("docker inspect", message);
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The machines that a text shows: names in prompts, headings and the prefixes of pdsh. Parts of several are never read as one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::KINDS;
+
+/// Limit of names that are counted.
+const MOST: usize = 4096;
+
+/// Names of machines, and the first and last line of what they show.
+#[derive(Default)]
+pub struct Machines {
+    shown: BTreeMap<String, Range<usize>>,
+}
+
+impl Machines {
+    /// A machine shows something that is read, on this line.
+    pub fn shows(&mut self, machine: &str, line: usize) {
+        if self.shown.len() < MOST {
+            let lines = self.shown.entry(machine.to_owned()).or_insert(line..line);
+            lines.end = lines.end.max(line);
+        }
+    }
+
+    /// Says that there are several, and how to read one.
+    pub fn several(&self) -> Option<String> {
+        if self.shown.len() < 2 {
+            return None;
+        }
+        let mut all: Vec<(&String, &Range<usize>)> = self.shown.iter().collect();
+        all.sort_by_key(|(_, lines)| lines.start);
+        let first = |(name, lines): &(&String, &Range<usize>)| {
+            format!("'{name}' from line {}", lines.start)
+        };
+        let mut named: Vec<String> = all.iter().take(NAMED).map(first).collect();
+        if all.len() > NAMED {
+            named.push(format!("{} more", all.len() - NAMED));
+        }
+        let end = all.get(1).map_or(0, |(_, lines)| lines.start.saturating_sub(1));
+        Some(format!(
+            "shows several machines: {}; give what one of them shows, for example 'head -n {end} FILE | gdr doctor --from -'",
+            super::and(&named)
+        ))
+    }
+}
+
+/// Machines that a message names.
+const NAMED: usize = 4;
+
+/// The name that a command line is typed on: `user@host:~$`, `[user@host ~]#`, `(env) user@host:~$`.
+pub fn of_prompt(prompt: &str) -> Option<String> {
+    let (user, rest) = prompt.rsplit_once('@')?;
+    let user = match user.split_once(") ") {
+        Some((environment, user)) if environment.starts_with('(') => user,
+        _ => user,
+    };
+    // An address in a command line: `git clone git@github.com:… # words`.
+    if user.contains(' ') || user == "git" {
+        return None;
+    }
+    let name = rest.split([':', ' ', ']', ')', '/', '~']).next()?;
+    machine(name)
+}
+
+/// The name in a line that is nothing but a heading: `node1:`, `## Node 2`, `=== gpu-03 ===`, `node1 | CHANGED | rc=0 >>` of Ansible.
+pub fn of_heading(line: &str) -> Option<String> {
+    if line.len() > 96 {
+        return None;
+    }
+    if let Some((name, rest)) = line.split_once(" | ")
+        && rest.ends_with(">>")
+        && rest.contains("rc=")
+    {
+        return machine(name);
+    }
+    let marks = |c: char| "#*=-_ ".contains(c);
+    let words = line.trim_matches(marks);
+    let words = words.strip_suffix(':').unwrap_or(words).trim_matches(marks);
+    let words = ["on ", "On ", "from ", "From "]
+        .iter()
+        .find_map(|word| words.strip_prefix(word))
+        .unwrap_or(words);
+    let is_bare = words.len() == line.len();
+    let (noun, number) = words.split_at(words.find(|c: char| !c.is_ascii_alphabetic())?);
+    const NOUNS: [&str; 7] = ["node", "host", "server", "machine", "worker", "gpu-node", "vm"];
+    let number = number.trim_start_matches(['-', '_', ' ', '#']);
+    let is_number = (1..=6).contains(&number.len())
+        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    // A word alone may be a word of a table.
+    (NOUNS.contains(&noun.to_ascii_lowercase().as_str()) && is_number && !is_bare)
+        .then(|| words.to_ascii_lowercase())
+}
+
+/// The machine of this name; none for a container's, which may run on any of them.
+pub fn machine(name: &str) -> Option<String> {
+    let name = name.split('.').next()?.to_ascii_lowercase();
+    let is_name = !name.is_empty()
+        && name.len() <= 64
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    (is_name && name != "localhost" && !is_container(&name)).then_some(name)
+}
+
+/// Docker names a container by its id, Kubernetes a pod by its deployment and two generated words.
+fn is_container(name: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let generated = |text: &str, lengths: Range<usize>| {
+        lengths.contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    if name.len() == 12 && is_hex(name) {
+        return true;
+    }
+    let mut parts = name.rsplit('-');
+    let last = parts.next().is_some_and(|part| generated(part, 5..6));
+    last && parts
+        .next()
+        .is_some_and(|part| generated(part, 7..11) && part.contains(char::is_numeric))
+        && parts.next().is_some()
+}
+
+/// The names before the lines of a text by pdsh, clush or `kubectl logs --prefix`: `node1: …` on nearly all lines.
+pub fn prefixes(bytes: &[u8]) -> Vec<String> {
+    #[derive(Default)]
+    struct Prefix {
+        lines: usize,
+        begins: bool,
+    }
+    let mut found: BTreeMap<&str, Prefix> = BTreeMap::new();
+    let (mut lines, mut prefixed) = (0, 0);
+    for raw in bytes.split(|byte| *byte == b'\n') {
+        let Ok(line) = std::str::from_utf8(&raw[..raw.len().min(1024)]) else {
+            continue;
+        };
+        let line = line.trim_end();
+        if line.is_empty() || line.starts_with("```") {
+            continue;
+        }
+        lines += 1;
+        let Some((name, rest)) = prefix(line) else { continue };
+        if begins(line) {
+            // A line that a program prints so: `NVRM: …`.
+            return Vec::new();
+        }
+        prefixed += 1;
+        if found.len() < MOST || found.contains_key(name) {
+            let of_name = found.entry(name).or_default();
+            of_name.lines += 1;
+            of_name.begins |= begins(rest.trim());
+        }
+    }
+    // Words of the person who asks stand around.
+    if prefixed * 2 < lines {
+        return Vec::new();
+    }
+    let names = found.into_iter().filter(|(_, prefix)| prefix.lines > 1 && prefix.begins);
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The line behind a prefix.
+pub fn without<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    prefix(line).filter(|(own, _)| *own == name).map(|(_, rest)| rest)
+}
+
+fn prefix(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.split_once(':')?;
+    let is_name = !name.is_empty()
+        && name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    match rest.strip_prefix(' ') {
+        Some(rest) if is_name => Some((name, rest)),
+        // The end of an empty line.
+        None if is_name && rest.is_empty() => Some((name, rest)),
+        _ => None,
+    }
+}
+
+fn begins(line: &str) -> bool {
+    KINDS.iter().any(|kind| (kind.begins)(line))
+}
