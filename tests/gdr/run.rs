@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::Gdr;
+use crate::support::{Gdr, Slurm};
+
+const GDR: &str = env!("CARGO_BIN_EXE_gdr");
 
 /// Writes what NCCL of two ranks would.
 const LOG: &str = "cat >> \"$NCCL_DEBUG_FILE\" <<'END'\n\
@@ -188,4 +190,42 @@ fn job_ends_with_a_killed_gdr() {
     assert_eq!(left(), 1);
     send(&running, Signal::KILL);
     running.wait().expect("a status");
+}
+
+/// What NCCL of one of eight ranks would write, each on a node of its own.
+const RANK: &str = "echo rank $SLURM_PROCID\n\
+    file=$(echo \"$NCCL_DEBUG_FILE\" | sed \"s/%h/$SLURMD_NODENAME/; s/%p/$$/\")\n\
+    start=\"$SLURMD_NODENAME:$$:$$ [0] NCCL INFO\"\n\
+    cat > \"$file\" <<END\n\
+    $start NCCL version 2.28.9+cuda13.0\n\
+    $start ncclCommInitRank comm 0x1 rank $SLURM_PROCID nranks 8 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n\
+    $start Channel 00/0 : ${SLURM_PROCID}[0] -> $(( (SLURM_PROCID + 1) % 8 ))[0] [send] via NET/IB/0/GDRDMA\n\
+    END\n";
+
+/// Each rank of srun has its own gdr: their output is their own, the first reports, and their logs are one job.
+#[test]
+#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
+fn ranks_of_srun_are_one_job() {
+    let slurm = Slurm::start("");
+    let work = slurm.dir.path().join("work");
+    std::fs::write(work.join("rank.sh"), RANK).expect("a script");
+    let run = slurm.on_all_nodes(&format!("exec {GDR} run --log logs -- sh rank.sh\n"), &["-n8"]);
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.sort_unstable();
+    let expected: Vec<String> = (0..8).map(|rank| format!("rank {rank}")).collect();
+    assert_eq!(lines, expected, "{stderr}");
+    assert_eq!(stderr.matches("Job: NCCL 2.28.9+cuda13.0, 8 ranks").count(), 1, "{stderr}");
+    assert_eq!(slurm.left_behind(), [""; 0]);
+    let logs = work.join("logs");
+    let logs = logs.to_str().expect("a path");
+    let run = crate::support::gdr(&["explain", "--no-run", "--format", "json", "--job", logs]);
+    run.assert_code(0);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let job = &report["job"];
+    assert_eq!((&job["ranks"], &job["ranks_seen"]), (&8.into(), &8.into()), "{job:#}");
+    assert_eq!(job["nodes"].as_array().map(Vec::len), Some(8), "{job:#}");
+    let path = &job["communicators"][0]["paths"][0];
+    assert_eq!((&path["transport"], &path["pair_count"]), (&"NET/IB".into(), &8.into()), "{job:#}");
 }

@@ -76,8 +76,12 @@ fn failure(line: &str) -> Option<Statement> {
     }
     let at = ERRORS.iter().filter_map(|text| line.find(text)).min()?;
     // `…/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA`
-    let start = line[..at].rfind(": ").map_or(0, |colon| colon + 2);
-    let message = line.get(start..)?;
+    let head = &line[..at];
+    let start = head.rfind(": ").map_or(0, |colon| colon + 2);
+    // `…/ibgda.cpp 4820 no active IB device …`
+    let number = head.rfind(".cpp ").map_or(0, |dot| dot + ".cpp ".len());
+    let number = number + head[number..].bytes().take_while(u8::is_ascii_digit).count();
+    let message = line.get(start.max(number)..)?.trim_start();
     let is_own = line.contains("nvshmem") || line.contains("NVSHMEM");
     is_own.then(|| failed(FailureKind::Library, &format!("NVSHMEM: {message}")))
 }

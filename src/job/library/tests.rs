@@ -141,6 +141,10 @@ fn failures_of_each_library() {
             "Library [] NVSHMEM: init failed for transport: IBGDA",
         ),
         (
+            "/w/nvshmem-3.5/src/modules/transport/ibgda/ibgda.cpp 4820 no active IB device that supports GPU-initiated communication is found, exiting...\n",
+            "Library [] NVSHMEM: no active IB device that supports GPU-initiated communication is found, exiting...",
+        ),
+        (
             "/w/nvshmem/src/modules/bootstrap/uid/ncclSocket/ncclsocket_socket.cpp:socketProgressOpt:39: socketProgressOpt: Call to recv from 192.0.2.1<3> failed : Broken pipe\n",
             "ConnectionClosed [] in the bootstrap: socketProgressOpt: Call to recv from 192.0.2.1<3> failed : Broken pipe",
         ),
