@@ -29,8 +29,7 @@ fn two_options() -> Bench {
 fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
     let mut command = Command::new("strace");
     command
-        .args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"])
-        .args(["-e", "trace=renameat,renameat2"])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat,renameat2"])
         .args(["-e", &format!("inject=renameat,renameat2:signal=KILL:when={nth}")])
         .arg(env!("CARGO_BIN_EXE_gdr"))
         .args(args)

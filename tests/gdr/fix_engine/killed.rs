@@ -74,8 +74,12 @@ const PLANS: [(&str, Plan); 2] = [("every kind", every_kind), ("repeated", repea
 /// Runs a part of a test in a child process, with a fault in its `nth` call of one name.
 fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth: usize) -> Output {
     let mut command = Command::new("strace");
+    // Stops at this call alone, not at all; strace 6.1 then injects no signals.
+    if fault.starts_with("error=") {
+        command.arg("--seccomp-bpf");
+    }
     command
-        .args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
         .args(["-e", &format!("inject={call}:{fault}:when={nth}")])
         .arg(std::env::current_exe().expect("this test"))
         .args(["--exact", "fix_engine::killed::wrapped_part", "--test-threads", "1"])
