@@ -129,10 +129,13 @@ const VARIABLES: [&str; 12] = [
 
 /// The variables that a line sets: at its start, behind `export`, or by `-x` of mpirun.
 fn variables(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    let starts = ["export ", "declare -x ", "ENV ", "- "];
-    let line = starts.iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+    let starts = ["export ", "declare -x ", "ENV "];
+    let exported = starts.iter().find_map(|start| line.strip_prefix(start));
+    let line = exported.unwrap_or(line).trim_start_matches("- ");
+    // `NCCL_P2P_DISABLE=1 helps` is a sentence.
+    let first = line.split_ascii_whitespace().find(|word| !word.contains('='));
+    let mut at_start = exported.is_some() || first.is_none_or(is_program);
     let mut of_mpirun = false;
-    let mut at_start = true;
     line.split_ascii_whitespace().filter_map(move |word| {
         let is_set = of_mpirun || at_start;
         of_mpirun = word == "-x";
@@ -144,6 +147,13 @@ fn variables(line: &str) -> impl Iterator<Item = (&str, &str)> {
         at_start = at_start && word.contains('=');
         pair.filter(|_| is_set).map(|(name, value)| (name, value.trim_matches(['"', '\'', ';'])))
     })
+}
+
+/// A word that begins a command line behind variables.
+fn is_program(word: &str) -> bool {
+    const PROGRAMS: [&str; 8] =
+        ["python", "torchrun", "mpirun", "mpiexec", "srun", "deepspeed", "accelerate", "vllm"];
+    word.contains('/') || word == "\\" || PROGRAMS.iter().any(|program| word.starts_with(program))
 }
 
 /// The host, the index and the model in `# Rank 0 Group 0 Pid 64904 on node1 device 0 [0000:17:00] NVIDIA H100`.

@@ -216,7 +216,7 @@ fn settings_of_a_job_are_read() {
         read(text).add_listed(&mut facts);
         facts
     };
-    let text = "NCCL_IB_HCA=\"mlx5_0\"\n  export UCX_TLS=rc,cuda\nmpirun -np 2 -x NCCL_IB_DISABLE=1 -x PATH ./a NCCL_X=1\n";
+    let text = "NCCL_IB_HCA=\"mlx5_0\"\n  export UCX_TLS=rc,cuda\nmpirun -np 2 -x NCCL_IB_DISABLE=1 -x PATH ./a NCCL_X=1\nNCCL_P2P_DISABLE=1 helps\n- NCCL_SHM_DISABLE=1 does not\n";
     let Fact::Known(variables) = facts(text).environment else { panic!("no environment") };
     let all: Vec<String> =
         variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
