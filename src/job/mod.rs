@@ -20,6 +20,7 @@ mod lines;
 mod matrix;
 mod message;
 mod ras;
+mod route;
 mod transport;
 mod unnamed;
 mod why;

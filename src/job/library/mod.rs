@@ -12,19 +12,17 @@ mod ucx;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 use super::collector::Collector;
 use super::failure::{Detail, Failure};
 use super::header::Source;
-use crate::model::{FailureKind, JobLibrary, LibraryPath, Quote};
+use super::route::{LibraryLog, Route};
+use crate::model::FailureKind;
 
 pub use lost::lost;
 
-/// Limits: paths of a library, and length of a line.
-const MAX_PATHS: usize = 256;
+/// Longest line that is read.
 const LONGEST: usize = 4 << 10;
 
 /// What a line says.
@@ -35,18 +33,6 @@ enum Statement {
     /// A variable that the process has.
     Setting(String, String),
     Failure(Failure),
-}
-
-/// A path as a library names it. What it does not tell is empty.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Route {
-    pub same_node: Option<bool>,
-    /// `tag`, `put`, `btl`, …
-    pub purpose: String,
-    pub memory: Option<String>,
-    pub transports: Vec<String>,
-    pub devices: Vec<String>,
-    pub protocol: Option<String>,
 }
 
 /// A library, a text that each line of interest has, and what reads such a line.
@@ -75,14 +61,6 @@ const READERS: [Reader; 17] = [
     Reader { library: mooncake::NAME, word: "transfer_engine", read: mooncake::read },
     Reader { library: deep_ep::NAME, word: "DeepEP ", read: deep_ep::read },
 ];
-
-/// What the log says of a library.
-#[derive(Debug, Default)]
-pub struct LibraryLog {
-    pub versions: BTreeSet<String>,
-    /// With their first lines and their numbers of lines.
-    pub routes: BTreeMap<Route, (Quote, u64)>,
-}
 
 /// Finds the lines of libraries in the parts of a log that are not NCCL's.
 pub struct Libraries {
@@ -154,34 +132,6 @@ impl Libraries {
                     collector.of_library(failure, source(text), text, number);
                 }
             }
-        }
-    }
-}
-
-impl LibraryLog {
-    fn add(&mut self, route: Route, quote: Quote) {
-        if let Some((_, count)) = self.routes.get_mut(&route) {
-            *count += 1;
-        } else if self.routes.len() < MAX_PATHS {
-            self.routes.insert(route, (quote, 1));
-        }
-    }
-
-    pub fn report(&self, name: &str) -> JobLibrary {
-        let path = |(route, (line, count)): (&Route, &(Quote, u64))| LibraryPath {
-            purpose: route.purpose.clone(),
-            transports: route.transports.clone(),
-            devices: route.devices.clone(),
-            memory: route.memory.clone(),
-            protocol: route.protocol.clone(),
-            same_node: route.same_node,
-            count: *count,
-            line: line.clone(),
-        };
-        JobLibrary {
-            name: name.to_owned(),
-            versions: self.versions.iter().cloned().collect(),
-            paths: self.routes.iter().map(path).collect(),
         }
     }
 }
