@@ -90,6 +90,7 @@ mod probe_transfer;
 mod registration;
 mod run;
 mod signals;
+mod slurm_scripts;
 mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]
