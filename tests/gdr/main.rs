@@ -63,6 +63,7 @@ mod memory_limit;
 mod metamorphic;
 mod nccl_decisions;
 mod nccl_xml;
+mod nic_roles;
 mod no_false_alarm;
 mod nvml;
 mod pci_differential;

@@ -390,7 +390,9 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/proc/sys/net",
     ];
     let starts = |path: &str, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
-    let of_kernel = |path: &str| starts(path, &KERNEL) && !starts(path, &PEOPLE);
+    let of_kernel = |path: &str| {
+        starts(path, &KERNEL) && !starts(path, &PEOPLE) && !path.ends_with("/device/net")
+    };
     for (path, recorded) in snapshot.files.iter().filter(|(path, _)| of_kernel(path)) {
         each(path);
         recorded.names.iter().flatten().for_each(|name| each(name));
