@@ -12,7 +12,7 @@ use crate::world::Files;
 const MASTERS: usize = 3;
 
 pub fn interfaces(files: &dyn Files, devices: &mut [RdmaDevice], notes: &mut Vec<Note>) {
-    let routes = default_routes(files, notes);
+    let routes = default_routes(files);
     for device in devices {
         if device.place.present().is_none() {
             continue;
@@ -51,9 +51,11 @@ fn over(
 }
 
 /// The interfaces with a default route of IPv4 or IPv6.
-fn default_routes(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeSet<String>> {
-    let v4 = read::kept_if_there(files, "/proc/net/route", of_v4, notes);
-    let v6 = read::kept_if_there(files, "/proc/net/ipv6_route", of_v6, notes);
+fn default_routes(files: &dyn Files) -> Fact<BTreeSet<String>> {
+    // Without them a role of a NIC may be unknown, and nothing else.
+    let mut notes = Vec::new();
+    let v4 = read::kept_if_there(files, "/proc/net/route", of_v4, &mut notes);
+    let v6 = read::kept_if_there(files, "/proc/net/ipv6_route", of_v6, &mut notes);
     let names = |text: &Option<String>| {
         text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
     };
