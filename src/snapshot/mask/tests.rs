@@ -395,12 +395,12 @@ fn key_gives_one_name_one_mask_in_all_documents() {
     };
     let (one, two) = (key("0123456789abcdef"), key("0123456789abcdeX"));
     let gateway = one.host("gw7");
-    let a = masked("n1", "n1 gw7 98:03:9b:67:ab:12", Some(one.clone()));
-    let b = masked("n2", "gw7 n2 98:03:9b:67:ab:12", Some(one.clone()));
+    let a = masked("node1", "node1 gw7 98:03:9b:67:ab:12", Some(one.clone()));
+    let b = masked("node2", "gw7 node2 98:03:9b:67:ab:12", Some(one.clone()));
     assert_eq!(a.split(' ').nth(1), Some(gateway.as_str()), "{a}");
     assert_eq!(b.split(' ').next(), Some(gateway.as_str()), "{b}");
     assert_eq!(a.rsplit(' ').next(), b.rsplit(' ').next(), "the hardware address");
     assert_ne!(a.split(' ').next(), b.split(' ').nth(1), "two hosts");
-    assert!(!masked("n1", "n1 gw7", Some(two)).contains(&gateway));
-    assert_eq!(masked("n1", "n1 gw7", None), "maskedhost1 maskedhost2");
+    assert!(!masked("node1", "node1 gw7", Some(two)).contains(&gateway));
+    assert_eq!(masked("node1", "node1 gw7", None), "maskedhost1 maskedhost2");
 }
