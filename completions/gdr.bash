@@ -770,7 +770,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__report)
-            opts="-v -h --nodes --baseline --keep --by-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --nodes --baseline --keep --by-file --mask --mask-key --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -785,6 +785,10 @@ _gdr() {
                     return 0
                     ;;
                 --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2226,7 +2230,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__snapshot)
-            opts="-o -v -h --output --mask --with-reports --live --diff --all --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-o -v -h --output --mask --mask-key --with-reports --live --diff --all --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2237,6 +2241,10 @@ _gdr() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -147,6 +147,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l baseline -d 'Show what changed since an earlier report: JSON of gdr fleet, one record of --keep, a directory of either, or a directory of the nodes\' earlier reports' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l keep -d 'Keep a record of these reports in this directory, reduced and compressed, for --baseline and gdr fleet history' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l mask-key -d 'Mask with the key in this file: the same node has the same mask in every report, and in a snapshot with this key' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
@@ -232,6 +233,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask-key -d 'Mask with the key in this file: the same host, user, UUID, GUID or MAC address has the same mask in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"

@@ -1,9 +1,7 @@
 #!/bin/sh
 # HealthCheckProgram of slurm.conf: drains this node with a reason that names what failed, and resumes it when nothing fails any more,
-# if this script drained it. Slurm kills it after 60 s. /etc/gdr/integrations.conf may set GDR (the program), GDR_OPTIONS (of doctor, as
-# in --profile /etc/gdr/site.toml) and PATH, if scontrol is in no usual place.
+# if this script drained it. Slurm kills it after 60 s. Configuration: check.sh; PATH may name scontrol if it is in no usual place.
 set -u
-GDR=gdr GDR_OPTIONS=
 conf=${GDR_CONF:-/etc/gdr/integrations.conf}
 # shellcheck source=/dev/null
 [ ! -r "$conf" ] || . "$conf"
@@ -18,17 +16,15 @@ update() {
   fi
 }
 
-# shellcheck disable=SC2086 # several options
-reason=$(timeout 45 "$GDR" doctor --quick --format line $GDR_OPTIONS 2>/dev/null)
+reason=$("$(dirname "$0")/check.sh" 45)
 status=$?
-[ "$status" -ne 124 ] || reason="gdr: doctor did not finish within 45 s"
 
 known=$(scontrol -o show node "$node" 2>&1) || { log "scontrol: $known"; exit 1; }
 state=$(printf '%s\n' "$known" | sed -n 's/.* State=\([^ ]*\).*/\1/p')
 before=$(printf '%s\n' "$known" | sed -n 's/.* Reason=\(.*\) \[.*/\1/p')
 
 case $status in
-  1 | 124)
+  1)
     # A node that somebody else drained keeps that reason.
     case $state:$before in
       *DRAIN*:gdr:* | *DRAIN*:) ;;
@@ -44,10 +40,6 @@ case $status in
     ;;
   # Something is unknown: no reason to stop a node, and none to let it work again.
   3) log "$reason" ;;
-  *)
-    # shellcheck disable=SC2086 # several options
-    error=$(timeout 10 "$GDR" doctor --quick --format line $GDR_OPTIONS 2>&1 >/dev/null | tail -n 1)
-    log "gdr doctor ended with $status: the node is left as it is: $error"
-    ;;
+  *) log "the node is left as it is: $reason" ;;
 esac
 exit 0

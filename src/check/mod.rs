@@ -23,6 +23,7 @@ mod rdma;
 mod readiness;
 mod readings;
 mod registry;
+mod roles;
 mod selection;
 mod software;
 #[cfg(test)]

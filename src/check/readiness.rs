@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::causes::without_consequences;
 use super::{Ctx, Judged, Weighed, is_undetermined, pcie};
 use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState, Verdict};
-use crate::profile::{Expectations, Profile, Units};
+use crate::profile::{Profile, Units};
 use crate::topo::MAX_PATHS;
 
 /// Maximum obstacles listed per profile.
@@ -18,6 +18,8 @@ const MAX_PLACES: usize = 8;
 struct Unit {
     name: String,
     rows: Vec<usize>,
+    /// A NIC that is nearer and down: its port blocks the unit if that is a fault.
+    nearer_down: Option<usize>,
     functions: Vec<Bdf>,
     /// The ports whose ACS bits decide the path.
     governing: Vec<Bdf>,
@@ -43,7 +45,7 @@ struct Blocked {
 }
 
 pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness {
-    let expectations = Expectations::of(std::slice::from_ref(profile));
+    let expectations = ctx.expectations.of_one(profile);
     let ctx = &Ctx { expectations: &expectations, ..*ctx };
     let again = judged.again(ctx);
     let findings = judged.weighed(&again, &expectations);
@@ -222,7 +224,10 @@ impl Unit {
             _ => &self.functions,
         };
         names.iter().all(|name| match name {
-            Name::Row(row) => self.rows.contains(row),
+            Name::Row(row) => {
+                let is_down = check == "rdma.port" && self.nearer_down == Some(*row);
+                is_down || self.rows.contains(row)
+            }
             Name::Function(bdf) => functions.binary_search(bdf).is_ok(),
         })
     }
@@ -238,7 +243,7 @@ impl Index {
     fn new(units: &[Unit]) -> Self {
         let mut index = Self { by_row: BTreeMap::new(), by_function: BTreeMap::new() };
         for (at, unit) in units.iter().enumerate() {
-            for row in &unit.rows {
+            for row in unit.rows.iter().chain(&unit.nearer_down) {
                 index.by_row.entry(*row).or_default().push(at);
             }
             for bdf in &unit.functions {
@@ -297,8 +302,8 @@ fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
 fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
     let gpus: BTreeSet<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     let has_nic = ctx.topology.rows_of(Kind::Nic).any(|(_, row)| !row.software);
-    let rows: Vec<Vec<usize>> = match kind {
-        Units::Gpu => gpus.iter().map(|gpu| vec![*gpu]).collect(),
+    let rows: Vec<(Vec<usize>, Option<usize>)> = match kind {
+        Units::Gpu => gpus.iter().map(|gpu| (vec![*gpu], None)).collect(),
         Units::GpuNic => ctx
             .topology
             .matches
@@ -306,18 +311,21 @@ fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
             .filter(|found| gpus.contains(&found.row))
             // A GPU whose partner is unknown is a unit that `pcie.locality` leaves open.
             .filter(|found| found.pick.is_some() || (has_nic && found.verdict == Verdict::Unknown))
-            .map(|found| std::iter::once(found.row).chain(found.pick).collect())
+            .map(|found| {
+                let rows: Vec<usize> = std::iter::once(found.row).chain(found.pick).collect();
+                (rows, found.nearer_down)
+            })
             .collect(),
         Units::GpuGpu if gpus.len() * gpus.len().saturating_sub(1) / 2 > MAX_PATHS => return None,
         Units::GpuGpu => gpus
             .iter()
-            .flat_map(|a| gpus.iter().filter(move |b| a < b).map(|b| vec![*a, *b]))
+            .flat_map(|a| gpus.iter().filter(move |b| a < b).map(|b| (vec![*a, *b], None)))
             .collect(),
     };
-    Some(rows.into_iter().map(|rows| unit(ctx, rows)).collect())
+    Some(rows.into_iter().map(|(rows, down)| unit(ctx, rows, down)).collect())
 }
 
-fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
+fn unit(ctx: &Ctx<'_>, rows: Vec<usize>, nearer_down: Option<usize>) -> Unit {
     let row = |at: &usize| ctx.topology.rows.get(*at);
     let name = rows.iter().filter_map(row).map(|row| row.name.as_str());
     let mut functions: Vec<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
@@ -335,7 +343,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
         functions.dedup();
         functions.shrink_to_fit();
     }
-    Unit { name: name.collect::<Vec<_>>().join("–"), functions, governing, rows }
+    Unit { name: name.collect::<Vec<_>>().join("–"), nearer_down, functions, governing, rows }
 }
 
 fn sentence(

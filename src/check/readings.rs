@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Ctx, nics, version};
 use crate::model::{
-    Counts, DeviceReading, ErrorCounts, Facts, Kind, PciDevice, PortReading, RdmaDevice, Readings,
+    Bdf, Counts, DeviceReading, ErrorCounts, Fact, Facts, Kind, PciDevice, PortReading, RdmaDevice,
+    Readings, counter,
 };
 
 pub fn readings(ctx: &Ctx<'_>) -> Readings {
@@ -110,7 +111,19 @@ fn counters(facts: &Facts) -> Counts {
             counts.insert(device.bdf.to_string(), errors_by_name(errors));
         }
     }
+    for gpu in facts.nvml().into_iter().flat_map(|nvml| &nvml.gpus) {
+        if let Fact::Known(errors) = &gpu.link_errors {
+            let named = errors.iter().map(|(name, count)| (format!("nvlink.{name}"), *count));
+            let judged = named.filter(|(name, count)| *count > 0 && counter(name).is_some());
+            counts.insert(nvlinks_of(gpu.bdf), judged.collect());
+        }
+    }
     counts
+}
+
+/// Name of a GPU's NVLinks among the devices with counters.
+pub fn nvlinks_of(gpu: Bdf) -> String {
+    format!("NVLink of {gpu}")
 }
 
 /// Errors of PCI Express by the names of the table of counters.

@@ -174,6 +174,12 @@ pub struct FleetReportOptions {
     #[arg(long)]
     pub mask: bool,
 
+    /// Mask with the key in this file: the same node has the same mask in every report, and in a snapshot with this key
+    ///
+    /// Without the key nobody can find out which name a mask stands for by trying names, and whoever has the key can: keep it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["baseline", "keep"])]
+    pub mask_key: Option<PathBuf>,
+
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FleetFormat::Table)]
     pub format: FleetFormat,

@@ -272,6 +272,12 @@ pub struct SnapshotOptions {
     #[arg(long, conflicts_with = "diff")]
     pub mask: bool,
 
+    /// Mask with the key in this file: the same host, user, UUID, GUID or MAC address has the same mask in every file
+    ///
+    /// Without the key nobody can find out which name a mask stands for by trying names, and whoever has the key can: keep it.
+    #[arg(long, value_name = "FILE", conflicts_with = "diff")]
+    pub mask_key: Option<PathBuf>,
+
     /// Write one archive for a vendor, masked: the snapshot, the reports of doctor and topo, error counters and lines of the kernel
     /// log; README.txt in it says what it holds
     #[arg(long, conflicts_with = "diff")]

@@ -10,6 +10,7 @@ mod fix;
 mod fleet;
 pub mod limits;
 mod machine;
+mod mask_key;
 mod names;
 mod packets;
 mod planned;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use crate::check;
 use crate::input;
 use crate::model::Shares;
-use crate::profile::{Expectations, Profile, ProfileError, SHIPPED};
+use crate::profile::{Expectations, Profile, ProfileError, Roles, SHIPPED};
 
 /// Combines profiles with everything that they include.
 pub fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
@@ -36,7 +36,8 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
     // A profile that only includes others has no expectations of its own.
     let asks = !profile.checks.is_empty()
         || profile.probe != Shares::default()
-        || !profile.expect.is_empty();
+        || !profile.expect.is_empty()
+        || profile.roles != Roles::default();
     if profile.includes.is_empty() || asks {
         profiles.push(profile);
     }

@@ -39,6 +39,7 @@ pub fn run(
     if options.with_reports {
         reject_plain_name(output)?;
     }
+    let key = super::mask_key::read(options.mask_key.as_deref())?;
     document::check_writable(output).with_context(cannot_write)?;
     let log = options.with_reports.then(|| vendor_report::kernel_log(&world));
     let has_log = matches!(log, Some(LibraryAnswer::Answered(_)));
@@ -47,8 +48,8 @@ pub fn run(
     if let Some(log) = log {
         vendor_report::add_kernel_log(&mut snapshot, log);
     }
-    if options.mask || options.with_reports {
-        snapshot::mask(&mut snapshot, &names_to_mask(&facts));
+    if options.mask || key.is_some() || options.with_reports {
+        snapshot::mask(&mut snapshot, &Known { key, ..names_to_mask(&facts) });
     }
     if options.with_reports {
         let archive = vendor_report::archive(snapshot, err)?;
@@ -92,6 +93,7 @@ fn names_to_mask(facts: &Facts) -> Known {
             .filter(|user| !user.is_empty() && *user != "root")
             .map(str::to_owned)
             .collect(),
+        ..Known::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! RDMA devices from `/sys/class/infiniband`.
 
 mod counters;
+mod interfaces;
 mod ports;
 mod roce;
 mod settings;

@@ -430,11 +430,12 @@ impl Pair<'_> {
             self.node.booted.as_deref().is_some_and(|booted| booted > self.before.taken.as_str());
         let rises = rises(&self.before.counters, &self.node.counters, has_rebooted);
         for (device, rises) in rises {
-            let judged = ["rdma.counters", "pcie.errors"];
+            let judged = ["rdma.counters", "pcie.errors", "gpu.nvlink"];
+            let gpu = device.strip_prefix("NVLink of ").unwrap_or(&device);
             let is_problem = changes
                 .0
                 .iter()
-                .any(|change| judged.contains(&change.what.as_str()) && change.concerns(&device));
+                .any(|change| judged.contains(&change.what.as_str()) && change.concerns(gpu));
             let high = rises.iter().filter(|(name, rise)| is_high(name, **rise, seconds));
             let words: Vec<String> = high.map(|(name, rise)| rate(name, *rise, seconds)).collect();
             if !words.is_empty() && !is_problem {

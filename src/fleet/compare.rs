@@ -1,6 +1,6 @@
 //! The report of a fleet: majority and outliers of each fact, and groups of nodes that are alike.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::isolation::{Entity, Fault};
 use super::lacking::Lacking;
@@ -11,7 +11,7 @@ use super::{figures, fold, natural};
 use crate::model::Order as _;
 use crate::model::{
     FleetDifference, FleetFact, FleetFinding, FleetNode, FleetReport, FleetState, FleetSummary,
-    FleetValue, NodeGroup, Record,
+    FleetValue, MaskKey, NodeGroup, Record,
 };
 
 /// Most groups, facts and findings of a report, values of a fact and differences of a group.
@@ -28,13 +28,13 @@ type Differences = Vec<(u32, Option<u32>)>;
 type Outlier = (u32, Option<u32>, usize);
 
 impl Fleet {
-    /// The report. With `mask` the nodes are numbered instead of named.
-    pub fn report(mut self, mask: bool) -> FleetReport {
+    /// The report. With `mask` the nodes are numbered instead of named, with a key they have the masks that follow from it.
+    pub fn report(mut self, mask: bool, key: Option<&MaskKey>) -> FleetReport {
         self.close();
         let faults = self.links.as_ref().map(Links::faults).unwrap_or_default();
         self.mark_faults(&faults);
         if mask {
-            self.number_nodes();
+            self.mask_nodes(key);
         }
         self.add_faults(&faults, mask);
         let worse = figures::worse(&self);
@@ -115,14 +115,19 @@ impl Fleet {
     }
 
     /// Replaces the names of the nodes by numbers, in their order.
-    fn number_nodes(&mut self) {
+    fn mask_nodes(&mut self, key: Option<&MaskKey>) {
         let mut names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         names.extend(self.absent.keys().cloned());
         names.extend(self.links.iter().flat_map(|links| links.nodes.clone()));
         names.order_by(|a, b| natural(a).cmp(&natural(b)));
         names.dedup();
-        let names: HashMap<&String, usize> = names.iter().zip(1..).collect();
-        let number = |name: &String| format!("node{}", names.get(name).copied().unwrap_or(0));
+        let masks = (1..).zip(&names).map(|(at, name)| match key {
+            Some(key) => key.host(name),
+            None => format!("node{at}"),
+        });
+        let mut names: HashMap<&String, String> = names.iter().zip(masks).collect();
+        make_unique(&mut names);
+        let number = |name: &String| names.get(name).cloned().unwrap_or_default();
         for node in &mut self.nodes {
             node.name = number(&node.name);
         }
@@ -426,4 +431,16 @@ fn cut_off<T>(list: &mut Vec<T>, most: usize) -> usize {
     let more = list.len().saturating_sub(most);
     list.truncate(most);
     more
+}
+
+/// Two nodes never share a mask.
+fn make_unique(names: &mut HashMap<&String, String>) {
+    let mut taken = HashSet::new();
+    let mut each: Vec<(&&String, &mut String)> = names.iter_mut().collect();
+    each.sort_unstable_by_key(|(name, _)| **name);
+    for (_, mask) in each {
+        while !taken.insert(mask.clone()) {
+            mask.push('x');
+        }
+    }
 }

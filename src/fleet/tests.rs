@@ -22,7 +22,7 @@ fn report(documents: &[(&str, Value)]) -> FleetReport {
     for (source, document) in documents {
         fleet.add(None, source, document.to_string().as_bytes());
     }
-    fleet.report(false)
+    fleet.report(false, None)
 }
 
 fn groups(report: &FleetReport) -> Vec<(&str, usize)> {
@@ -49,7 +49,7 @@ fn facts_beyond_the_limit_take_no_memory() {
     fleet.add(None, "a", topology.as_bytes());
     assert_ne!(fleet.texts.text(99_000), "");
     assert_eq!(fleet.texts.text(101_000), "");
-    let merged = fleet.report(false);
+    let merged = fleet.report(false, None);
     assert_eq!(merged.notes, ["a: only the first 100000 facts and figures were compared"]);
     assert_eq!(merged.summary.ok, 1);
 }
@@ -99,7 +99,7 @@ fn late_report_counts() {
     fleet.absent("n1", Absence::TimedOut, "no report within 60 s");
     fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
     fleet.add(Some("n2"), "", doctor("host", &[]).to_string().as_bytes());
-    let merged = fleet.report(false);
+    let merged = fleet.report(false, None);
     let absent: Vec<(&str, Absence)> =
         merged.absent.iter().map(|absent| (absent.node.as_str(), absent.why)).collect();
     assert_eq!(absent, [("n1", Absence::TimedOut), ("n3", Absence::Missing)]);
@@ -156,7 +156,7 @@ fn failure_that_no_part_explains_is_no_pass() {
             rounds: 3,
             ..Links::default()
         });
-        fleet.report(false)
+        fleet.report(false, None)
     };
     assert_eq!(exit_code(&report(&[])), 0);
     // All measurements of one node: it is dead, and the report has the reason.

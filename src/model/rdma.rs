@@ -24,6 +24,12 @@ pub struct RdmaDevice {
     pub management: Fact<bool>,
     /// Physical function of a virtual function.
     pub physical_function: Fact<Option<Bdf>>,
+    /// Network interfaces of its PCI function (`device/net`).
+    #[serde(default)]
+    pub interfaces: Fact<Vec<String>>,
+    /// Interface with a default route: one of these, or a VLAN, bond or bridge above one; none if the default route leads elsewhere.
+    #[serde(default)]
+    pub default_route: Fact<Option<String>>,
     /// Firmware version (`fw_ver`), as in `28.43.2026`; none if the driver does not report it.
     #[serde(default)]
     pub firmware: Fact<Option<String>>,

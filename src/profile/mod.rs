@@ -3,6 +3,7 @@
 mod expect;
 mod firmware;
 mod majority;
+mod roles;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::model::{Severity, Shares};
 pub use expect::{Comparison, Expect, Expected, KEYS, Key, Values, key_named, parts, toml_string};
 pub use firmware::{Minimum, minimum_firmware};
 pub use majority::{Majority, majority};
+pub use roles::{NicRole, Roles};
 pub use versions::{BadVersions, Component, Condition, bad_versions, version_numbers};
 
 pub const SHIPPED: [(&str, &str); 8] = [
@@ -51,6 +53,9 @@ pub struct Profile {
     /// What the machine must have.
     #[serde(default)]
     pub expect: Expect,
+    /// What NICs are for.
+    #[serde(default)]
+    pub roles: Roles,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -130,6 +135,8 @@ pub struct Expectations {
     /// The selected profiles.
     pub names: Vec<String>,
     profiles: Vec<Profile>,
+    /// Of these profiles and others, by the profile's name: what a NIC is for does not depend on the profile that is judged.
+    roles: Vec<(String, Roles)>,
 }
 
 impl Expectations {
@@ -137,7 +144,21 @@ impl Expectations {
         Self {
             names: profiles.iter().map(|profile| profile.name.clone()).collect(),
             profiles: profiles.to_vec(),
+            roles: profiles.iter().map(|of| (of.name.clone(), of.roles.clone())).collect(),
         }
+    }
+
+    /// The expectations of one profile, with the roles of all these.
+    pub fn of_one(&self, profile: &Profile) -> Self {
+        Self { roles: self.roles.clone(), ..Self::of(std::slice::from_ref(profile)) }
+    }
+
+    /// What the NIC with one of these names is for, and the profile that says so.
+    pub fn role(&self, names: &[&str]) -> Option<(&str, NicRole)> {
+        let each = self.roles.iter();
+        let mut known =
+            each.filter_map(|(profile, roles)| Some((profile.as_str(), roles.of(names)?)));
+        known.next()
     }
 
     /// The severity of a check with its own severity `own`, in a case with severity `case`. A profile may lower a case's

@@ -7,10 +7,12 @@ pub use explain::explain;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::comparison::sentence;
 use super::doctor::Report;
 use super::svg::escape;
 use crate::model::{
-    FleetNode, FleetReport, FleetState, NodeAction, Outcome, ProbeReport, ProbeVerdict, Remedy,
+    Comparison, Difference, DifferenceKind, FleetNode, FleetReport, FleetState, NodeAction,
+    Outcome, ProbeReport, ProbeVerdict, Remedy,
 };
 
 struct Case {
@@ -55,7 +57,31 @@ pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> b
             },
         }
     });
-    document("gdr doctor", &cases.collect::<Vec<_>>())
+    let cases: Vec<Case> = cases.chain(since(report.comparison.as_ref(), false)).collect();
+    document("gdr doctor", &cases)
+}
+
+/// A case for each difference from an earlier report. A new failure, rising errors and a node whose report is missing fail it; what is still
+/// wrong has a case of its own elsewhere.
+fn since(comparison: Option<&Comparison>, with_nodes: bool) -> Vec<Case> {
+    let differences = comparison.iter().flat_map(|comparison| &comparison.differences);
+    let differences = differences.filter(|difference| difference.kind != DifferenceKind::Still);
+    let case = |difference: &Difference| {
+        let text = sentence(difference, with_nodes);
+        let result = match (difference.kind, difference.now.as_deref()) {
+            (DifferenceKind::New | DifferenceKind::Changed, Some(now))
+                if now.starts_with("fail") =>
+            {
+                CaseResult::Failed(text.clone())
+            }
+            (DifferenceKind::Counter, _) | (DifferenceKind::Node, None) => {
+                CaseResult::Failed(text.clone())
+            }
+            _ => CaseResult::Passed,
+        };
+        Case { class: format!("gdr.baseline.{}", difference.kind.word()), name: text, result }
+    };
+    differences.map(case).collect()
 }
 
 pub fn probe(report: &ProbeReport) -> String {
@@ -143,7 +169,8 @@ pub fn fleet(report: &FleetReport) -> String {
             FleetState::Undetermined => CaseResult::Error(reasons(node)),
         },
     });
-    let cases = absent.chain(nodes).chain(findings);
+    let since = since(report.comparison.as_ref(), true);
+    let cases = absent.chain(nodes).chain(findings).chain(since);
     document("gdr fleet", &cases.collect::<Vec<_>>())
 }
 

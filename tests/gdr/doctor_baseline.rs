@@ -59,3 +59,42 @@ fn doctor_judges_counters_since_its_earlier_report() {
     let run = doctor(&["--baseline", "/nonexistent.json"]);
     assert_eq!(run.code, 2, "{}", run.stderr);
 }
+
+/// NVLinks that recover from errors again and again since an earlier report are a fault; corrected errors and the sum since the driver's load
+/// are not.
+#[test]
+fn doctor_judges_nvlink_recoveries_by_rate() {
+    let doctor = |recoveries: u64, replays: u64, more: &[&str]| {
+        let mut node = Node::good();
+        node.gpu(0)["link_errors"] =
+            json!({"known": {"dl_recovery": recoveries, "dl_replay": replays}});
+        let root = node.laid_out();
+        let args = ["doctor", "--only", "gpu.nvlink", "--format", "json"];
+        json_of(&Gdr::new().sysroot(root.path()).args(args).args(more).run())
+    };
+    let mut old = doctor(9_000, 5, &[]);
+    let bdf = old["readings"]["gpus"][0]["bdf"].as_str().expect("an address").to_owned();
+    let name = format!("NVLink of {bdf}");
+    assert_eq!(old["readings"]["counters"][&name], json!({"nvlink.dl_recovery": 9000}), "{old:#}");
+    let taken = old["taken"].as_str().and_then(|taken| humantime::parse_rfc3339(taken).ok());
+    let earlier = taken.expect("a time") - std::time::Duration::from_secs(86_400);
+    old["taken"] = json!(humantime::format_rfc3339_seconds(earlier).to_string());
+    let dir = scratch();
+    let file = dir.path().join("old.json");
+    fs::write(&file, old.to_string()).expect("a file");
+    let baseline = ["--baseline", file.to_str().expect("a name")];
+    for (recoveries, replays, is_fault) in
+        [(9_000, 5, false), (9_100, 1 << 30, false), (9_600, 5, true)]
+    {
+        let report = doctor(recoveries, replays, &baseline);
+        let findings = report["findings"].as_array().expect("findings").iter();
+        let mut of_gpu = findings.filter(|found| {
+            found["subject"].as_str().is_some_and(|subject| subject.contains(&bdf))
+        });
+        let found = of_gpu.next().expect("a finding");
+        let text = found["message"].as_str().expect("a message");
+        let words = "Its NVLinks count errors now: within 24 h nvlink.dl_recovery +600 rose.";
+        assert_eq!(text.starts_with(words), is_fault, "{recoveries}: {found:#}");
+        assert_eq!(found["outcome"] == "warn", is_fault, "{found:#}");
+    }
+}

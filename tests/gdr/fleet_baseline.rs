@@ -449,6 +449,20 @@ fn forty_changes_are_reported_once_each() {
     let run = compare(day1.path(), day2.path(), &[]);
     run.assert_stdout("new     n5: pcie.acs (0000:17:02.0): fail: It redirects.");
     run.assert_stdout("(+1: peermem.loaded)");
+    // A CI system fails for a new failure, not for a version or a repair.
+    let run = compare(day1.path(), day2.path(), &["--format", "junit"]);
+    let cases: Vec<&str> = run.stdout.lines().collect();
+    let case = |class: &str, words: &str| {
+        let class = format!("classname=\"gdr.baseline.{class}\"");
+        let found = cases.iter().find(|line| line.contains(&class) && line.contains(words));
+        *found.unwrap_or_else(|| panic!("{class} {words}: {}", run.stdout))
+    };
+    assert!(case("new", "n5: pcie.acs (0000:17:02.0): fail").contains("<failure"), "{cases:?}");
+    for kind in ["fixed", "version"] {
+        assert!(case(kind, "name=").ends_with("/>"), "{}", case(kind, "name="));
+    }
+    let baseline = cases.iter().filter(|line| line.contains("gdr.baseline.")).count();
+    assert_eq!(baseline, PLANTS.len());
 }
 
 #[test]

@@ -199,6 +199,40 @@ fn wrong_arguments_are_errors() {
     run.assert_stdout("cannot read /nowhere/n1.json");
 }
 
+/// With a key a node has one mask in all reports, however many nodes they have; without it, or with another key, it has another one.
+#[test]
+fn key_gives_a_node_one_mask_in_all_reports() {
+    let (all, few) = (scratch(), scratch());
+    reports::write_equal(all.path(), 5);
+    fs::copy(all.path().join("n3.json"), few.path().join("n3.json")).expect("a copy");
+    let key = |name: &str, text: &str| {
+        let file = all.path().join(name);
+        fs::write(&file, text).expect("a key");
+        file.to_string_lossy().into_owned()
+    };
+    let (one, two) =
+        (key("one.key", "0123456789abcdef\n"), key("two.key", "another key of the site"));
+    let names = |dir: &Path, key: &str| -> Vec<String> {
+        let report = merge(dir, &["--mask-key", key]);
+        let text = report.to_string();
+        assert!(!text.contains("\"n3\""), "{text}");
+        assert_eq!(report["record"], Value::Null);
+        let nodes = report["nodes"].as_array().expect("nodes").iter();
+        nodes.filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+    };
+    let (of_all, of_few) = (names(all.path(), &one), names(few.path(), &one));
+    assert_eq!((of_all.len(), of_few.len()), (5, 1));
+    assert!(
+        of_all.contains(&of_few[0]) && of_few[0].starts_with("maskedhost"),
+        "{of_all:?} {of_few:?}"
+    );
+    assert_ne!(names(few.path(), &two), of_few);
+    let short = key("short.key", "secret");
+    let run = Gdr::new().args(["fleet", "report", "--mask-key", &short]).args([few.path()]).run();
+    run.assert_code(2);
+    run.assert_stderr("the key has 6 bytes; 16 to 4096 are needed");
+}
+
 /// Names and texts of a report may be hostile; what is printed is not.
 #[test]
 fn hostile_reports_are_shown_safely() {

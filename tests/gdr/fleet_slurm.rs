@@ -8,12 +8,12 @@ use fakes::uverbs;
 use serde_json::Value;
 
 use crate::fleet_links::dead;
-use crate::support::{Gdr, NODES, Node, Slurm, script};
+use crate::support::{Gdr, NODES, Node, Slurm};
 
 const GDR: &str = env!("CARGO_BIN_EXE_gdr");
 
 /// Writes `n1.json` to `n8.json`: equal nodes, but `n4`, whose switch port redirects a GPU's traffic.
-fn snapshots(dir: &Path) {
+pub fn snapshots(dir: &Path) {
     let record = |name: &str, node: &Node| {
         let root = node.laid_out();
         let run =
@@ -150,97 +150,4 @@ fn links_of_nodes_that_are_missing_stopped_or_dead_are_named() {
     assert_eq!(names, ["n1", "n3", "n5", "n6", "n7", "n8"], "{report:#}");
     // That of a process that Slurm killed, which is higher than that of rank 0.
     assert_eq!(run.status.code(), Some(128 + 9));
-}
-
-/// A program that answers for each node from its snapshot, and the scripts of `integrations/slurm` that call it.
-fn scripts(work: &Path) {
-    let gdr =
-        format!("#!/bin/sh\nexec {GDR} --from {}/$SLURMD_NODENAME.json \"$@\"\n", work.display());
-    script(&work.join("gdr"), &gdr);
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations/slurm");
-    for name in ["health-check.sh", "prolog.sh", "epilog.sh"] {
-        let text = format!(
-            "#!/bin/sh\nexport GDR_CONF={}/integrations.conf\nexec {}/{name}\n",
-            work.display(),
-            scripts.display()
-        );
-        script(&work.join(name), &text);
-    }
-}
-
-/// A Slurm that calls these scripts; without their configuration they find no gdr, and leave all nodes as they are.
-fn slurm(work: &Path, more: &str) -> Slurm {
-    std::fs::set_permissions(work, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("permissions");
-    snapshots(work);
-    scripts(work);
-    let slurm = Slurm::start(&more.replace("@DIR@", &work.display().to_string()));
-    // Slurm passes on the name of the node alone, not where its configuration is.
-    let conf = format!(
-        "GDR={}/gdr\nGDR_OPTIONS='--only pcie.acs'\nexport SLURM_CONF={}/slurm.conf\n",
-        work.display(),
-        slurm.dir.path().display()
-    );
-    std::fs::write(work.join("integrations.conf"), conf).expect("a file");
-    slurm
-}
-
-/// State and reason of a node.
-fn node(slurm: &Slurm, name: &str) -> String {
-    slurm.control(&["sinfo", "-h", "-N", "-n", name, "-o", "%T %E"]).trim().to_owned()
-}
-
-#[test]
-#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
-fn health_check_drains_the_broken_node_and_resumes_it() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let work = dir.path();
-    let slurm = slurm(
-        work,
-        "HealthCheckProgram=@DIR@/health-check.sh\nHealthCheckInterval=3\nHealthCheckNodeState=ANY",
-    );
-    slurm.wait("a node that is drained", |slurm| node(slurm, "n4").starts_with("drained"));
-    let drained = node(&slurm, "n4");
-    assert!(
-        drained.starts_with("drained gdr: ") && drained.ends_with("; gdr fix acs; pcie.acs"),
-        "{drained}"
-    );
-    // Another reason stays, and all other nodes work.
-    slurm.control(&["scontrol", "update", "nodename=n2", "state=drain", "reason=disk"]);
-    let run =
-        slurm.command("srun").args(["-N6", "-x", "n2,n4", "hostname"]).output().expect("srun");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    std::fs::copy(work.join("good.json"), work.join("n4.json")).expect("a copy");
-    slurm.wait("the node that is well again", |slurm| node(slurm, "n4").starts_with("idle"));
-    assert_eq!(node(&slurm, "n2"), "drained disk");
-}
-
-#[test]
-#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
-fn prolog_and_epilog_fail_only_the_node_of_their_job() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let work = dir.path();
-    let slurm = slurm(work, "Prolog=@DIR@/prolog.sh\nEpilog=@DIR@/epilog.sh\nPrologFlags=Alloc");
-    let on = |nodes: &str| {
-        slurm
-            .command("timeout")
-            .args(["20", "srun", "--no-kill", "-w", nodes, "hostname"])
-            .output()
-            .expect("srun")
-    };
-    assert!(on("n1").status.success());
-    // Slurm drains the node with its own reason, and the job does not run there.
-    assert!(!on("n4").status.success());
-    slurm.wait("a node that is drained", |slurm| node(slurm, "n4").contains("Prolog error"));
-    for name in ["n1", "n2", "n3", "n5", "n6", "n7", "n8"] {
-        let state = node(&slurm, name);
-        assert!(!state.contains("drain"), "{name}: {state}");
-    }
-    // A node that a job leaves broken takes no other.
-    std::fs::copy(work.join("n4.json"), work.join("broken.json")).expect("a copy");
-    let breaks = format!("cp {0}/broken.json {0}/n6.json", work.display());
-    let run = slurm.command("srun").args(["-w", "n6", "sh", "-c", &breaks]).output();
-    assert!(run.expect("srun").status.success());
-    slurm.wait("a node that its epilog drains", |slurm| node(slurm, "n6").contains("Epilog error"));
-    assert!(on("n3").status.success());
 }

@@ -1,5 +1,5 @@
 //! The scripts and configurations of `integrations/`, each with the program that calls it or with what that program requires. Slurm
-//! itself runs its scripts in `fleet_slurm`; the files for Kubernetes are in `kubernetes`.
+//! itself runs its scripts in `slurm_scripts`; the files for Kubernetes are in `kubernetes`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -125,9 +125,10 @@ fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
         "update nodename=n1 state=resume\n"
     );
     // Unknown is no pass, and an option that gdr does not take is no failure of the node.
-    for (options, words) in
-        [("rdma.device", "gdr: unknown: mlx5_0: /dev"), ("nonsense", "gdr doctor ended with 2")]
-    {
+    for (options, words) in [
+        ("rdma.device", "gdr: unknown: mlx5_0: /dev"),
+        ("nonsense", "the node is left as it is: gdr doctor ended with 2: gdr: there"),
+    ] {
         let done = check(&good, options, "IDLE+DRAIN", "gdr: x");
         let logged = format!("-t gdr-health-check n1: {words}");
         assert!(done.starts_with(&logged), "{done}");

@@ -63,6 +63,7 @@ mod memory_limit;
 mod metamorphic;
 mod nccl_decisions;
 mod nccl_xml;
+mod nic_roles;
 mod no_false_alarm;
 mod nvml;
 mod pci_differential;
@@ -90,6 +91,7 @@ mod probe_transfer;
 mod registration;
 mod run;
 mod signals;
+mod slurm_scripts;
 mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]

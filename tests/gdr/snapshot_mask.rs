@@ -100,7 +100,7 @@ fn masked_machine_gives_same_output() {
         let before = snapshot.clone();
         let hosts = vec!["mlx5".to_owned(), "pci".to_owned(), "h200".to_owned()];
         let users = vec!["nvidia".to_owned()];
-        mask(&mut snapshot, &Known { hosts, users });
+        mask(&mut snapshot, &Known { hosts, users, ..Known::default() });
         let paths = |snapshot: &Snapshot| snapshot.files.keys().cloned().collect::<Vec<_>>();
         assert_eq!(paths(&snapshot), paths(&before), "{name}: no path names a machine");
         lay_out(&snapshot, masked.path());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{Observation, observe};
+use crate::check::roles::Roles;
 use crate::check::{CheckAction, Ctx, Judgement, words};
 use crate::model::{
     ActionClass, Fact, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
@@ -12,6 +13,7 @@ use crate::profile::{Comparison, Expect, Expectations, Expected, Key, Values, ke
 /// Judges these keys of every profile: one judgement per difference, and one for all that is as expected.
 pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
     let mut judgements = Vec::new();
+    let roles = Roles::new(ctx);
     for (profile, expect) in ctx.expectations.expects() {
         let mut good: Vec<(String, String)> = Vec::new();
         for key in keys.iter().filter_map(|name| key_named(name)) {
@@ -25,6 +27,10 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
             }
             for observation in &found {
                 match compare(key, expected, observation, profile) {
+                    Some(judgement) if key.name.starts_with("ports.") => {
+                        let judgement = acted(judgement, key);
+                        judgements.push(roles.expected(&observation.device, judgement));
+                    }
                     Some(judgement) => judgements.push(acted(judgement, key)),
                     None => good.push((source(profile, key), expected.to_string())),
                 }

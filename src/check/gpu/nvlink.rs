@@ -3,20 +3,24 @@
 //! Whether a link ought to be up is not in NVML: a bridge may be absent by choice, and some models have links that
 //! lead nowhere. Links to NVSwitches and those of an SXM board are wired in the board, so all GPUs of a model have
 //! equally many. Error counters have no documented limit: they run from the driver's load, and links replay by
-//! design. They are evidence.
+//! design. They are evidence; recoveries that rise since an earlier report are judged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::reading::{each, nvml_gpu};
-use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unidentified, words};
-use crate::model::{ActionClass, Area, Fact, Ids, NvLink, NvmlGpu, Severity};
+use crate::check::readings::nvlinks_of;
+use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, passthrough, unidentified, words};
+use crate::model::{
+    ActionClass, Area, Fact, Ids, NvLink, NvmlGpu, Severity, counter, is_high, span,
+};
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
 const ERRORS: &str = "nvmlDeviceGetFieldValues";
 
 pub const CHECK: Check = Check {
     id: "gpu.nvlink",
-    rule: "No GPU has fewer NVLinks up than the other GPUs of its model in this machine.",
+    rule: "No GPU has fewer NVLinks up than the other GPUs of its model in this machine. With --baseline: its \
+        NVLinks do not recover from errors ten times an hour or more since the earlier report.",
     sources: "NVML",
     severity: Severity::Warn,
     why: "A link that fails in training, or that an error (Xid 74, 144 to 150) has taken down, lowers the bandwidth to \
@@ -50,7 +54,7 @@ fn nvlink(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let model = device.ids.known().and_then(|ids| models.get(ids)).unwrap_or(&alone);
         let subject = words::device(ctx, device.bdf);
         match nvml_gpu(ctx, device.bdf) {
-            Ok(gpu) => errors(gpu, links(subject, gpu, model)),
+            Ok(gpu) => errors(gpu, rising(ctx, gpu, links(subject, gpu, model))),
             Err(gap) => gap.unknown(subject),
         }
     })
@@ -186,6 +190,32 @@ fn shown(active: usize, down: Option<u32>) -> String {
         Some(down) => format!("{active} active, {down} inactive"),
         None => format!("{active} active"),
     }
+}
+
+/// The judgement of errors that rose since an earlier report, if the number of links is no fault.
+fn rising(ctx: &Ctx<'_>, gpu: &NvmlGpu, judgement: Judgement) -> Judgement {
+    let growth = ctx.facts.network.known().and_then(|network| network.growth.as_ref());
+    let rises = growth.and_then(|growth| Some((growth, growth.rises.get(&nvlinks_of(gpu.bdf))?)));
+    let Some((growth, rises)) = rises.filter(|_| judgement.rule != Rule::Broken) else {
+        return judgement;
+    };
+    let high = rises.iter().filter(|(name, rise)| is_high(name, **rise, growth.seconds));
+    let high: Vec<(&String, &u64)> = high.collect();
+    if high.is_empty() {
+        return judgement;
+    }
+    let within = span(growth.seconds);
+    let listed = words::list(high.iter().map(|(name, rise)| format!("{name} +{rise}")));
+    let known = || high.iter().filter_map(|(name, _)| counter(name));
+    let meanings: BTreeSet<&str> = known().map(|counter| counter.meaning).collect();
+    let meanings: Vec<&str> = meanings.into_iter().collect();
+    let message = format!(
+        "Its NVLinks count errors now: within {within} {listed} rose. {}",
+        meanings.join(" ")
+    );
+    let causes: BTreeSet<&str> = known().map(|counter| counter.cause).collect();
+    let broken = Judgement::broken(judgement.subject, message).evidence(ERRORS, listed);
+    causes.into_iter().fold(broken, Judgement::advice)
 }
 
 /// Adds the counters that are not zero.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{CLASS, each_port, interfaces, subject};
+use crate::check::roles::Roles;
 use crate::check::{Check, Ctx, Judgement, Source, words};
 use crate::model::{
     ActionClass, Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Severity, Why, counter, is_flap,
@@ -35,7 +36,8 @@ pub const CHECK: Check = Check {
 
 /// One judgement for each port.
 fn counters(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    each_port(ctx, |nic, port| judge(ctx, nic, port))
+    let roles = Roles::new(ctx);
+    each_port(ctx, |nic, port| roles.weighed(&nic.name, judge(ctx, nic, port)))
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {

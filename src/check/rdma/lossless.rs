@@ -1,6 +1,7 @@
 //! rdma.lossless: flow control by priority, and the priority in which RoCE packets travel.
 
 use super::{CLASS, each_port, interfaces, subject};
+use crate::check::roles::Roles;
 use crate::check::{Check, Ctx, Judgement, Source, words};
 use crate::model::{
     ActionClass, Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaGid, RdmaPort, Severity,
@@ -39,7 +40,8 @@ pub const CHECK: Check = Check {
 
 /// One judgement for each port.
 fn lossless(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    each_port(ctx, |nic, port| judge(ctx, nic, port))
+    let roles = Roles::new(ctx);
+    each_port(ctx, |nic, port| roles.weighed(&nic.name, judge(ctx, nic, port)))
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {

@@ -14,6 +14,7 @@ mod netns;
 mod nonprefetchable;
 mod port;
 mod provider;
+mod rails;
 mod register;
 mod uar_map;
 mod write_ordering;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::rails::Rails;
 use super::{CLASS, each_port, subject};
-use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Source, words};
+use crate::check::roles::Roles;
+use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Rule, Source, words};
 use crate::model::{
     ActionClass, Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome,
     VerbsPort, VerbsTrial, Verdict, Why,
@@ -24,7 +26,11 @@ pub const CHECK: Check = Check {
     id: "rdma.port",
     rule: "A port is active; over Ethernet it has a RoCE v2 address that other machines can \
         reach and that is usable in this namespace; its packets have the full size. The MTU \
-        is judged on active ports only: below 1024 bytes it warns, below 4096 it is noted.",
+        is judged on active ports only: below 1024 bytes it warns, below 4096 it is noted. A compute \
+        NIC that is down or slow while all others of its kind are not is an error. Of a storage NIC \
+        nothing is more than a warning, of a management NIC nothing more than a note: a profile \
+        (table roles), a name, the place below a switch with a GPU, or the default route says which \
+        one a NIC is.",
     sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
     severity: Severity::Warn,
     why: "A port that is down transfers nothing. Programs address a RoCE peer by an index into \
@@ -59,9 +65,18 @@ pub const CHECK: Check = Check {
 fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
+    let roles = Roles::new(ctx);
+    let rails = Rails::new(ctx, &roles);
     let wanted = Wanted::new(ctx);
-    let mut judgements = each_port(ctx, |nic, port| judge(ctx, nic, port, &wanted));
-    for nic in super::rdma_nics(ctx.facts) {
+    let mut judgements = each_port(ctx, |nic, port| {
+        let is_wanted = wanted.has(nic) && !roles.is_other(&nic.name);
+        let judgement = judge(ctx, nic, port, is_wanted);
+        roles.weighed(&nic.name, railed(judgement, &roles, &rails, nic, port))
+    });
+    // Where only NICs for other traffic are up, GPUs reach nobody.
+    let has_others = super::rdma_nics(ctx.facts).any(|nic| !roles.is_other(&nic.name));
+    let counted = |nic: &&RdmaDevice| !has_others || !roles.is_other(&nic.name);
+    for nic in super::rdma_nics(ctx.facts).filter(counted) {
         for port in nic.ports.known().into_iter().flatten() {
             match &port.state {
                 Fact::Known(state) if state == "ACTIVE" => up += 1,
@@ -91,7 +106,28 @@ fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) -> Judgement {
+/// A port of a compute NIC that is worse than all others of its kind.
+fn railed(
+    judgement: Judgement,
+    roles: &Roles<'_>,
+    rails: &Rails<'_>,
+    nic: &RdmaDevice,
+    port: &RdmaPort,
+) -> Judgement {
+    let is_fault = !matches!(judgement.rule, Rule::Broken | Rule::Unknown);
+    let fault = rails.fault(nic, port).filter(|_| is_fault);
+    let (Some(fault), Some(role)) = (fault, roles.phrase(&nic.name)) else {
+        return judgement;
+    };
+    Judgement {
+        rule: Rule::Broken,
+        message: format!("{fault} It is {role}."),
+        ..judgement.weighing(Severity::Error)
+    }
+    .advice("Compare cable, transceiver and switch port with those of the others; 'rdma link' and 'mlxlink' show the state of the link.")
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, is_wanted: bool) -> Judgement {
     let subject = subject(nic, port);
     let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
     let state = match &port.state {
@@ -112,7 +148,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
     let verbs = verbs_port(ctx, nic, port);
     let judgement = match (state.as_str(), layer) {
-        ("ACTIVE", "Ethernet") => ethernet(ctx, wanted.has(nic), subject, &path, &port.gids, verbs),
+        ("ACTIVE", "Ethernet") => ethernet(ctx, is_wanted, subject, &path, &port.gids, verbs),
         ("ACTIVE", "InfiniBand") => infiniband(subject, verbs),
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(

@@ -3,6 +3,7 @@
 use super::*;
 use crate::check::testing::{Edit, GPU_PORT, bdf, gpu, machine, set_acs, two_gpus};
 use crate::model::{Fact, Facts, PciPath, RootBus, VerbsOutcome, Why};
+use crate::profile::Expectations;
 use crate::profile::SHIPPED;
 use crate::topo::topology;
 

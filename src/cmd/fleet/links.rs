@@ -106,7 +106,7 @@ fn measure(
     for text in &notes {
         crate::cmd::remark(err, text);
     }
-    let report = fleet.report(options.run.mask);
+    let report = fleet.report(options.run.mask, None);
     interrupts.printing();
     super::print(global, &report, options.run.format, out)
 }

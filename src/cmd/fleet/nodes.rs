@@ -76,7 +76,7 @@ fn work_on(
     let mut fleet = merge(place, waits.arrival, collected);
     // Who was rejected may be a node that is missing.
     notes.into_iter().for_each(|note| fleet.note(note));
-    let report = fleet.report(options.mask);
+    let report = fleet.report(options.mask, None);
     interrupts.printing();
     super::print(global, &report, options.format, out)
 }

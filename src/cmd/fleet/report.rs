@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use crate::check;
 use crate::cli::{FleetReportOptions, Global};
 use crate::cmd::baseline::{self, stem};
-use crate::cmd::{document, remark};
+use crate::cmd::{document, mask_key, remark};
 use crate::fleet::{self, Fleet};
 use crate::model::{Absence, RECORD_SCHEMA, Record};
 use crate::output::{self, Document};
@@ -40,12 +40,14 @@ pub fn run(
     if let Some(directory) = &options.keep {
         keep(directory, &record, out)?;
     }
-    let mut report = fleet.report(options.mask);
+    let key = mask_key::read(options.mask_key.as_deref())?;
+    let is_masked = options.mask || key.is_some();
+    let mut report = fleet.report(is_masked, key.as_ref());
     if comparison.is_some() {
         fleet::add_since(&mut report.actions, &record);
     }
     report.comparison = comparison;
-    report.record = (!options.mask).then_some(record);
+    report.record = (!is_masked).then_some(record);
     super::print(global, &report, options.format, out)
 }
 

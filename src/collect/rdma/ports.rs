@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::interfaces::interfaces;
 use super::{CLASS, counters, leads_to, roce};
 use crate::collect::read;
 use crate::model::{Bdf, Fact, Failure, GidReach, Note, RdmaDevice, RdmaGid, RdmaPort};
@@ -18,6 +19,7 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
     let Fact::Known(devices) = devices else {
         return;
     };
+    interfaces(files, devices, notes);
     for device in devices {
         let base = format!("{CLASS}/{}", device.name);
         let mut text = |name: &str| {

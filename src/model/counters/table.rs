@@ -13,6 +13,8 @@ const IRDMA: &str = "kernel: drivers/infiniband/hw/irdma/verbs.c";
 const ICE: &str = "kernel: drivers/net/ethernet/intel/ice/ice_ethtool.c";
 const EFA: &str = "kernel: drivers/infiniband/hw/efa/efa_verbs.c";
 const AER: &str = "kernel: Documentation/ABI/testing/sysfs-bus-pci-devices-aer";
+const NVML: &str = "nvml.h: NVML_FI_DEV_NVLINK_*";
+const NVLINK: &str = "Reset the GPU; if the errors go on, its NVLink bridge, its baseboard or the GPU is faulty: see nvidia-smi nvlink -e and the Xids of the kernel log.";
 const FABRIC: &str = "A switch dropped or reordered packets: compare the lossless priority of NICs and switches with the traffic class in use (rdma.lossless), and look at the switch's discards.";
 const REPEATED: &str = "The other end repeats requests because an acknowledgement was lost or late: see the counters of loss at both ends.";
 const TIMEOUT: &str = "A packet or its acknowledgement was lost, or the other end is slower than the timeout: see the counters of loss at both ends, and --ack-timeout.";
@@ -210,4 +212,10 @@ counters! {
     "fatal.FCP" Bus "The flow control of the link was violated.", SLOT, AER;
     "fatal.RxOF" Bus "The receiver's buffer overflowed.", SLOT, AER;
     "fatal.MalfTLP" Bus "A malformed packet arrived.", SLOT, AER;
+    // NVLinks of a GPU. Replays and wrong checksums are corrected and happen on sound links.
+    "nvlink.recovery" Link "An NVLink trained anew to recover.", NVLINK, NVML;
+    "nvlink.dl_recovery" Link "An NVLink trained anew to recover.", NVLINK, NVML;
+    "nvlink.failed_recoveries" Link "An NVLink could not recover.", NVLINK, NVML;
+    "nvlink.link_integrity" Link "The integrity of an NVLink was lost.", NVLINK, NVML;
+    "nvlink.ecc" Link "The memory of an NVLink had errors.", NVLINK, NVML;
 }

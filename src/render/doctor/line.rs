@@ -9,7 +9,7 @@ use crate::render::text::printable;
 const MAX_CHARACTERS: usize = 240;
 /// Most characters of its first part, up to the number of further faults.
 const MAX_FIRST: usize = 60;
-/// A message is cut at a colon that comes after so many characters.
+/// A message is cut at a colon or a parenthesis that comes after so many characters.
 const SHORTEST: usize = 12;
 
 /// `matters`: an unknown finding leaves a requirement open.
@@ -65,14 +65,15 @@ fn about(lead: &str, findings: &[(&Finding, bool)]) -> String {
     format!("{lead}{words}{more}{action}; {}", ids.join(", "))
 }
 
-/// A message that fits: up to a colon before a list, else up to a word.
+/// A message that fits: up to a colon before a list or to a parenthesis, else up to a word.
 fn shortened(words: &str, room: usize) -> String {
     if words.chars().count() <= room {
         return words.to_owned();
     }
     let end = words.char_indices().nth(room).map_or(words.len(), |(end, _)| end);
-    match words[..end].rfind(": ") {
-        Some(colon) if colon >= SHORTEST => words[..colon].to_owned(),
+    let head = &words[..end];
+    match head.rfind(": ").max(head.rfind(" (")) {
+        Some(aside) if aside >= SHORTEST => words[..aside].to_owned(),
         _ => cut(words, room),
     }
 }
@@ -94,6 +95,7 @@ mod tests {
         for (words, room, expected) in [
             ("2 of 4 GPUs missing: 0000:18:00.0, 0000:cb:00.0", 40, "2 of 4 GPUs missing"),
             ("2 of 4 GPUs missing", 40, "2 of 4 GPUs missing"),
+            ("The port redirects (ReqRedir, CmpltRedir).", 30, "The port redirects"),
             ("mlx5_4: Active ports 0 of 1 that are expected", 30, "mlx5_4: Active ports 0 of 1..."),
         ] {
             assert_eq!(shortened(words, room), expected);

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
+use crate::model::{MaskKey, NAME_BITS};
+
 /// A private name that is replaced wherever it occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
@@ -40,6 +42,8 @@ pub struct Ledger {
     numbers: HashMap<(Kind, String), u64>,
     taken: HashSet<(Kind, u64)>,
     last: HashMap<Kind, u64>,
+    /// Numbers of names, ids and hardware addresses follow from it.
+    pub key: Option<MaskKey>,
     /// First pass: reserve the numbers of existing replacements, assign none.
     pub learning: bool,
     /// Names from places that contain only such names, found in the first pass.
@@ -50,8 +54,9 @@ pub struct Ledger {
     containers: HashSet<String>,
 }
 
-/// Numbers have at most 24 bits.
-const LIMIT: u64 = 1 << 24;
+/// Numbers have at most so many bits, those of names with a key `NAME_BITS`.
+const BITS: u32 = 24;
+const LIMIT: u64 = 1 << BITS;
 /// A locally administered EUI-64 with room for the number.
 const EUI: u64 = 0x0200 << 48;
 const MAC: u64 = 0x0200 << 32;
@@ -65,6 +70,11 @@ impl Ledger {
         if let Some(number) = self.numbers.get(&key) {
             return *number;
         }
+        if let Some(number) = self.keyed(kind, &key.1) {
+            self.taken.insert((kind, number));
+            self.numbers.insert(key, number);
+            return number;
+        }
         let last = self.last.entry(kind).or_default();
         *last += 1;
         while self.taken.contains(&(kind, *last)) {
@@ -73,6 +83,25 @@ impl Ledger {
         let number = *last;
         self.numbers.insert(key, number);
         number
+    }
+
+    /// The number that follows from the key; the next free one if another original has it.
+    fn keyed(&self, kind: Kind, original: &str) -> Option<u64> {
+        let (name, bits) = match kind {
+            Kind::Host => ("host", NAME_BITS),
+            Kind::Domain => ("domain", NAME_BITS),
+            Kind::User => ("user", NAME_BITS),
+            Kind::Wide => ("id", BITS),
+            Kind::Eui => ("eui", BITS),
+            Kind::Mac => ("mac", BITS),
+            // Their numbers must be short.
+            Kind::Container | Kind::Ipv4 | Kind::Ipv6 | Kind::Serial => return None,
+        };
+        let mut number = self.key.as_ref()?.number(name, original, bits);
+        while self.taken.contains(&(kind, number)) {
+            number = number % ((1 << bits) - 1) + 1;
+        }
+        Some(number)
     }
 
     /// Records a name for the second pass.
@@ -313,7 +342,7 @@ fn short_serial(number: u64, length: usize) -> String {
 
 fn decimal(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|number| digits && *number < LIMIT)
+    text.parse().ok().filter(|number| digits && *number < 1_u64 << NAME_BITS)
 }
 
 /// Placeholders of vendors for a missing serial number.

@@ -19,7 +19,8 @@ use serde::de::DeserializeOwned;
 use crate::kmod;
 use crate::model::Order as _;
 use crate::model::{
-    Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why,
+    Failure, Hex, Host, Initramfs, LibraryAnswer, MaskKey, Recorded, RecordedLibraries, Snapshot,
+    Why,
 };
 use bytes::Field;
 use ledger::{Ledger, Word};
@@ -36,6 +37,8 @@ const GRUB_DEFAULT: &str = "/etc/default/grub";
 pub struct Known {
     pub hosts: Vec<String>,
     pub users: Vec<String>,
+    /// Makes the masks of names, ids and hardware addresses the same in all documents.
+    pub key: Option<MaskKey>,
 }
 
 /// Replaces the path that a masked machine was read from.
@@ -53,6 +56,7 @@ pub fn mask(snapshot: &mut Snapshot, known: &Known) {
     };
     let mut masker = Masker { patterns, ledger: Ledger::default(), words: Words::default() };
     masker.ledger.masked = was_masked;
+    masker.ledger.key.clone_from(&known.key);
     masker.learn(snapshot, known);
     masker.document(snapshot);
 }
@@ -390,7 +394,9 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/proc/sys/net",
     ];
     let starts = |path: &str, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
-    let of_kernel = |path: &str| starts(path, &KERNEL) && !starts(path, &PEOPLE);
+    let of_kernel = |path: &str| {
+        starts(path, &KERNEL) && !starts(path, &PEOPLE) && !path.ends_with("/device/net")
+    };
     for (path, recorded) in snapshot.files.iter().filter(|(path, _)| of_kernel(path)) {
         each(path);
         recorded.names.iter().flatten().for_each(|name| each(name));

@@ -15,6 +15,7 @@ fn known() -> Known {
     Known {
         hosts: vec!["node17.hpc.site.edu".to_owned(), "node17".to_owned()],
         users: vec!["alice".to_owned()],
+        ..Known::default()
     }
 }
 
@@ -236,7 +237,10 @@ fn common_words_are_names_only_in_name_positions() {
     add_text(&mut snapshot, "/sys/kernel/mm/peers/x", "peers");
     add_text(&mut snapshot, "/sys/class/nvme/nvme0/state", "live");
     let names = ["cpu", "nvidia", "live", "x", "42"].map(str::to_owned).to_vec();
-    mask(&mut snapshot, &Known { hosts: names, users: vec!["nvme0".to_owned()] });
+    mask(
+        &mut snapshot,
+        &Known { hosts: names, users: vec!["nvme0".to_owned()], ..Known::default() },
+    );
     assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
     assert_eq!(snapshot.host.source, "live");
     assert_eq!(
@@ -370,4 +374,33 @@ fn masks_library_answers() {
         read["unreachable"][0],
         "GPU 3 of maskedhost1: GPU-00000000-0000-0000-0000-000000000001"
     );
+}
+
+#[test]
+fn key_gives_one_name_one_mask_in_all_documents() {
+    let key = |text: &str| crate::model::MaskKey::new(text.as_bytes()).expect("a key");
+    let masked = |host: &str, text: &str, key: Option<crate::model::MaskKey>| {
+        let recorded = Recorded { text: Some(text.to_owned()), ..Recorded::default() };
+        let mut snapshot = Snapshot {
+            files: [("/etc/motd".to_owned(), recorded)].into_iter().collect(),
+            ..Snapshot::default()
+        };
+        let known =
+            Known { hosts: vec![host.to_owned(), "gw7".to_owned()], key, ..Known::default() };
+        mask(&mut snapshot, &known);
+        let once = text_of(&snapshot, "/etc/motd").to_owned();
+        mask(&mut snapshot, &known);
+        assert_eq!(text_of(&snapshot, "/etc/motd"), once, "again");
+        once
+    };
+    let (one, two) = (key("0123456789abcdef"), key("0123456789abcdeX"));
+    let gateway = one.host("gw7");
+    let a = masked("node1", "node1 gw7 98:03:9b:67:ab:12", Some(one.clone()));
+    let b = masked("node2", "gw7 node2 98:03:9b:67:ab:12", Some(one.clone()));
+    assert_eq!(a.split(' ').nth(1), Some(gateway.as_str()), "{a}");
+    assert_eq!(b.split(' ').next(), Some(gateway.as_str()), "{b}");
+    assert_eq!(a.rsplit(' ').next(), b.rsplit(' ').next(), "the hardware address");
+    assert_ne!(a.split(' ').next(), b.split(' ').nth(1), "two hosts");
+    assert!(!masked("node1", "node1 gw7", Some(two)).contains(&gateway));
+    assert_eq!(masked("node1", "node1 gw7", None), "maskedhost1 maskedhost2");
 }
