@@ -26,12 +26,24 @@ pub struct Roles<'a>(BTreeMap<&'a str, (NicRole, String)>);
 impl<'a> Roles<'a> {
     pub fn new(ctx: &Ctx<'a>) -> Self {
         let rails = rails(ctx);
-        let each = rdma_nics(ctx.facts).filter_map(|nic| {
+        let role = |nic: &RdmaDevice| {
             let rail = || Some((NicRole::Compute, rails.get(nic.name.as_str())?.clone()));
-            let role = of_profile(ctx, nic).or_else(|| of_name(nic)).or_else(rail);
-            Some((nic.name.as_str(), role.or_else(|| of_route(nic))?))
-        });
-        Self(each.collect())
+            of_profile(ctx, nic).or_else(|| of_name(nic)).or_else(rail)
+        };
+        let mut roles: BTreeMap<&str, (NicRole, String)> =
+            rdma_nics(ctx.facts).filter_map(|nic| Some((nic.name.as_str(), role(nic)?))).collect();
+        // Where the default route leads over every NIC that may be one of the GPUs, it says nothing.
+        let is_other = |nic: &RdmaDevice| {
+            roles.get(nic.name.as_str()).is_some_and(|(role, _)| *role != NicRole::Compute)
+        };
+        if rdma_nics(ctx.facts).any(|nic| !is_other(nic) && of_route(nic).is_none()) {
+            for nic in rdma_nics(ctx.facts) {
+                if let (None, Some(role)) = (roles.get(nic.name.as_str()), of_route(nic)) {
+                    roles.insert(&nic.name, role);
+                }
+            }
+        }
+        Self(roles)
     }
 
     /// None if nothing says what the NIC is for.
@@ -134,8 +146,35 @@ fn rails(ctx: &Ctx<'_>) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit as _, machine};
-    use crate::model::Fact;
+    use crate::check::testing::{Edit as _, findings, machine};
+    use crate::model::{Fact, Outcome};
+
+    /// In a guest, where no tree says which NIC is near a GPU. Both ports lack a subnet manager, which is a warning.
+    #[test]
+    fn default_route_over_all_nics_says_nothing() {
+        let mut facts = machine();
+        facts.platform.hypervisor_type = Fact::Known(Some("xen".to_owned()));
+        let first = facts.nic_mut();
+        first.default_route = Fact::Known(Some("ib0".to_owned()));
+        if let Fact::Known(ports) = &mut first.ports {
+            ports[0].state = Fact::Known("INIT".to_owned());
+        }
+        let second = RdmaDevice {
+            name: "mlx5_1".to_owned(),
+            default_route: Fact::Known(None),
+            ..first.clone()
+        };
+        for (nics, outcome) in [(1, Outcome::Warn), (2, Outcome::Info)] {
+            let mut facts = facts.clone();
+            if let Fact::Known(all) = &mut facts.rdma {
+                all.push(second.clone());
+                all.truncate(nics);
+            }
+            let found = findings("rdma.port", &facts, &[]);
+            let of = found.iter().find(|found| found.subject == "mlx5_0").expect("a finding");
+            assert_eq!(of.outcome, outcome, "{nics}: {}", of.message);
+        }
+    }
 
     #[test]
     fn names_say_what_a_nic_is_for() {

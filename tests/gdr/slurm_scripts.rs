@@ -29,7 +29,7 @@ fn slurm(work: &Path, more: &str) -> Slurm {
     let gdr = format!(
         "#!/bin/sh\n\
          case $SLURMD_NODENAME in\n\
-         n3) kill -SEGV $$ ;;\n\
+         n3) ulimit -c 0; kill -SEGV $$ ;;\n\
          n5) trap '' TERM; while :; do sleep 0.2; done ;;\n\
          n6) set -- doctor --quick --format line --only rdma.device ;;\n\
          esac\n\
