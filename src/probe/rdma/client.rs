@@ -416,8 +416,12 @@ impl Client<'_, '_> {
     /// The name of a result.
     fn label(&self, kind: Kind, what: &str) -> String {
         match self.task.curve() {
-            Some(curve) if what == LATENCY => curve.kind().latency.to_owned(),
-            Some(curve) => curve.kind().bandwidth.to_owned(),
+            Some(curve) => match what {
+                LATENCY => curve.kind().latency.to_owned(),
+                BANDWIDTH => curve.kind().bandwidth.to_owned(),
+                // The search for the best chunk, which no table shows.
+                what => format!("transfer.{}.{what}", curve.kind().name),
+            },
             None => format!("rdma.{}.{what}{}", kind.name(), self.suffix()),
         }
     }
