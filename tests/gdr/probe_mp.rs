@@ -159,7 +159,7 @@ fn children(parent: u32) -> Vec<Pid> {
 
 /// A long probe, and its two children.
 fn two_children() -> (Child, Vec<Pid>) {
-    let child = Gdr::new()
+    let mut child = Gdr::new()
         .args(["probe", "mp", "--sim", "--full", "--size", "32768"])
         .args(["--format", "json"])
         .command()
@@ -168,14 +168,16 @@ fn two_children() -> (Child, Vec<Pid>) {
         .spawn()
         .expect("it starts");
     let begun = Instant::now();
-    loop {
+    while begun.elapsed() < Duration::from_secs(60) {
         let both = children(child.id());
         if both.len() == 2 {
             return (child, both);
         }
-        assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(1));
     }
+    child.kill().expect("it runs");
+    let status = child.wait().expect("it ends");
+    panic!("no two children after a minute: {status}");
 }
 
 /// It waited for the two seconds that a process has to notice the end of the other one.
