@@ -101,7 +101,7 @@ const PLANTED: &[Planted] = &[
         problem: "failed",
         class: "reseat_cable",
         drain: true,
-        words: "mlx5_4: Active ports: 1 expected, 0 found",
+        words: "mlx5_4: The port is DOWN",
     },
     Planted {
         what: "half the rate",
@@ -112,7 +112,7 @@ const PLANTED: &[Planted] = &[
         problem: "failed",
         class: "reseat_cable",
         drain: true,
-        words: "Port rate: 400 Gb/s expected, 200 Gb/s found",
+        words: "mlx5_4: The port runs at 200 Gb/s",
     },
     Planted {
         what: "Ethernet",

@@ -118,8 +118,11 @@ fn differences_are_named_by_node() {
     assert_eq!(report["links"].as_array().map(Vec::len), Some(10));
     let cell = report["heat"]["cells"][2][3].as_f64().expect("a share");
     assert!((0.48..0.52).contains(&cell), "{cell}");
-    let finding = &report["findings"][0];
-    assert_eq!((&finding["outcome"], &finding["nodes"]), (&json!("fail"), &json!("n11")));
+    let findings = report["findings"].as_array().expect("findings");
+    let of = |node: &str| findings.iter().find(|finding| finding["nodes"] == node);
+    assert_eq!(of("n11").expect("a wrong byte")["outcome"], "fail", "{findings:#?}");
+    let rail = of("n[7,9]").expect("a rail that is down");
+    assert_eq!((&rail["id"], &rail["outcome"]), (&json!("rdma.port"), &json!("fail")), "{rail:#}");
     let run = table(dir.path());
     run.assert_code(1);
     let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -63,7 +63,7 @@ fn reports_broken_archive() {
         ("a long name", huge, "headers of more than 256 KiB"),
         ("endless", endless, "the file is truncated"),
         ("of something else", other, "neither files of /sys nor output of lspci"),
-        ("empty log", text.into_bytes(), "neither files of /sys nor output of lspci"),
+        ("empty log", text.into_bytes(), "no GPU, NIC or PCI device found in it"),
         ("bzip2", b"BZh91AY&SY".to_vec(), "bzip2 compression is not supported"),
     ] {
         for command in [&["doctor"][..], &["topo"]] {
