@@ -47,6 +47,7 @@ pub fn run(
     let mut sources = want(options.live, wanted);
     // Starting CUDA takes most of the time of a report.
     sources.cuda &= !options.quick;
+    sources.nvml.errors &= !options.quick;
     let mut facts = machine.facts(sources);
     facts.platform.asserted = options.platform.map(Platform::kind);
     let earlier = earlier(options, &mut facts)?;
@@ -298,6 +299,7 @@ pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
             p2p: has(Source::NvmlPeers),
             p2p_only: None,
             details: has(Source::Nvml),
+            errors: wanted("gpu.nvlink"),
             // NVLinks need two GPUs.
             from_gpus: if nvml { 0 } else { 2 },
         },

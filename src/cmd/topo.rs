@@ -87,6 +87,7 @@ fn want(options: &Topo) -> CollectOptions {
             p2p: options.p2p.is_some() || options.nccl.is_some(),
             p2p_only: options.p2p.map(capability),
             details: false,
+            errors: false,
             // NVLinks need two GPUs; for one GPU, skip the NVML query. NCCL's topology has the number of each GPU.
             from_gpus: match options.format {
                 _ if options.p2p.is_some() => 0,

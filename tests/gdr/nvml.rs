@@ -22,7 +22,7 @@ fn answer(driver: Driver, machine: &Path, query: &str) -> Value {
 
 /// A query of links, peer-to-peer statuses and details.
 fn query(links: bool, p2p: bool, details: bool) -> String {
-    json!({"links": links, "p2p": p2p, "p2p_only": null, "details": details, "from_gpus": 0})
+    json!({"links": links, "p2p": p2p, "p2p_only": null, "details": details, "errors": details, "from_gpus": 0})
         .to_string()
 }
 

@@ -69,6 +69,10 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
         for at in 0..usize::try_from(count).map_err(|_| INVALID_ARGUMENT)? {
             // SAFETY: the caller's guarantee.
             let value = unsafe { values.wrapping_add(at).as_mut() }.ok_or(INVALID_ARGUMENT)?;
+            // So does the library of driver 580.159.
+            if value.result == NOT_SUPPORTED {
+                continue;
+            }
             let fields = gpu(device, "fields").unwrap_or(&Value::Null);
             let of_link = &fields[format!("{}/{}", value.field, value.scope)];
             let of_gpu = &fields[value.field.to_string()];

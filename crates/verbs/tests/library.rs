@@ -43,13 +43,13 @@ fn prints_devices() {
          dma-buf symbol: true\n\
          missing: \n\
          device: mlx5_0\n\
-         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
+         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs\n\
          \x20 port 1: Active, Ethernet, MTU 4096 of 4096, lid 7\n\
          \x20 port 1 GID 0: RoceV1 ::ffff:192.0.2.1 interface 3\n\
          \x20 port 1 GID 2: RoceV2 ::ffff:192.0.2.1 interface 3\n\
          \x20 dma-buf: Registers(9)\n\
          device: mlx4_0\n\
-         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
+         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs\n\
          \x20 port 1: Active, Ethernet, MTU 1024 of 4096, lid 7\n\
          \x20 port 1 GID 0: RoceV1 ::ffff:192.0.2.1 interface 3\n\
          \x20 port 1 GID 2: RoceV2 ::ffff:192.0.2.1 interface 3\n\

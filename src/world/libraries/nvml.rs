@@ -49,8 +49,12 @@ pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
                 minor: gpu.minor.clone(),
                 active_links: gpu.active_links.clone(),
                 inactive_links: gpu.inactive_links.clone(),
+                link_errors: gpu.link_errors.clone(),
                 ..NvmlGpu::unread(gpu.index, gpu.bdf)
             };
+        }
+        if !query.errors {
+            gpu.link_errors = Fact::default();
         }
     }
     if !query.p2p {
@@ -118,13 +122,15 @@ fn gpu(device: Device<'_>, index: u32, bdf: Bdf, query: NvmlQuery) -> NvmlGpu {
     if query.links {
         (gpu.active_links, gpu.inactive_links) = links::read(device);
     }
+    if query.errors {
+        gpu.link_errors = links::errors(device);
+    }
     if !query.details {
         return gpu;
     }
     let fabric = fact(device.fabric());
     NvmlGpu {
         memory_node: fact(device.numa_node()),
-        link_errors: links::errors(device),
         bar1: fact(device.bar1()).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
         memory_total: fact(device.memory_total()),
         persistence: fact(device.persistence_mode()).map(|mode| mode != 0),

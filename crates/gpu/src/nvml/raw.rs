@@ -23,6 +23,8 @@ use super::session::Nvml;
 /// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...`
 /// are 96).
 const TEXT: usize = 128;
+/// `NVML_ERROR_UNKNOWN`.
+const UNKNOWN: u32 = 999;
 
 /// Registration with the NVLink fabric (`nvmlGpuFabricInfo_v3_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -396,8 +398,8 @@ impl<'s> Device<'s> {
             timestamp: 0,
             latencyUsec: 0,
             valueType: 0,
-            // A field that the library leaves alone has no value.
-            nvmlReturn: NOT_SUPPORTED,
+            // A field that the library leaves alone has no value. It leaves alone those that are "not supported" already (580.159).
+            nvmlReturn: UNKNOWN,
             value: nvmlValue_t { ullVal: 0 },
         };
         let mut values: Vec<nvmlFieldValue_t> = fields.iter().map(empty).collect();
