@@ -18,7 +18,7 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
         page.push_str(&format!("Recorded: {}\n\n", plain(&recording)));
     }
     if let Some(hardware) = &report.hardware {
-        page.push_str(&format!("{}\n\n", plain(hardware)));
+        page.push_str(&format!("Hardware: {}\n\n", plain(hardware)));
     }
     page.push_str(&format!("**{}**\n\n", plain(&verdict(report).1)));
     for readiness in &report.readiness {
