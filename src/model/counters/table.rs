@@ -212,10 +212,10 @@ counters! {
     "fatal.FCP" Bus "The flow control of the link was violated.", SLOT, AER;
     "fatal.RxOF" Bus "The receiver's buffer overflowed.", SLOT, AER;
     "fatal.MalfTLP" Bus "A malformed packet arrived.", SLOT, AER;
-    // NVLinks of a GPU. Replays and wrong checksums are corrected and happen on sound links.
+    // NVLinks of a GPU. Replays and wrong checksums are corrected and happen on sound links; corrected memory errors
+    // (ECC) may, too: sound H200 count them.
     "nvlink.recovery" Link "An NVLink trained anew to recover.", NVLINK, NVML;
     "nvlink.dl_recovery" Link "An NVLink trained anew to recover.", NVLINK, NVML;
     "nvlink.failed_recoveries" Link "An NVLink could not recover.", NVLINK, NVML;
     "nvlink.link_integrity" Link "The integrity of an NVLink was lost.", NVLINK, NVML;
-    "nvlink.ecc" Link "The memory of an NVLink had errors.", NVLINK, NVML;
 }

@@ -61,7 +61,7 @@ pub fn run(
                 Err(StepError::Io(error)) => return Err(error.into()),
                 Err(failure) => {
                     let name = format!("validate.{}.map", kind.name);
-                    if is_documented(kind.allocation, &failure) {
+                    if is_beyond_backend(kind.allocation, &failure) {
                         let why = gpu::sentence(&failure);
                         reporter.result(session.about.not_measured(&name, *bytes, why))?;
                         continue;
@@ -80,8 +80,8 @@ pub fn run(
     Ok(())
 }
 
-/// True if no backend but gdrdrv maps this kind of memory, which is no fault of the machine.
-fn is_documented(allocation: Allocation, failure: &StepError) -> bool {
+/// True if the backend cannot map this kind of memory on any machine.
+fn is_beyond_backend(allocation: Allocation, failure: &StepError) -> bool {
     matches!(allocation, Allocation::Pool { exportable: false })
         && matches!(failure, StepError::Map(gdrcopy::Error::Memory { .. }))
 }
