@@ -39,8 +39,9 @@ const PROGRAM: &str = "/proc/self/exe";
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Start of the names of the logs.
+/// Start and end of the names of NCCL's logs. The user's settings may put logs of other libraries beside them, which end alike.
 const LOG: &str = "nccl.";
+const LOGS: &str = ".log";
 
 /// Start of the names of temporary directories, and the file in them that is locked while they are in use.
 const TEMPORARY: &str = "gdr-run-";
@@ -154,7 +155,7 @@ impl LogDirectory {
             // NCCL replaces %h and %p.
             file.extend(if *byte == b'%' { &b"%%"[..] } else { std::slice::from_ref(byte) });
         }
-        file.extend_from_slice(format!("/{LOG}%h.%p.log").as_bytes());
+        file.extend_from_slice(format!("/{LOG}%h.%p{LOGS}").as_bytes());
         command.env("NCCL_DEBUG", "INFO").env("NCCL_DEBUG_FILE", OsString::from_vec(file));
         match own("NCCL_DEBUG_SUBSYS") {
             None => {
@@ -178,10 +179,7 @@ impl LogDirectory {
     }
 
     fn has_logs(&self) -> bool {
-        let is_log = |entry: io::Result<fs::DirEntry>| {
-            entry.is_ok_and(|entry| entry.file_name().as_bytes().starts_with(LOG.as_bytes()))
-        };
-        fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.any(is_log))
+        self.logs().is_ok_and(|logs| !logs.is_empty())
     }
 
     /// Reports the job as far as the logs have it, with its status if it has ended. Errors do not change that status.
@@ -197,12 +195,12 @@ impl LogDirectory {
                     remark(
                         err,
                         &format!(
-                            "the job failed ({status}), and NCCL's log does not say why: gdr explain reads the job's own output"
+                            "the job failed ({status}), and its logs do not say why: gdr explain reads the job's own output"
                         ),
                     );
                 }
             }
-            Ok(None) => remark(err, "no process of the job has written a log of NCCL"),
+            Ok(None) => remark(err, "no process of the job has written a log that shows a path"),
             Err(error) => remark(err, &format!("cannot read the logs in '{shown}': {error}")),
         }
         if self.is_kept && self.has_logs() {
@@ -213,18 +211,22 @@ impl LogDirectory {
         }
     }
 
-    fn read(&self) -> io::Result<Option<Job>> {
-        let mut files: Vec<PathBuf> = Vec::new();
+    fn logs(&self) -> io::Result<Vec<PathBuf>> {
+        let mut logs = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            if entry.file_name().as_bytes().starts_with(LOG.as_bytes()) {
-                files.push(entry.path());
+            let path = entry?.path();
+            if path.as_os_str().as_bytes().ends_with(LOGS.as_bytes()) && path.is_file() {
+                logs.push(path);
             }
         }
-        files.sort();
+        logs.sort();
+        Ok(logs)
+    }
+
+    fn read(&self) -> io::Result<Option<Job>> {
         let mut reader = JobReader::default();
         let mut buffer = vec![0; 64 << 10];
-        for file in files.iter().filter(|file| file.is_file()) {
+        for file in self.logs()? {
             let mut file = File::open(file)?;
             loop {
                 match file.read(&mut buffer)? {

@@ -106,6 +106,14 @@ pub fn end(child: &mut Child) {
     }
 }
 
+/// Like [`end`], without waiting: closing a GPU takes the kernel milliseconds.
+pub fn end_meanwhile(child: &mut Child) {
+    if matches!(try_wait(child), Ok(None)) {
+        // Fails only if it has ended.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    }
+}
+
 fn ends_within(child: &mut Child, time: Duration) -> bool {
     let begun = Instant::now();
     loop {

@@ -12,7 +12,7 @@ use super::scope::{Chosen, ProbeError, Scope, chosen};
 use super::target::Target;
 use super::task::{CHILD, Task};
 use super::verdict::Subject;
-use super::watch::{ChildEnd, Output, Wire, watch};
+use super::watch::{ChildEnd, KillOnDrop, Output, Wire, watch};
 use crate::input::pass_environment;
 use crate::keeper;
 use crate::model::{ProbeReport, ProbedEnd};
@@ -36,6 +36,8 @@ pub struct Children<'a> {
     /// Added to the expected time of each step before it counts as hung.
     pub timeout: Duration,
     pub progress: &'a mut dyn Watcher,
+    /// The child that listed the GPUs.
+    pub lister: Option<KillOnDrop>,
 }
 
 /// How a child starts, and what becomes of its messages and of its end.
@@ -51,6 +53,8 @@ pub struct Start<'a> {
     pub keeps_messages: bool,
     /// Its end is judged by the caller: a crash is a result.
     pub is_trial: bool,
+    /// It is not killed after its answer: see [`Task::stays`].
+    pub stays: bool,
 }
 
 /// Most lines of standard error that are kept.
@@ -90,6 +94,9 @@ impl Children<'_> {
     }
 
     /// The GPUs that CUDA lists; `None` if the probe cannot continue. Without `required` an empty list is fine.
+    ///
+    /// The child that lists them stays until the probe's end: as long as a process holds CUDA, cuInit takes 20 ms in the next one, and
+    /// otherwise a quarter of a second (H200, driver 580). It has no context.
     pub fn list(&mut self, sim: u32, required: bool) -> Result<Option<Vec<Listed>>, ProbeError> {
         let list = ListGpus { sim, timeout: self.timeout, required };
         let ran = self.run("GPUs", &list, &[])?;
@@ -161,7 +168,7 @@ impl Children<'_> {
     ) -> Result<ChildResult, ProbeError> {
         let mut command = keeper::command();
         command.args(arguments(task)?);
-        self.run_command(subject, command, start)
+        self.run_command(subject, command, Start { stays: task.stays(), ..start })
     }
 
     /// Runs a command that runs a child, with [`arguments`].
@@ -186,7 +193,7 @@ impl Children<'_> {
         command.env_remove(SECRET_VARIABLE);
         let mut ran = ChildResult::default();
         let (mut lost, mut unit) = (false, None);
-        let ended =
+        let (ended, child) =
             watch(&mut command, self.interrupts, start.wire, self.timeout, &mut |output| {
                 let event = match output {
                     Output::Event(event) => event,
@@ -217,6 +224,9 @@ impl Children<'_> {
             ended if start.is_trial && *ended != ChildEnd::Interrupted => true,
             ended => self.go_on(unit.as_deref().unwrap_or(subject), ended),
         };
+        if start.stays && ran.whole {
+            self.lister = Some(child.into_idle());
+        }
         ran.ended = Some(ended);
         Ok(ran)
     }

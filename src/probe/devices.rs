@@ -30,6 +30,10 @@ impl Task for ListGpus {
         self.timeout
     }
 
+    fn stays(&self) -> bool {
+        self.sim == 0
+    }
+
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         if self.sim > 0 {
             let gpus: Vec<Gpu> = (0..self.sim).map(|_| Gpu::sim()).collect();

@@ -54,8 +54,13 @@ pub fn run<T: Task + Sync>(
     let (ran, remote_ran) = std::thread::scope(|scope| {
         let (remote_report, local_ended) = (&mut remote_report, &local_ended);
         let other = scope.spawn(move || {
-            let mut remote_children =
-                Children { report: remote_report, interrupts, timeout, progress: &mut Silent };
+            let mut remote_children = Children {
+                report: remote_report,
+                interrupts,
+                timeout,
+                progress: &mut Silent,
+                lister: None,
+            };
             let ran = run(&mut remote_children, remote, remote_socket, remote_stop);
             if matches!(&ran, Ok(ran) if ran.whole) {
                 return ran.map(|ran| (ran, Some(stops_local)));

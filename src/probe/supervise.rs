@@ -39,6 +39,7 @@ pub fn measure<P: Probe>(
         interrupts,
         timeout: probe.scope().terms.timeout,
         progress,
+        lister: None,
     };
     probe.measure(machine, &mut children)?;
     probe.finish(&mut report);

@@ -23,6 +23,11 @@ pub trait Task: Serialize + DeserializeOwned {
     /// Runs the task in this process, and reports steps and results.
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError>;
 
+    /// True if the child stays after its answer, until it is killed. See [`Children::list`](super::children::Children::list).
+    fn stays(&self) -> bool {
+        false
+    }
+
     /// The result of a task that failed as a whole; `None` if its parts or another child report it.
     fn failed(&self, _: &StepError) -> Option<ProbeResult> {
         None
@@ -42,7 +47,11 @@ pub fn answer(task: &impl Task, out: &mut dyn Write) -> io::Result<()> {
             }
         }
     }
-    reporter.send(&Event::End)
+    reporter.send(&Event::End)?;
+    while task.stays() {
+        std::thread::park();
+    }
+    Ok(())
 }
 
 /// A part of a task, and the name of its result if it fails.

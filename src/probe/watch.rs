@@ -71,39 +71,39 @@ impl Wire {
     }
 }
 
-/// Runs a child, and passes its output to `report`. `timeout` is for the first step.
+/// Runs a child, and passes its output to `report`. `timeout` is for the first step. A child that has sent its last event may still run:
+/// it is killed when it is dropped.
 pub fn watch(
     command: &mut Command,
     interrupts: &Interrupts,
     mut wire: Option<Wire>,
     timeout: Duration,
     report: &mut dyn FnMut(Output),
-) -> io::Result<ChildEnd> {
+) -> io::Result<(ChildEnd, KillOnDrop)> {
     let input = wire.as_mut().map(|wire| std::mem::replace(&mut wire.socket, Stdio::null()));
-    let mut child = KillOnDrop(
-        command
-            .stdin(input.unwrap_or_else(Stdio::null))
-            .stdout(Stdio::piped())
-            // Keeps escape sequences of libraries from the terminal.
-            .stderr(Stdio::piped())
-            // Ctrl-C goes to the parent only, which ends the child and prints the report.
-            .process_group(0)
-            .spawn()?,
-    );
+    let child = command
+        .stdin(input.unwrap_or_else(Stdio::null))
+        .stdout(Stdio::piped())
+        // Keeps escape sequences of libraries from the terminal.
+        .stderr(Stdio::piped())
+        // Ctrl-C goes to the parent only, which ends the child and prints the report.
+        .process_group(0)
+        .spawn()?;
+    let mut child = KillOnDrop { child, waits: true };
     // Closes the parent's copy of the child's socket, so that the peer sees the end of the child.
     command.stdin(Stdio::null());
-    let Some(mut pipe) = child.0.stdout.take() else {
+    let Some(mut pipe) = child.child.stdout.take() else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    let mut messages = Messages { pipe: child.0.stderr.take(), lines: Lines::default() };
+    let mut messages = Messages { pipe: child.child.stderr.take(), lines: Lines::default() };
     let ended =
-        follow(&mut child, &mut pipe, &mut messages, interrupts, wire.as_ref(), timeout, report);
+        follow(&mut child, &mut pipe, &mut messages, interrupts, wire.as_ref(), timeout, report)?;
     // Reads at most a full pipe, because a child that hangs may continue to write.
     for _ in 0..PIPE / CHUNK {
         messages.read(report);
     }
     messages.flush(report);
-    ended
+    Ok((ended, child))
 }
 
 fn follow(
@@ -136,7 +136,7 @@ fn follow(
             }
             Ready::Nothing if since.elapsed() >= step.timeout => return Ok(ChildEnd::Hung(step)),
             Ready::Nothing => {
-                keeper::try_wait(&mut child.0)?;
+                keeper::try_wait(&mut child.child)?;
                 continue;
             }
             Ready::Child => {}
@@ -271,10 +271,20 @@ fn report_line(line: &[u8], report: &mut dyn FnMut(Output)) {
     }
 }
 
-/// A child that is killed at the end of the watch.
-struct KillOnDrop(Child);
+/// A child that is killed when this is dropped.
+pub struct KillOnDrop {
+    child: Child,
+    /// The drop waits for its end.
+    waits: bool,
+}
 
 impl KillOnDrop {
+    /// It has answered, so its end delays nobody.
+    pub fn into_idle(mut self) -> Self {
+        self.waits = false;
+        self
+    }
+
     /// Waits for its exit status, and calls `meanwhile` repeatedly; `None` after the timeout.
     fn status(
         &mut self,
@@ -284,7 +294,7 @@ impl KillOnDrop {
         let begun = Instant::now();
         loop {
             meanwhile();
-            match keeper::try_wait(&mut self.0)? {
+            match keeper::try_wait(&mut self.child)? {
                 Some(status) => return Ok(Some(status)),
                 None if begun.elapsed() >= timeout => return Ok(None),
                 None => std::thread::sleep(Duration::from_millis(1)),
@@ -296,7 +306,11 @@ impl KillOnDrop {
 impl Drop for KillOnDrop {
     /// The kernel needs a moment to end a process that uses a GPU; one that hangs in the driver never ends.
     fn drop(&mut self) {
-        keeper::end(&mut self.0);
+        if self.waits {
+            keeper::end(&mut self.child);
+        } else {
+            keeper::end_meanwhile(&mut self.child);
+        }
     }
 }
 
@@ -325,7 +339,7 @@ mod tests {
                 Output::Message(message) => events.push(Event::Note(format!("stderr: {message}"))),
             }
         });
-        (ended.expect("a watch"), events)
+        (ended.expect("a watch").0, events)
     }
 
     #[test]

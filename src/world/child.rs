@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::keeper;
 
@@ -134,13 +134,7 @@ impl Drop for Running {
         let pid = Pid::from_child(&self.child);
         // The only error of a signal: it has ended already.
         match self.kind {
-            // It ends what is left meanwhile: closing a GPU takes the kernel milliseconds.
-            Kind::Kept if self.answered => {
-                if matches!(keeper::try_wait(&mut self.child), Ok(None)) {
-                    let _ = kill_process(pid, Signal::TERM);
-                }
-                return;
-            }
+            Kind::Kept if self.answered => return keeper::end_meanwhile(&mut self.child),
             Kind::Kept => return keeper::end(&mut self.child),
             Kind::Alone | Kind::Group if matches!(self.child.try_wait(), Ok(Some(_))) => return,
             Kind::Alone => {

@@ -65,6 +65,19 @@ fn empty_directory_holds_no_logs() {
     assert!(!run.stderr.contains("the logs are in"), "{}", run.stderr);
 }
 
+/// `UCX_LOG_FILE` of the user names a file beside NCCL's logs.
+#[test]
+fn reports_logs_of_other_libraries() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let logs = directory.path().to_str().expect("a path");
+    let line = "[1795981478.252539] [node1:828  :0]  ucp_worker.c:1991 UCX  INFO    ucp_context_0 intra-node cfg#2 tag(sysv/memory cma/memory)";
+    let script =
+        format!("echo '{line}' >{logs}/ucx.node1.828.log; echo '{line}' >{logs}/notes.txt");
+    let run = Gdr::new().args(["run", "--log", logs, "--", "sh", "-c", &script]).run();
+    assert!(run.stderr.contains("sysv cma") && run.stderr.contains("on a node"), "{}", run.stderr);
+    assert!(run.stderr.contains("the logs are in"), "{}", run.stderr);
+}
+
 /// What the job sees, and what gdr says about it.
 #[test]
 fn variables_of_the_user_stay() {

@@ -47,6 +47,7 @@ pub fn beside(
         interrupts: children.interrupts,
         timeout: children.timeout,
         progress: &mut *children.progress,
+        lister: None,
     };
     let ran = match figures {
         MpiFigures::None => return Ok(()),

@@ -1,5 +1,6 @@
 //! Sizes and times of each depth.
 
+use super::integrity::Transfer;
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
 
@@ -26,9 +27,10 @@ impl Depth {
         }
     }
 
-    /// The sizes to verify.
-    pub fn p2p_verified(self) -> &'static [usize] {
+    /// The sizes to verify. What a kernel moved goes to the host to be compared, which takes longest.
+    pub fn p2p_verified(self, transfer: Transfer) -> &'static [usize] {
         match self {
+            Self::Quick if transfer.is_kernel() => &[4 << 10, 1 << 20, 16 << 20],
             Self::Quick => &[4 << 10, 1 << 20, 64 << 20],
             Self::Default | Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20],
         }

@@ -131,6 +131,7 @@ fn children<'c>(
         interrupts: node.interrupts,
         timeout: node.options.scope.terms.timeout,
         progress,
+        lister: None,
     }
 }
 
