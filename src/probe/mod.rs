@@ -27,7 +27,6 @@ pub mod mp;
 pub mod mpi;
 pub mod p2p;
 mod processes;
-mod random;
 pub mod rdma;
 pub mod rendezvous;
 pub mod sampling;
