@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Bootstrap, Error, MAX_BYTES, Pause, check, names};
 use crate::session::{ClientHandshake, FrameError, Key, LONGEST, Next, ServerHandshake, Session};
 
-/// Version of the protocol. Any change needs a new number, which is none of gdr's probes.
+/// Version of the protocol. Any change needs a new number. gdr's probes count from 1.
 const PROTOCOL: u32 = u32::from_be_bytes(*b"mp\0\x02");
 /// Bytes of a hello: rank and number of ranks, big endian.
 const HELLO: usize = 8;
