@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let piece = usize::from(*piece).max(1);
     let secret = Secret::parse(&"5a".repeat(32)).expect("64 digits");
-    let mut server = ServerHandshake::new(&secret).expect("random bytes");
+    let mut server = ServerHandshake::new(&secret.key()).expect("random bytes");
     prove(rest, piece, &mut |bytes| {
         let room = server.room();
         let taken = room.len().min(bytes.len());
@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         room[..taken].copy_from_slice(&bytes[..taken]);
         (taken, server.received(taken))
     });
-    let (mut client, _) = ClientHandshake::new(&secret).expect("random bytes");
+    let (mut client, _) = ClientHandshake::new(&secret.key()).expect("random bytes");
     prove(rest, piece, &mut |bytes| {
         let room = client.room();
         let taken = room.len().min(bytes.len());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::probe::RdmaProbe;
+use crate::probe::rdma::RdmaProbe;
 
 /// `gdr fleet`.
 #[derive(Debug, Args)]

@@ -1,16 +1,12 @@
 //! Command line types of clap, without logic. Help, man pages and completions are generated from them.
 
-mod copy;
 mod expect;
 mod explain;
 mod fix;
 mod fleet;
 mod help;
-mod packets;
-mod peer;
 mod probe;
 mod run;
-mod scope;
 mod style;
 mod version;
 
@@ -20,7 +16,6 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
 pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
@@ -29,15 +24,8 @@ pub use fleet::{
     FleetRun, FleetWhat, HistoryFormat,
 };
 pub use help::{Sections, sections};
-pub use packets::{Ordering, Packets};
-pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
-pub use probe::{
-    AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, HostProbe, MpProbe,
-    MpiMemory, MpiProbe, NicArgs, P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaArgs, RdmaMemory,
-    RdmaMemoryPath, RdmaProbe,
-};
+pub use probe::{Probe, ProbeWhat};
 pub use run::Run;
-pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;
 
 use crate::model::PlatformKind;

@@ -1,7 +1,6 @@
 //! `gdr probe`.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,30 +8,22 @@ use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
-use super::packets::{self, named};
-use super::probe_async::async_options;
-use super::probe_copy::{copy_options, list_tests};
+use super::probe_copy::list_tests;
 use super::probe_file;
 use super::profiles::expectations;
 use crate::check::expected_bandwidths;
-use crate::cli::{
-    self, AsyncHca, Global, MpProbe, MpiMemory, MpiProbe, NicArgs, NumaChoice, PeerArgs, Probe,
-    ProbeFormat, ProbeWhat, RdmaArgs, RdmaMemory, RdmaMemoryPath, Rendezvous, style,
-};
+use crate::cli::{Global, Probe, ProbeWhat, style};
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
 use crate::output::{self, Document, Progress};
+use crate::probe::arguments::{Arguments, ProbeFormat, ScopeArguments};
+use crate::probe::baseline;
 use crate::probe::children::Watcher;
-use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
 use crate::probe::interrupts::Interrupts;
-use crate::probe::rendezvous::{
-    DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
-};
-use crate::probe::scope::{Nodes, Scope};
+use crate::probe::scope::Scope;
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures, next_step};
-use crate::probe::{self, baseline, host, mp, mpi, p2p, rdma, transfer};
 use crate::profile::Expectations;
 use crate::render::{html, junit, probe as render};
 use crate::world::NvmlQuery;
@@ -50,89 +41,42 @@ pub fn run(
         super::print(out, &list_tests(style(global.color)))?;
         return Ok(0);
     }
-    let session = Session {
-        machine,
-        global,
-        want: match &options.what {
-            // GPUDirect v2 is between GPUs.
-            ProbeWhat::P2p(_) | ProbeWhat::Transfer(_) => pairs(),
-            _ => CollectOptions::default(),
-        },
-        scope: scope_of(&options.what),
-        profile: profile_of(&options.what),
-    };
-    let scope = session.scope()?;
+    let runner = Runner { machine, global };
     match &options.what {
-        ProbeWhat::Copy(wanted) => {
-            let nodes = nodes(wanted.numa, scope.terms.depth);
-            let options = copy_options(scope, nodes, wanted)?;
-            session.run(&options, out, err)
-        }
-        ProbeWhat::Host(wanted) => {
-            let options = host::Options { nodes: nodes(wanted.numa, scope.terms.depth), scope };
-            session.run(&options, out, err)
-        }
-        ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
-        ProbeWhat::Mpi(wanted) => session.run(&mpi_options(scope, wanted)?, out, err),
-        ProbeWhat::Async(wanted) => {
-            let options = async_options(scope, wanted)?;
-            session.run(&options, out, err)
-        }
-        ProbeWhat::Mp(wanted) => {
-            session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
-        }
-        ProbeWhat::Transfer(wanted) => {
-            let options = rdma::Options {
-                curves: true,
-                kind: rdma::MemoryKind::Gpu,
-                ..rdma_options(scope, wanted, &RdmaArgs::default(), machine.is_live())?
-            };
-            session.run(&transfer::Options(options), out, err)
-        }
-        ProbeWhat::Rdma(wanted) => {
-            let options = rdma_options(scope, &wanted.nics, &wanted.own, machine.is_live())?;
-            session.run(&options, out, err)
-        }
+        ProbeWhat::Copy(wanted) => runner.run(&**wanted, out, err),
+        ProbeWhat::Host(wanted) => runner.run(wanted, out, err),
+        ProbeWhat::P2p(wanted) => runner.run(wanted, out, err),
+        ProbeWhat::Rdma(wanted) => runner.run(&**wanted, out, err),
+        ProbeWhat::Async(wanted) => runner.run(wanted, out, err),
+        ProbeWhat::Mp(wanted) => runner.run(&**wanted, out, err),
+        ProbeWhat::Transfer(wanted) => runner.run(&**wanted, out, err),
+        ProbeWhat::Mpi(wanted) => runner.run(wanted, out, err),
     }
 }
 
-fn scope_of(what: &ProbeWhat) -> &cli::Scope {
-    match what {
-        ProbeWhat::Copy(options) => &options.scope,
-        ProbeWhat::Host(options) => &options.scope,
-        ProbeWhat::P2p(options) => &options.scope,
-        ProbeWhat::Rdma(options) => &options.nics.scope,
-        ProbeWhat::Async(options) => &options.scope,
-        ProbeWhat::Mp(options) => &options.scope,
-        ProbeWhat::Mpi(options) => &options.scope,
-        ProbeWhat::Transfer(options) => &options.scope,
-    }
+/// Runs a probe, as its arguments say.
+struct Runner<'a> {
+    machine: &'a Machine,
+    global: &'a Global,
 }
 
-/// The profile whose shares of a link's rate a figure is compared with.
-fn profile_of(what: &ProbeWhat) -> &'static str {
-    match what {
-        ProbeWhat::Host(_) | ProbeWhat::Mpi(_) => "mpi",
-        ProbeWhat::P2p(_) => "p2p",
-        ProbeWhat::Rdma(_) | ProbeWhat::Transfer(_) => "rdma",
-        // Async and mp have no threshold of their own: no bandwidth limits latencies.
-        ProbeWhat::Copy(_) | ProbeWhat::Async(_) | ProbeWhat::Mp(_) => "gdrcopy",
+impl Runner<'_> {
+    fn run<A: Arguments>(
+        &self,
+        wanted: &A,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<u8> {
+        let session = Session {
+            machine: self.machine,
+            want: if A::OF_PAIRS { pairs() } else { CollectOptions::default() },
+            global: self.global,
+            scope: wanted.scope(),
+            profile: A::PROFILE,
+        };
+        let probe = wanted.probe(session.scope()?, self.machine.is_live())?;
+        session.run(&probe, out, err)
     }
-}
-
-fn mpi_options(scope: Scope, wanted: &MpiProbe) -> anyhow::Result<mpi::Options> {
-    if scope.sim && (wanted.mpi.is_some() || wanted.memory == Some(MpiMemory::Host)) {
-        bail!("--sim simulates MPI and a GPU: omit --mpi and --memory host");
-    }
-    Ok(mpi::Options {
-        scope,
-        library: wanted.mpi.clone(),
-        memory: match wanted.memory {
-            None => mpi::MemoryChoice::Best,
-            Some(MpiMemory::Host) => mpi::MemoryChoice::Host,
-            Some(MpiMemory::Gpu) => mpi::MemoryChoice::Gpu,
-        },
-    })
 }
 
 /// Facts about pairs of GPUs.
@@ -148,7 +92,7 @@ pub struct Session<'a> {
     pub machine: &'a Machine,
     pub want: CollectOptions,
     pub global: &'a Global,
-    pub scope: &'a cli::Scope,
+    pub scope: &'a ScopeArguments,
     /// The profile with the default thresholds.
     pub profile: &'static str,
 }
@@ -163,23 +107,7 @@ impl Session<'_> {
 
     pub fn scope(&self) -> anyhow::Result<Scope> {
         let shares = self.expectations()?.shares();
-        let mut sizes: Vec<usize> = self.scope.size.iter().map(|size| size.0).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        Ok(Scope {
-            sim: self.scope.sim,
-            gpus: self.scope.gpu.clone(),
-            terms: Terms {
-                depth: match (self.scope.quick, self.scope.full) {
-                    (true, _) => Depth::Quick,
-                    (_, true) => Depth::Full,
-                    _ => Depth::Default,
-                },
-                sizes,
-                shares,
-                timeout: Duration::from_secs(self.global.library_timeout),
-            },
-        })
+        Ok(self.scope.scope(shares, Duration::from_secs(self.global.library_timeout)))
     }
 
     /// Measures the local machine, or shows expected values for a recorded one, and prints the report.
@@ -221,7 +149,7 @@ impl Session<'_> {
     fn measured<P: supervise::Probe>(
         &self,
         probe: &P,
-        expected: &probe::machine::Machine,
+        expected: &crate::probe::machine::Machine,
         baseline: Option<probe_file::Saved>,
         interrupts: &Interrupts,
         (out, err): (&mut dyn Write, &mut dyn Write),
@@ -278,7 +206,7 @@ impl Session<'_> {
     fn measure<P: supervise::Probe>(
         &self,
         probe: &P,
-        expected: &probe::machine::Machine,
+        expected: &crate::probe::machine::Machine,
         interrupts: &Interrupts,
         err: &mut dyn Write,
     ) -> anyhow::Result<ProbeReport> {
@@ -339,205 +267,6 @@ impl Session<'_> {
             }
         };
         super::print(out, &text)
-    }
-}
-
-pub fn rdma_options(
-    scope: Scope,
-    wanted: &NicArgs,
-    own: &RdmaArgs,
-    is_live: bool,
-) -> anyhow::Result<rdma::Options> {
-    let kind = match own.memory {
-        None if wanted.memory_path.is_some() || scope.sim || own.all => rdma::MemoryKind::Gpu,
-        None if own.odp => rdma::MemoryKind::Host,
-        None => rdma::MemoryKind::Best,
-        Some(RdmaMemory::Host) => rdma::MemoryKind::Host,
-        Some(RdmaMemory::Huge) => rdma::MemoryKind::Huge,
-        Some(RdmaMemory::Pinned) => rdma::MemoryKind::Pinned,
-        Some(RdmaMemory::Gpu) => rdma::MemoryKind::Gpu,
-    };
-    if scope.sim && kind != rdma::MemoryKind::Gpu {
-        bail!("--sim needs GPU memory: omit --memory, or use --memory gpu");
-    }
-    if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
-        bail!("--memory-path needs GPU memory: omit --memory, or use --memory gpu");
-    }
-    if own.odp && kind != rdma::MemoryKind::Host {
-        bail!(
-            "--odp is for host memory, whose pages the kernel finds for the NIC: use --memory host, without --sim and --memory-path"
-        );
-    }
-    let options = rdma::Options {
-        kind,
-        memory_path: wanted.memory_path.map(|memory_path| match memory_path {
-            RdmaMemoryPath::DataDirect => rdma::MemoryPath::DataDirect,
-            RdmaMemoryPath::DmaBufPcie => rdma::MemoryPath::DmaBufPcie,
-            RdmaMemoryPath::DmaBuf => rdma::MemoryPath::DmaBuf,
-            RdmaMemoryPath::Peermem => rdma::MemoryPath::Peermem,
-            RdmaMemoryPath::Staged => rdma::MemoryPath::Staged,
-        }),
-        devices: wanted.device.iter().map(named).collect(),
-        remote: if is_live {
-            remote(&wanted.peer, wanted.remote_device.as_ref())?
-        } else {
-            // Nothing is measured, so no other machine is needed.
-            rdma::RemoteEnd::Here(None)
-        },
-        gids: wanted.gid_index.clone(),
-        pkey_index: wanted.pkey_index,
-        settings: packets::settings(&wanted.packets)?,
-        relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
-        on_demand: own.odp,
-        nodes: wanted.numa.map(chosen_nodes),
-        all: own.all,
-        together: own.together,
-        link: false,
-        queue_pairs: wanted.qps,
-        curves: false,
-        perftest: own.show_perftest,
-        scope,
-    };
-    if options.simulates_nic()
-        && (wanted.memory_path.is_some()
-            || !wanted.gid_index.is_empty()
-            || wanted.pkey_index != 0
-            || own.show_perftest
-            || packets::is_any(&wanted.packets))
-    {
-        bail!(
-            "--memory-path, --gid-index, --pkey-index, --show-perftest and the options of packets need a real NIC, but --sim simulates \
-             it: name one with --device"
-        );
-    }
-    if matches!(options.remote, rdma::RemoteEnd::Comes(..)) && packets::is_any(&wanted.packets) {
-        bail!(
-            "the client chooses how packets are addressed: give these options to it, not to --listen"
-        );
-    }
-    Ok(options)
-}
-
-fn mp_options(scope: Scope, wanted: &MpProbe, is_live: bool) -> anyhow::Result<mp::Options> {
-    let hca = match wanted.hca {
-        None if scope.sim => mp::Hca::Sim,
-        None => mp::Hca::Auto,
-        Some(AsyncHca::Mlx5) => mp::Hca::Mlx5,
-        Some(AsyncHca::Proxy) => mp::Hca::Proxy,
-        Some(AsyncHca::Sim) => mp::Hca::Sim,
-    };
-    if hca == mp::Hca::Sim && (wanted.device.is_some() || wanted.gid_index.is_some()) {
-        bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
-    }
-    let remote = if is_live {
-        remote(&wanted.peer, None)?
-    } else {
-        // Nothing is measured, so no other machine is needed.
-        rdma::RemoteEnd::Here(None)
-    };
-    let launched = match &remote {
-        rdma::RemoteEnd::Launched(..) => mp::launched(),
-        _ => None,
-    };
-    let is_here = matches!(remote, rdma::RemoteEnd::Here(_));
-    let mpi = match &wanted.mpi {
-        _ if wanted.no_mpi => mp::MpiFigures::None,
-        Some(launcher) => mp::MpiFigures::By(launcher.clone()),
-        None if is_here && !scope.sim => mp::MpiFigures::By("mpirun".into()),
-        None => launched.map_or(mp::MpiFigures::None, mp::MpiFigures::Launched),
-    };
-    Ok(mp::Options {
-        hca,
-        device: wanted.device.as_ref().map(named),
-        gid: wanted.gid_index,
-        remote,
-        mpi,
-        scope,
-    })
-}
-
-/// Location of the remote end.
-fn remote(
-    wanted: &PeerArgs,
-    named_here: Option<&cli::DevicePort>,
-) -> anyhow::Result<rdma::RemoteEnd> {
-    if let Some(peer) = &wanted.peer {
-        let (host, port) = peer.host_and_port(DEFAULT_PORT);
-        let Some(secret) = secret(wanted)? else {
-            bail!(
-                "no secret for {host}: run the command that --listen printed there, or pass the secret in \
-                 {SECRET_VARIABLE} or --secret-file FILE"
-            );
-        };
-        return Ok(rdma::RemoteEnd::At { host, port, secret });
-    }
-    if let Some(address) = &wanted.listen {
-        let secret = secret(wanted)?;
-        let any_address = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
-        let address = match address {
-            Some(address) => address.socket(DEFAULT_PORT),
-            None if wanted.no_secret => default_listen(),
-            None => any_address,
-        };
-        if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
-            bail!(
-                "--no-secret needs a loopback address, and {} is not one: omit --no-secret, or use --listen 127.0.0.1",
-                address.ip()
-            );
-        }
-        return Ok(rdma::RemoteEnd::Comes(address, secret));
-    }
-    let launched = match &wanted.rendezvous {
-        Some(Rendezvous::Launcher) => Some(None),
-        Some(Rendezvous::File(file)) => Some(Some(file.clone())),
-        None if named_here.is_none() && has_launched_peer() => Some(None),
-        None => None,
-    };
-    match launched {
-        Some(_) if wanted.no_secret => {
-            bail!("the processes of a launcher need a secret: omit --no-secret")
-        }
-        Some(file) => Ok(rdma::RemoteEnd::Launched(file, secret(wanted)?)),
-        None if wanted.no_secret || wanted.secret_file.is_some() => {
-            bail!(
-                "--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous"
-            )
-        }
-        None => Ok(rdma::RemoteEnd::Here(named_here.map(named))),
-    }
-}
-
-/// The secret from the options or the environment, valid or not; none without either.
-fn secret(wanted: &PeerArgs) -> anyhow::Result<Option<Secret>> {
-    if wanted.no_secret {
-        return Ok(Some(Secret::none()));
-    }
-    match &wanted.secret_file {
-        Some(file) => Ok(Some(Secret::from_file(file)?)),
-        None => Ok(Secret::from_environment()?),
-    }
-}
-
-/// True if a launcher started at least two processes.
-fn has_launched_peer() -> bool {
-    let place = from_environment(&|name| std::env::var(name).ok());
-    // Invalid variables are an error only with --rendezvous.
-    place.is_ok_and(|place| place.is_some_and(|place| place.size.is_some_and(|size| size > 1)))
-}
-
-fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
-    match wanted {
-        Some(wanted) => chosen_nodes(wanted),
-        None if depth == Depth::Quick => Nodes::Near,
-        None => Nodes::All,
-    }
-}
-
-fn chosen_nodes(wanted: NumaChoice) -> Nodes {
-    match wanted {
-        NumaChoice::All => Nodes::All,
-        NumaChoice::Near => Nodes::Near,
-        NumaChoice::Node(node) => Nodes::One(node),
     }
 }
 

@@ -63,9 +63,10 @@ impl Fleet {
         let before = differences.len();
         differences.retain(|(key, value)| {
             // A list that lacks a device, or has one more, is another subject.
-            let is_about_devices = match absent.is_empty() {
-                true => subject(*key).contains(", "),
-                false => devices(subject(*key)).next().is_some(),
+            let is_about_devices = if absent.is_empty() {
+                subject(*key).contains(", ")
+            } else {
+                devices(subject(*key)).next().is_some()
             };
             let is_only_here = majorities[*key as usize] == Some(None);
             let follows = match value {

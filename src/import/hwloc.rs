@@ -50,10 +50,11 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         nvme: os.nvme(),
         driver: Driver { gpus: os.gpus(&pci), ..Driver::default() },
         platform: platform(&document, &pci),
-        pci: match pci.is_empty() {
+        pci: if pci.is_empty() {
             // Every machine has PCI devices, so this document was written without them.
-            true => Fact::Unknown(Why::NotCovered),
-            false => Fact::Known(pci),
+            Fact::Unknown(Why::NotCovered)
+        } else {
+            Fact::Known(pci)
         },
         rdma,
         unnamed_nics,

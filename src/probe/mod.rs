@@ -1,9 +1,10 @@
 //! The probes: they run transfers, verify the data and summarise the measurements.
 //!
 //! A child of this binary touches the hardware (`task::Task`). It reports `events`, and each of its steps has a deadline
-//! (`watch`). `supervise::Probe` is the parent's side. Nothing here prints, and nothing falls back to simulation by itself.
-//! Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
+//! (`watch`). `supervise::Probe` is the parent's side, `arguments::Arguments` its command line. Nothing here prints, and nothing
+//! falls back to simulation by itself. Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
 
+pub mod arguments;
 pub mod asynchronous;
 pub mod baseline;
 pub mod bytes;
@@ -26,7 +27,6 @@ pub mod mp;
 pub mod mpi;
 pub mod p2p;
 mod processes;
-mod random;
 pub mod rdma;
 pub mod rendezvous;
 pub mod sampling;

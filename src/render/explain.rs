@@ -75,11 +75,10 @@ fn header(report: &ExplainReport, causes: usize, style: Style) -> String {
     if causes == 0 {
         let has_failed =
             report.job.as_ref().is_some_and(|job| job.certain_failures().next().is_some());
-        let text = match has_failed {
-            true => {
-                format!("No further symptom in {lines} of {asked}: the job's failure is above.")
-            }
-            false => format!("No known symptom in {lines} of {asked}."),
+        let text = if has_failed {
+            format!("No further symptom in {lines} of {asked}: the job's failure is above.")
+        } else {
+            format!("No known symptom in {lines} of {asked}.")
         };
         return wrap(&text, style.width, 0, "") + "\n";
     }

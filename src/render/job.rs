@@ -336,9 +336,10 @@ pub fn failure_words(failure: &RankFailure) -> String {
 
 fn failed(failure: &RankFailure, style: Style) -> String {
     let words = failure_words(failure);
-    let head = match failure.kind.is_certain() {
-        true => format!("failed: {words}"),
-        false => format!("perhaps a failure: {words}. {ASK_AGAIN}"),
+    let head = if failure.kind.is_certain() {
+        format!("failed: {words}")
+    } else {
+        format!("perhaps a failure: {words}. {ASK_AGAIN}")
     };
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));

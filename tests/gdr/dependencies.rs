@@ -26,7 +26,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["input", "keeper", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
-    ("cli", &["model", "output", "profile", "render"]),
+    ("cli", &["model", "output", "probe", "profile", "render"]),
     (
         "cmd",
         &[
@@ -45,7 +45,7 @@ const MAY_USE_CRATES: [(&str, &[&str]); 5] = [
     // With its colons: `model` has a module of that name.
     ("::verbs", &["world"]),
     ("anyhow", &["cmd", "main"]),
-    ("clap", &["cli", "main"]),
+    ("clap", &["cli", "main", "probe"]),
 ];
 
 /// The files with Rust code below a directory.

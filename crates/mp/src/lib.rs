@@ -86,6 +86,7 @@ pub mod mpi;
 mod peer;
 mod region;
 mod request;
+pub mod session;
 mod software;
 mod stream;
 mod transfer;

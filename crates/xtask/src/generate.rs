@@ -1,8 +1,10 @@
 //! Generated files that are committed: completions, man pages, JSON schemas, lists of checks and symptoms, pictures. A test fails if one is stale.
+//! The lists in the code that name each check are written by hand or by this ([`families`]).
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
@@ -12,7 +14,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use gdr::check;
 
-use crate::{documents, pictures};
+use crate::{documents, families, pictures};
 
 /// All generated files: path below the repository root, and content.
 pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -176,10 +178,15 @@ fn with_names(command: clap::Command) -> clap::Command {
         })
 }
 
-/// Writes the files; with `check`, fails if one differs from the committed file.
+/// Enters new checks, and writes the files; with `check`, fails if one differs from the committed file.
 pub fn run(check: bool) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut stale = Vec::new();
+    let incomplete = families::incomplete(&root)?;
+    if !incomplete.is_empty() && !check {
+        return enter(&root, &incomplete);
+    }
+    let mut stale: Vec<String> =
+        incomplete.iter().map(|(path, _)| path.display().to_string()).collect();
     for (path, bytes) in files()? {
         let at = root.join(&path);
         if fs::read(&at).is_ok_and(|there| there == bytes) {
@@ -197,6 +204,23 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     }
     if !stale.is_empty() {
         bail!("stale: {}; run cargo xtask generate and commit what it writes", stale.join(", "));
+    }
+    Ok(())
+}
+
+/// Writes the lists of checks and begins again: the other files are made by a gdr that is compiled with the new checks.
+fn enter(root: &Path, lists: &[(PathBuf, String)]) -> anyhow::Result<()> {
+    for (path, text) in lists {
+        fs::write(root.join(path), text)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    for arguments in [&["fmt", "--package", "gdr"][..], &["xtask", "generate"]] {
+        let status = Command::new(&cargo).args(arguments).current_dir(root).status();
+        let status = status.with_context(|| format!("cannot start cargo {}", arguments[0]))?;
+        if !status.success() {
+            bail!("cargo {} failed: {status}", arguments.join(" "));
+        }
     }
     Ok(())
 }

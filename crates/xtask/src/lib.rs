@@ -4,6 +4,7 @@
 pub mod compile;
 pub mod dist;
 pub mod documents;
+pub mod families;
 pub mod generate;
 pub mod gpus;
 pub mod install;

@@ -102,21 +102,26 @@ fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
     } else {
         format!(" Unknown: {}.", unknown.join("; "))
     };
-    let judgement = match failed.is_empty() {
-        false => Judgement::broken(
+    let judgement = if !failed.is_empty() {
+        Judgement::broken(
             "machine",
             format!("A job cannot use NVLink between this machine and others: {}.{open}", failed.join("; ")),
         )
-        .advice("Repair what is named; gpu.fabric, gpu.imex and env.contradiction have the commands. Then compare the machines: gdr fleet."),
-        true if !unknown.is_empty() => Judgement::undetermined(
+        .advice("Repair what is named; gpu.fabric, gpu.imex and env.contradiction have the commands. Then compare the machines: gdr fleet.")
+    } else if !unknown.is_empty() {
+        Judgement::undetermined(
             "machine",
-            format!("cannot determine whether a job can use NVLink between this machine and others: {}", unknown.join("; ")),
+            format!(
+                "cannot determine whether a job can use NVLink between this machine and others: {}",
+                unknown.join("; ")
+            ),
         )
-        .needs("nvidia-imex-ctl -N on a machine of the domain: all nodes connected, the domain UP"),
-        true => Judgement::pass(
+        .needs("nvidia-imex-ctl -N on a machine of the domain: all nodes connected, the domain UP")
+    } else {
+        Judgement::pass(
             "machine",
             "A job can use NVLink between this machine and others: the fabric is completed, the channel opens, IMEX is ready.",
-        ),
+        )
     };
     evidence(ctx, judgement)
 }

@@ -74,20 +74,22 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     if let (true, Some(missing)) = (with.is_empty(), unknown) {
         return Judgement::missing(name, missing);
     }
-    let judgement = match with.is_empty() {
-        false => {
-            let gpus = words::list(with.into_iter().map(|bdf| words::device(ctx, bdf)));
-            Judgement::pass(
-                name,
-                format!("A Data Direct function for which the driver maps the memory of {gpus} over PCI Express."),
-            )
-        }
-        true if unproven => Judgement::undetermined(
+    let judgement = if !with.is_empty() {
+        let gpus = words::list(with.into_iter().map(|bdf| words::device(ctx, bdf)));
+        Judgement::pass(
+            name,
+            format!(
+                "A Data Direct function for which the driver maps the memory of {gpus} over PCI Express."
+            ),
+        )
+    } else if unproven {
+        Judgement::undetermined(
             name,
             "A Data Direct function: whether this driver maps GPU memory for it over PCI Express is in no published source.",
         )
-        .needs("gdr probe rdma"),
-        true => Judgement::broken(
+        .needs("gdr probe rdma")
+    } else {
+        Judgement::broken(
             name,
             "A Data Direct function for which the driver maps no GPU's memory over PCI Express: they are not in one IOMMU group, and \
              the data goes through the CPU.",
@@ -95,7 +97,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
         .advice(format!(
             "Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line. Or: {}",
             forced_pcie_remedy(ctx.facts)
-        )),
+        ))
     };
     judgement.evidence(format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf), group(device))
 }

@@ -219,26 +219,24 @@ pub fn machine() -> Facts {
         gpus: vec![cuda_gpu(0, GPU)],
         ..Cuda::default()
     })));
-    facts.peer_memory = PeerMemory {
-        nvidia_peermem: Fact::Known(true),
-        nv_peer_mem: Fact::Known(false),
-        clients: Fact::Known(Some(vec!["nv_mem".to_owned(), "nv_mem_nc".to_owned()])),
-        nv_peer_mem_version: Fact::Known(None),
-        peerdirect_support: Fact::Known(Some("0".to_owned())),
-    };
-    facts.gdrdrv = Gdrdrv {
-        node: Some(node("/dev/gdrdrv", 240)),
-        version: Fact::Known(Some("2.5".to_owned())),
-        params: Fact::Known(Some(
-            [
-                ("Version", "2.5"),
-                ("Built for NVIDIA driver flavor", "opensource"),
-                ("Use persistent mapping", "yes"),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        )),
-    };
+    let peer_memory = &mut facts.peer_memory;
+    peer_memory.nvidia_peermem = Fact::Known(true);
+    peer_memory.nv_peer_mem = Fact::Known(false);
+    peer_memory.clients = Fact::Known(Some(vec!["nv_mem".to_owned(), "nv_mem_nc".to_owned()]));
+    peer_memory.nv_peer_mem_version = Fact::Known(None);
+    peer_memory.peerdirect_support = Fact::Known(Some("0".to_owned()));
+    let gdrdrv = &mut facts.gdrdrv;
+    gdrdrv.node = Some(node("/dev/gdrdrv", 240));
+    gdrdrv.version = Fact::Known(Some("2.5".to_owned()));
+    gdrdrv.params = Fact::Known(Some(
+        [
+            ("Version", "2.5"),
+            ("Built for NVIDIA driver flavor", "opensource"),
+            ("Use persistent mapping", "yes"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    ));
     facts.kernel = Kernel {
         release: Fact::Known("6.8.0-90-generic".to_owned()),
         command_line: Fact::Known("ro quiet".to_owned()),
@@ -248,25 +246,21 @@ pub fn machine() -> Facts {
         cma: Fact::Known(None),
         ..Kernel::default()
     };
-    facts.module_files = ModuleFiles {
-        on_disk: Fact::Known(Some(vec![module_file(
-            "nvidia_peermem",
-            &["ib_uverbs", "ib_core", "nvidia"],
-        )])),
-        peer_memory_exporters: Fact::Known(Some(vec!["ib_uverbs".to_owned()])),
-        at_boot: Fact::Known(vec![AtBoot {
-            path: "/etc/modules-load.d/nvidia-peermem.conf".to_owned(),
-            names: "nvidia-peermem".to_owned(),
-        }]),
-        ofed: Fact::Known(Some("24.10-1.1.4".to_owned())),
-        openibd: Fact::Known(false),
-    };
-    facts.limits = Limits {
-        memlock_settings: Fact::Known(Vec::new()),
-        services: Fact::Known(Vec::new()),
-        rdma_cgroup: Fact::Known(Vec::new()),
-        max_map_count: Fact::Known(65530),
-    };
+    let module_files = &mut facts.module_files;
+    module_files.on_disk =
+        Fact::Known(Some(vec![module_file("nvidia_peermem", &["ib_uverbs", "ib_core", "nvidia"])]));
+    module_files.peer_memory_exporters = Fact::Known(Some(vec!["ib_uverbs".to_owned()]));
+    module_files.at_boot = Fact::Known(vec![AtBoot {
+        path: "/etc/modules-load.d/nvidia-peermem.conf".to_owned(),
+        names: "nvidia-peermem".to_owned(),
+    }]);
+    module_files.ofed = Fact::Known(Some("24.10-1.1.4".to_owned()));
+    module_files.openibd = Fact::Known(false);
+    let limits = &mut facts.limits;
+    limits.memlock_settings = Fact::Known(Vec::new());
+    limits.services = Fact::Known(Vec::new());
+    limits.rdma_cgroup = Fact::Known(Vec::new());
+    limits.max_map_count = Fact::Known(65530);
     facts.environment = Fact::Known(BTreeMap::new());
     facts.software = Software {
         libraries: Fact::Known(vec![Library {

@@ -9,23 +9,24 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 
 use super::nodes::{Start, merge, names};
-use crate::cli::{FleetProbe, Global, RdmaProbe};
+use crate::cli::{FleetProbe, Global};
 use crate::cmd::document;
 use crate::cmd::expected::expected_machine;
 use crate::cmd::machine::Machine;
-use crate::cmd::probe::{Session, rdma_options};
+use crate::cmd::probe::Session;
 use crate::collect::CollectOptions;
 use crate::fleet::isolation::{Measurement, Nic};
 use crate::fleet::schedule::{self, Phase, schedule};
 use crate::fleet::{Fleet, Links, topology};
 use crate::model::PROBE_SCHEMA;
 use crate::output::Progress;
+use crate::probe::arguments::Arguments as _;
 use crate::probe::gather::Collected;
 use crate::probe::interrupts::Interrupts;
-use crate::probe::rdma;
 use crate::probe::rdma::fleet::{
     Measured, Node, PairMeasured, Round, Timeouts, coordinate, take_part,
 };
+use crate::probe::rdma::{self, RdmaProbe};
 use crate::probe::rendezvous::{Host, Meeting, expand};
 
 /// The sizes of a link: that of its latency and that of its bandwidth.
@@ -80,7 +81,7 @@ fn measure(
         want: CollectOptions::default(),
         global,
         scope: &wanted.nics.scope,
-        profile: "rdma",
+        profile: RdmaProbe::PROFILE,
     };
     let facts = machine.facts(session.want);
     let expected = expected_machine(&machine, &facts)?;
@@ -241,7 +242,7 @@ fn link_options(
         remote: rdma::RemoteEnd::Launched(None, None),
         link: true,
         // The other NUMA node is compared on one machine only.
-        ..rdma_options(scope, &wanted.nics, &wanted.own, false)?
+        ..wanted.probe(scope, false)?
     })
 }
 

@@ -92,10 +92,11 @@ impl<'a> OsDevices<'a> {
         });
         let named: BTreeMap<Bdf, DriverGpu> = named.collect();
         let mut gpus = pci.iter().filter(|d| d.ids.known().is_some_and(Ids::is_nvidia_gpu));
-        match !named.is_empty() && gpus.all(|gpu| named.contains_key(&gpu.bdf)) {
-            true => Fact::Known(named),
+        if !named.is_empty() && gpus.all(|gpu| named.contains_key(&gpu.bdf)) {
+            Fact::Known(named)
+        } else {
             // hwloc was built without NVML, or could not use it.
-            false => Fact::Unknown(Why::NotCovered),
+            Fact::Unknown(Why::NotCovered)
         }
     }
 

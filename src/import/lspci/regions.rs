@@ -54,10 +54,11 @@ fn region(text: &str) -> Option<(u8, Option<Resource>)> {
     };
     let address = rest.split(' ').next()?;
     let bar = bar.parse().ok()?;
-    let start = match address.starts_with('<') {
+    let start = if address.starts_with('<') {
         // `<unassigned>`, `<ignored>`.
-        true => 0,
-        false => u64::from_str_radix(address, 16).ok()?,
+        0
+    } else {
+        u64::from_str_radix(address, 16).ok()?
     };
     let Some((_, size)) = rest.split_once("[size=") else {
         return Some((bar, None));

@@ -348,10 +348,11 @@ impl Recording {
                 Some((name, _)) => (name, true),
                 None => (rest, false),
             };
-            from = match is_below {
+            from = if is_below {
                 // What follows all paths that begin with the name and a slash.
-                true => Bound::Included(format!("{start}{name}0")),
-                false => Bound::Excluded(format!("{start}{name}")),
+                Bound::Included(format!("{start}{name}0"))
+            } else {
+                Bound::Excluded(format!("{start}{name}"))
             };
             names.push(name.to_owned());
         }

@@ -26,17 +26,14 @@ fn of_route(route: &Route) -> Option<(FasterPath, &'static str)> {
         route.transports.iter().any(|used| names.iter().any(|name| used.starts_with(name)))
     };
     let is_gpu = route.memory.as_deref().is_some_and(|memory| memory.contains("cuda"));
-    match route.same_node? {
-        false if has(&["tcp"]) && !has(&["rc", "dc", "ud", "srd", "gga"]) => {
-            Some((FasterPath::Rdma, "UCX sends between nodes by TCP."))
-        }
-        true if is_gpu && !has(&["cuda_ipc"]) => {
-            Some((FasterPath::PeerAccess, "UCX moves GPU memory of one node without cuda_ipc."))
-        }
-        true if has(&["tcp"]) && !has(&OF_NODE) => {
-            Some((FasterPath::SharedMemory, "UCX sends on one node by TCP."))
-        }
-        _ => None,
+    if !route.same_node? {
+        let is_tcp = has(&["tcp"]) && !has(&["rc", "dc", "ud", "srd", "gga"]);
+        is_tcp.then_some((FasterPath::Rdma, "UCX sends between nodes by TCP."))
+    } else if is_gpu && !has(&["cuda_ipc"]) {
+        Some((FasterPath::PeerAccess, "UCX moves GPU memory of one node without cuda_ipc."))
+    } else {
+        let is_tcp = has(&["tcp"]) && !has(&OF_NODE);
+        is_tcp.then_some((FasterPath::SharedMemory, "UCX sends on one node by TCP."))
     }
 }
 

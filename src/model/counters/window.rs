@@ -52,11 +52,13 @@ pub fn risen_since(
         counter(name)?;
         let before = before.get(name).copied().unwrap_or(0);
         let was_reset = has_rebooted || *after < before;
-        let rise = match was_reset {
+        let rise = if !was_reset {
+            after - before
+        } else if is_flap(name) {
             // The link comes up once after a start.
-            true if is_flap(name) => 0,
-            true => *after,
-            false => after - before,
+            0
+        } else {
+            *after
         };
         (rise > 0).then(|| (name.clone(), rise))
     };

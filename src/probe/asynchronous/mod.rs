@@ -2,6 +2,7 @@
 //! NIC queues that the stream drives (doorbells and completions, with kernels between), within one process and between two, and queues
 //! that kernels drive themselves.
 
+mod arguments;
 mod child;
 mod doorbell;
 mod kernel;
@@ -21,6 +22,5 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use parent::{Driver, HcaOption, Options};
-pub use settings::{Order, Schedule, Settings, Transport};
+pub use arguments::{AsyncProbe, HcaArgument, NO_NIC};
 pub use task::Task;

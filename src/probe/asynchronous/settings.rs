@@ -1,5 +1,6 @@
 //! How messages are exchanged: the options of libgdsync's gds_kernel_latency and gds_kernel_loopback_latency.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::plan::MESSAGE;
@@ -42,12 +43,16 @@ impl Default for Settings {
 }
 
 /// How CPU threads wait for the GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
+    /// CUDA's choice.
     Auto,
+    /// They poll.
     Spin,
+    /// They poll, and let other threads run.
     Yield,
+    /// They sleep.
     Blocking,
 }
 
@@ -63,22 +68,22 @@ impl Schedule {
 }
 
 /// Transport of the queue pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// Reliable connection.
     Rc,
-    /// Datagrams.
+    /// Datagrams of at most 4 KiB.
     Ud,
 }
 
 /// The order in which a stream waits for the messages of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// As they arrive; each is sent after the one before has arrived.
+    /// As they arrive, each sent after the one before has arrived.
     InOrder,
-    /// The last one first; all of a batch are sent before.
+    /// All of a batch are sent, then the stream waits for the last one first.
     OutOfOrder,
 }
 

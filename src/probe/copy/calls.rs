@@ -1,5 +1,6 @@
-//! Latency of the calls pin, map, info, unmap and unpin.
+//! Latency of the calls of a pin and a mapping.
 
+use std::array;
 use std::time::{Duration, Instant};
 
 use gdrcopy::PinFlags;
@@ -11,7 +12,7 @@ use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::Sampler;
 
-/// Longest time of the five calls together.
+/// Longest time of the calls together.
 const LONGEST: Duration = Duration::from_millis(20);
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
@@ -44,8 +45,11 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
 }
 
 /// Samples of each call in seconds, in the order of [`CALLS`].
-fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], StepError> {
-    let mut samples: [Vec<f64>; 5] = Default::default();
+fn time(
+    session: &Session<'_>,
+    memory: &DeviceMemory,
+) -> Result<[Vec<f64>; CALLS.len()], StepError> {
+    let mut samples = [const { Vec::new() }; CALLS.len()];
     // Warm-up.
     time_once(session, memory)?;
     let mut sampler = Sampler::new(session.task.calls());
@@ -59,8 +63,12 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], S
     Ok(samples)
 }
 
-fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], StepError> {
-    let mut marks = [Instant::now(); 6];
+/// Seconds of each call, in the order of [`CALLS`].
+fn time_once(
+    session: &Session<'_>,
+    memory: &DeviceMemory,
+) -> Result<[f64; CALLS.len()], StepError> {
+    let mut marks = [Instant::now(); CALLS.len() + 1];
     let pin = session.gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
     marks[1] = Instant::now();
     let mapping = pin.map(session.task.choices.request())?;
@@ -71,5 +79,5 @@ fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], S
     marks[4] = Instant::now();
     drop(pin);
     marks[5] = Instant::now();
-    Ok(std::array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
+    Ok(array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
 }

@@ -1,5 +1,6 @@
 //! `gdr probe copy`: GPU memory mapped for the CPU. Every byte is verified, and each size is compared with cuMemcpy.
 
+mod arguments;
 mod calls;
 mod cases;
 mod check;
@@ -22,8 +23,8 @@ mod task;
 mod tests;
 mod validate;
 
+pub use arguments::CopyProbe;
 pub use cases::TESTS;
-pub use child::kernels;
 pub use parent::Options;
 pub use task::{
     Allocator, Choices, DataRounds, MappingChoice, MemoryLocation, Producer, RoundTrips, Task,

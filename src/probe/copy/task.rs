@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::depth::Terms;
@@ -65,18 +66,20 @@ impl Default for RoundTrips {
 }
 
 /// Who writes the data of a round trip, and begins it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Producer {
+    /// The CPU writes, and the kernel answers.
     Cpu,
+    /// The kernel writes, and the CPU answers.
     Gpu,
 }
 
 /// Memory of a word or of data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum MemoryLocation {
-    /// GPU memory, which the CPU accesses through a mapping.
+    /// GPU memory, through the mapping.
     Gpu,
-    /// Pinned memory, which the GPU accesses over the bus.
+    /// Pinned host memory.
     Host,
 }
 
@@ -93,22 +96,33 @@ pub struct DataRounds {
 }
 
 /// Function that allocates GPU memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Allocator {
+    /// As cudaMalloc does.
     #[default]
+    #[value(name = "cuMemAlloc")]
     Malloc,
+    /// With a mapping of its own.
+    #[value(name = "cuMemCreate")]
     Create,
-    /// A pool that can be exported: no backend maps memory of others.
+    /// A pool of cuMemAllocFromPoolAsync that can be exported.
+    // No backend maps memory of other pools.
     Pool,
 }
 
 /// Requested memory type of a mapping.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum MappingChoice {
+    /// The backend's choice.
     #[default]
     Default,
+    /// Write-combined.
+    #[value(name = "wc")]
     WriteCombined,
+    /// Cached, on GPUs with NVLink-C2C.
+    #[value(name = "cache")]
     Cached,
+    /// Uncached, stores are not combined.
     Device,
 }
 

@@ -1,6 +1,7 @@
 //! `gdr probe host`: GPUDirect v1. Copies between host and GPU with each kind of host memory, staged copies without GPUDirect, and
 //! the chunked pipeline of MPI libraries; each direction is verified.
 
+mod arguments;
 mod child;
 mod integrity;
 mod kernels;
@@ -14,5 +15,5 @@ mod task;
 mod tests;
 mod unified;
 
-pub use parent::Options;
+pub use arguments::HostProbe;
 pub use task::Task;

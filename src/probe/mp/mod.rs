@@ -3,6 +3,7 @@
 //!
 //! Each rank is a child. The client chooses the steps and measures; the server follows.
 
+mod arguments;
 mod child;
 mod client;
 mod drive;
@@ -15,6 +16,5 @@ mod session;
 mod talk;
 mod task;
 
-pub use mpi::{MpiFigures, launched};
-pub use parent::{Hca, Options};
+pub use arguments::MpProbe;
 pub use task::Task;

@@ -5,6 +5,7 @@
 //! ranks, and may crash: a library that is not CUDA-aware does. Another one is the rank in MPI. Rank 0 chooses the steps and reports
 //! the results; waiting for a rank always ends.
 
+mod arguments;
 mod buffer;
 mod child;
 mod client;
@@ -20,5 +21,5 @@ mod transports;
 mod trial;
 mod world;
 
-pub use parent::{MemoryChoice, Options};
+pub use arguments::MpiProbe;
 pub use task::Task;

@@ -28,12 +28,15 @@ pub struct Options {
 }
 
 /// The memory of the messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MemoryChoice {
     /// Host memory, and GPU memory if there is a GPU.
+    #[value(skip)]
     Best,
+    /// Host memory only.
     Host,
-    /// Both; without a GPU the probe fails.
+    /// Host memory and GPU memory.
+    // Without a GPU the probe fails.
     Gpu,
 }
 

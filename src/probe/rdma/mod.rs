@@ -6,6 +6,7 @@
 
 pub mod across;
 mod agree;
+mod arguments;
 mod child;
 mod client;
 mod comparison;
@@ -23,9 +24,11 @@ mod memory_paths;
 mod nodes;
 mod on_demand;
 mod options;
+mod packets;
 mod paging;
 mod pairs;
 mod parent;
+mod peer;
 mod perftest;
 mod ping_pong;
 mod plan;
@@ -42,11 +45,12 @@ mod test_case;
 mod tests;
 mod together;
 
+pub use arguments::{NicArgs, RdmaArgs, RdmaProbe};
 pub use curve::Curve;
 pub use memory::Store;
 pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};
-pub use settings::{FIRST_SOURCE_PORT, MTUS, RelaxedOrdering, Settings, flow_label_of};
+pub use peer::PeerArgs;
+pub use settings::{FIRST_SOURCE_PORT, Settings};
 pub use task::{MemoryPath, Port, Task};
 pub use together::TogetherTask;
-pub use verbs::STATIC_RATES;

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
+
 use super::settings::{RelaxedOrdering, Settings};
 use super::task::MemoryPath;
 use crate::probe::rendezvous::Secret;
@@ -17,15 +19,18 @@ pub struct Named {
 }
 
 /// Kind of the memory under test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MemoryKind {
     /// GPU memory if there is a GPU, else host memory.
+    #[value(skip)]
     Best,
+    /// Host memory.
     Host,
-    /// The host's, huge pages.
+    /// Host memory in huge pages.
     Huge,
-    /// The host's, pinned by a GPU's driver.
+    /// Host memory pinned by a GPU driver.
     Pinned,
+    /// GPU memory.
     Gpu,
 }
 

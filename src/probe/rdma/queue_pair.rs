@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use gdsync::hca::{self, Hca as _, RetryPolicy, sim::SimHca};
 use gdsync::wire::{Event, Operation, RemoteAddress, Wqe};
+use mp::session::random;
 use verbs::{
     Address, Completion, CompletionQueue, Datagram, Init, Peer, ProtectionDomain, QueuePair,
     QueuePairOptions, Remote, Request, Rts, Transport, Work,
@@ -17,7 +18,6 @@ use super::end::End;
 use super::kind::Kind;
 use super::purpose::{Purpose, Role};
 use crate::probe::failure::StepError;
-use crate::probe::random::random;
 
 /// Requests to send that a queue holds.
 const DEPTH: u32 = 128;

@@ -1,5 +1,6 @@
 //! How both ends address packets and retry them. The client chooses, and both ends use the same.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use verbs::{Behaviour, Route, STATIC_RATES};
 
@@ -13,12 +14,15 @@ const PORT_BITS: u16 = 0x3fff;
 pub const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 /// Whether a NIC may relax the order of its writes where bandwidth is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum RelaxedOrdering {
+    /// Where the NIC and its library support it.
     On,
+    /// Strict order.
     Off,
-    /// Both ways, each bandwidth twice.
+    /// Both ways.
+    // Each bandwidth is measured twice.
     Both,
 }
 

@@ -1,5 +1,6 @@
 //! The work of a child of `gdr probe rdma`: one or both ends of a connection.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
@@ -25,22 +26,24 @@ pub struct Port {
 }
 
 /// Memory path between a NIC and GPU memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryPath {
-    /// GPUDirect RDMA by a dma-buf with the PCIe mapping and the NIC's Data Direct function.
+    /// GPUDirect RDMA by the Data Direct function of the NIC (ConnectX-8), for GPUs with NVLink-C2C.
     DataDirect,
-    /// GPUDirect RDMA by a dma-buf with the PCIe mapping.
+    /// GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLink-C2C.
     DmaBufPcie,
-    /// GPUDirect RDMA by a dma-buf with the default mapping.
+    /// GPUDirect RDMA with dma-buf, over the driver's choice of path.
     DmaBuf,
-    /// GPUDirect RDMA by a peer memory client of the kernel.
+    /// GPUDirect RDMA with nvidia-peermem.
     Peermem,
-    /// Not at all: a copy engine carries it through pinned memory.
+    /// Copies through pinned memory, without GPUDirect RDMA.
     Staged,
     /// As Staged, through pageable memory, which CUDA copies a second time.
+    #[value(skip)]
     Pageable,
     /// The NIC accesses the host memory that stands for a simulated GPU's.
+    #[value(skip)]
     Simulated,
 }
 

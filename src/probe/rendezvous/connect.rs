@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use mp::session::{ClientHandshake, Next, Rejection, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
-use super::handshake::{ClientHandshake, Next, Rejection, Session};
 use super::link::Link;
 use super::listen::PROOF_TIMEOUT;
 use super::secret::Secret;
@@ -246,7 +246,7 @@ fn prove(
     conditions: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Box<Session>> {
-    let (mut handshake, first) = match ClientHandshake::new(secret) {
+    let (mut handshake, first) = match ClientHandshake::new(&secret.key()) {
         Ok(begun) => begun,
         Err(error) => {
             return Attempt::Failed(Error::System {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::handshake::PROTOCOL;
 use super::secret::SECRET_VARIABLE;
+use super::wire::PROTOCOL;
 
 /// Why there is no peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mp::session::random;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +21,6 @@ use super::link::Link;
 use super::listen::Listener;
 use super::private::{self, Links, Privacy};
 use super::secret::{SECRET_VARIABLE, Secret};
-use crate::probe::random::random;
 
 /// How often it is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

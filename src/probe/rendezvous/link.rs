@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp::session::Session;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::conditions::Conditions;
 use super::error::Error;
-use super::handshake::Session;
 use super::pulse::{PEER_TIMEOUT, Shared, reason_for_peer};
 use super::wire::{Envelope, failed};
 
@@ -188,7 +188,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         self.record(Error::Interrupted)
     }
 
-    fn wait_until(&self, until: Instant, enough: impl Fn(&super::pulse::State<M>) -> bool) {
+    fn wait_until(&self, until: Instant, enough: impl Fn(&super::pulse::LinkState<M>) -> bool) {
         let mut state = self.shared.state();
         while !enough(&state) {
             let left = until.saturating_duration_since(Instant::now());

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use mp::session::{Next, Rejection, ServerHandshake, Session, rejection_message};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -13,11 +14,10 @@ use serde::de::DeserializeOwned;
 
 use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
-use super::handshake::{Next, PROTOCOL, Rejection, ServerHandshake, Session, rejection_message};
 use super::link::Link;
 use super::secret::Secret;
 use super::socket::{again, any_ready};
-use super::wire::protocol_of;
+use super::wire::{PROTOCOL, protocol_of};
 
 /// Interval of checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -185,10 +185,11 @@ impl Listener {
                     );
                 }
             }
-            let handshake = ServerHandshake::new(&self.secret).map_err(|error| Error::System {
-                what: "cannot check a client's secret".to_owned(),
-                why: error.to_string(),
-            })?;
+            let handshake =
+                ServerHandshake::new(&self.secret.key()).map_err(|error| Error::System {
+                    what: "cannot check a client's secret".to_owned(),
+                    why: error.to_string(),
+                })?;
             if stream.set_nonblocking(true).is_ok() {
                 // A connection that delays small messages is slower, and no worse.
                 let _ = stream.set_nodelay(true);
@@ -276,7 +277,7 @@ impl Pending {
     fn reject(&mut self, why: String) -> ReadResult {
         self.handshake = None;
         // The client may have closed the connection already.
-        let _ = self.send(&rejection_message());
+        let _ = self.send(&rejection_message(PROTOCOL));
         let _ = self.stream.shutdown(Shutdown::Write);
         ReadResult::Rejected(why)
     }
@@ -363,7 +364,7 @@ mod tests {
             handshake,
             since: started + Duration::from_millis(order),
         };
-        let silent = || ServerHandshake::new(&Secret::none()).expect("a handshake");
+        let silent = || ServerHandshake::new(&Secret::none().key()).expect("a handshake");
         let begun = || {
             let mut handshake = silent();
             handshake.received(1);

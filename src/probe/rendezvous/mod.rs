@@ -9,8 +9,6 @@ mod conditions;
 mod connect;
 mod error;
 mod file;
-mod frames;
-mod handshake;
 mod link;
 mod listen;
 mod many;
@@ -27,14 +25,14 @@ pub use conditions::{Conditions, DEFAULT_PORT, default_listen, is_exposed};
 pub use connect::connect;
 pub use error::Error;
 pub use file::{RendezvousFile, connect_by_file, host_name};
-pub use frames::{FrameError, FrameReader, FrameWriter, LONGEST};
-pub use handshake::{
-    ClientHandshake, MESSAGE, Next, PROTOCOL, Rejection, ServerHandshake, Session,
-};
 pub use link::Link;
 pub use listen::{Listener, listen};
 pub use many::{Host, Meeting};
 pub use meet::meet;
 pub use mp::launcher::{LaunchedProcess, Launcher, expand_hosts as expand, from_environment};
+pub use mp::session::{
+    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection,
+    ServerHandshake, Session,
+};
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
-pub use wire::{Envelope, quote, shortened};
+pub use wire::{Envelope, PROTOCOL, quote, shortened};

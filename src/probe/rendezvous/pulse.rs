@@ -7,10 +7,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mp::session::{FrameError, FrameReader, FrameWriter};
 use serde::de::DeserializeOwned;
 
 use super::error::Error;
-use super::frames::{FrameError, FrameReader, FrameWriter};
 use super::socket::{again, drain, readable, writable, write_all};
 use super::wire::{Envelope, REASON, failed, quote, shortened};
 
@@ -28,7 +28,7 @@ const MAX_QUEUED_BYTES: usize = 4 << 20;
 pub struct Shared<M> {
     pub stream: TcpStream,
     pub peer: SocketAddr,
-    pub state: Mutex<State<M>>,
+    pub state: Mutex<LinkState<M>>,
     /// Something of the state changed.
     pub changed: Condvar,
     /// Held while a frame is made and written: frames leave in the order of their numbers.
@@ -43,7 +43,7 @@ struct Writing {
 }
 
 /// Received messages and the state of the connection.
-pub struct State<M> {
+pub struct LinkState<M> {
     /// Unread messages, each with its size in bytes.
     pub waiting: VecDeque<(usize, M)>,
     waiting_bytes: usize,
@@ -59,7 +59,7 @@ pub struct State<M> {
     pub over: bool,
 }
 
-impl<M> State<M> {
+impl<M> LinkState<M> {
     pub fn next(&mut self) -> Option<M> {
         let (bytes, message) = self.waiting.pop_front()?;
         self.waiting_bytes -= bytes;
@@ -79,7 +79,7 @@ impl<M> Shared<M> {
         Self {
             stream,
             peer,
-            state: Mutex::new(State {
+            state: Mutex::new(LinkState {
                 waiting: VecDeque::new(),
                 waiting_bytes: 0,
                 ending: None,
@@ -94,7 +94,7 @@ impl<M> Shared<M> {
     }
 
     /// The state; poisoning is ignored.
-    pub fn state(&self) -> MutexGuard<'_, State<M>> {
+    pub fn state(&self) -> MutexGuard<'_, LinkState<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

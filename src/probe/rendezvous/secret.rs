@@ -5,11 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mp::session::{Key, random};
 use rustix::fs::CWD;
 
 use super::private::{self, Links, Privacy};
+use super::wire::PROTOCOL;
 pub use crate::probe::children::SECRET_VARIABLE;
-use crate::probe::random::random;
 
 /// Bytes of a secret: as many as SHA-256 gives.
 const BYTES: usize = 32;
@@ -94,9 +95,9 @@ impl Secret {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The bytes of the key.
-    pub(super) fn bytes(&self) -> &[u8; BYTES] {
-        &self.0
+    /// What the two ends prove to have.
+    pub fn key(&self) -> Key {
+        Key::new(&self.0, PROTOCOL)
     }
 }
 

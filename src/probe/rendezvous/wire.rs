@@ -1,9 +1,12 @@
 //! Messages between two connected gdr processes: JSON, one envelope in a frame.
 
+use mp::session::LONGEST;
 use serde::{Deserialize, Serialize};
 
-use super::frames::LONGEST;
 use crate::output::printable;
+
+/// Version of the protocol: handshake, frames and messages. Any change needs a new number.
+pub const PROTOCOL: u32 = 5;
 
 /// Most characters of the peer's reason.
 pub const REASON: usize = 2000;

@@ -3,6 +3,7 @@
 //! The ends, queue pairs and copies are those of `probe rdma`, one connection for each curve; GPUDirect v2 is `probe p2p` between two
 //! GPUs of this machine. Nothing here moves data.
 
+mod arguments;
 mod parent;
 
-pub use parent::Options;
+pub use arguments::TransferProbe;

@@ -225,10 +225,12 @@ fn block(
     let mut lines = Lines { text: format!("{} {head}\n", mark(first.outcome, style)), style };
     let others = group.findings.len() - 1;
     let same = group.findings.iter().all(|one| one.message == first.message);
-    let message = match same {
-        true => first.message.clone(),
-        false if others == 1 => format!("{} The other one is the same.", first.message),
-        false => format!("{} The {others} others are the same.", first.message),
+    let message = if same {
+        first.message.clone()
+    } else if others == 1 {
+        format!("{} The other one is the same.", first.message)
+    } else {
+        format!("{} The {others} others are the same.", first.message)
     };
     lines.add("", &printable(&message));
     if !why.is_empty() {

@@ -80,9 +80,10 @@ fn failure(failure: &RankFailure) -> Case {
     Case {
         class: "gdr.job.failure".to_owned(),
         name: words,
-        result: match failure.kind.is_certain() {
-            true => CaseResult::Failed(text),
-            false => CaseResult::Error(text),
+        result: if failure.kind.is_certain() {
+            CaseResult::Failed(text)
+        } else {
+            CaseResult::Error(text)
         },
     }
 }

@@ -81,15 +81,14 @@ impl Masker {
         let mut out = String::with_capacity(text.len());
         let mut of_kernel = true;
         for (word, blank) in words(text) {
-            match of_kernel {
-                _ if word.is_empty() => {}
-                true if word == "--" => {
-                    of_kernel = false;
-                    out.push_str(word);
-                }
-                true => out.push_str(&self.parameter(word)),
+            if word == "--" && of_kernel {
+                of_kernel = false;
+                out.push_str(word);
+            } else if of_kernel && !word.is_empty() {
+                out.push_str(&self.parameter(word));
+            } else if !word.is_empty() {
                 // Arguments of init.
-                false => out.push_str(MASKED),
+                out.push_str(MASKED);
             }
             out.push_str(blank);
         }

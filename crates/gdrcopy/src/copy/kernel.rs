@@ -37,16 +37,6 @@ impl Kernel {
         self.name
     }
 
-    /// Widest load from device memory in bytes.
-    pub fn load_unit(&self) -> usize {
-        self.load
-    }
-
-    /// Widest store to device memory in bytes.
-    pub fn store_unit(&self) -> usize {
-        self.store
-    }
-
     /// True if the CPU and operating system support it.
     pub fn supported(&self) -> bool {
         (self.supported)()

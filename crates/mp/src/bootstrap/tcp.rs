@@ -1,23 +1,22 @@
-//! Ranks that meet at a TCP address, where rank 0 listens. The others prove that they know the secret, and rank 0 proves it to them; what
-//! follows is not encrypted, as with MPI.
+//! Ranks that meet at a TCP address, where rank 0 listens. The others prove that they know the secret, and rank 0 proves it to them
+//! ([`session`](crate::session)). What follows nobody else can change; it is not encrypted, as with MPI.
+//!
+//! First a rank sends its number and the number of ranks, and rank 0 confirms them. Then each exchange is a message from every rank to rank 0,
+//! and one back. A message is frames of full length, and a shorter one, maybe an empty one, that ends it.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
-
 use super::{Bootstrap, Error, MAX_BYTES, Pause, check, names};
+use crate::session::{ClientHandshake, FrameError, Key, LONGEST, Next, ServerHandshake, Session};
 
-/// First bytes of a connection; the last one is the version.
-const MAGIC: [u8; 8] = *b"gdr-mp\0\x01";
-const NONCE: usize = 32;
-const PROOF: usize = 32;
-/// Bytes of a hello: magic, rank, size, nonce.
-const HELLO: usize = 8 + 4 + 4 + NONCE;
-/// Timeout of each read and write while a connection is made.
+/// Version of the protocol. Any change needs a new number. gdr's probes count from 1.
+const PROTOCOL: u32 = u32::from_be_bytes(*b"mp\0\x02");
+/// Bytes of a hello: rank and number of ranks, big endian.
+const HELLO: usize = 8;
+/// How long a connection may take to be made.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// What the ranks prove to each other that they know.
@@ -55,15 +54,8 @@ impl Secret {
         self.0.is_empty()
     }
 
-    fn proof(&self, who: &str, parts: [&[u8]; 2]) -> Hmac<Sha256> {
-        // A key of any length is valid.
-        let mut code = Hmac::<Sha256>::new_from_slice(&self.0)
-            .unwrap_or_else(|_| Hmac::new(&Default::default()));
-        code.update(who.as_bytes());
-        for part in parts {
-            code.update(part);
-        }
-        code
+    fn key(&self) -> Key {
+        Key::new(&self.0, PROTOCOL)
     }
 }
 
@@ -79,8 +71,8 @@ impl fmt::Debug for Secret {
 pub struct Tcp {
     rank: u32,
     size: u32,
-    /// Rank 0: the streams of the ranks from 1. Others: that of rank 0.
-    streams: Vec<TcpStream>,
+    /// Rank 0: those of the ranks from 1. Others: that of rank 0.
+    connections: Vec<Connection>,
     failed: bool,
 }
 
@@ -108,38 +100,38 @@ impl Tcp {
             ));
         }
         let pause = Pause::new(timeout);
-        let streams = match rank {
+        let connections = match rank {
             0 => accept(&addresses, size, secret, &pause)?,
-            rank => vec![connect(&addresses, rank, size, secret, &pause)?],
+            rank => vec![connect(&addresses, (rank, size), secret, &pause)?],
         };
-        Ok(Self { rank, size, streams, failed: false })
-    }
-
-    /// The rank at the other end of a stream.
-    fn other(&self, position: usize) -> u32 {
-        if self.rank == 0 { position as u32 + 1 } else { 0 }
+        Ok(Self { rank, size, connections, failed: false })
     }
 
     fn exchange(&mut self, bytes: &[u8], timeout: Duration) -> Result<Vec<Vec<u8>>, Error> {
         let pause = Pause::new(timeout);
+        if bytes.len() > MAX_BYTES {
+            return Err(Error::value("length of an exchange", "too many bytes"));
+        }
         let mut all = vec![bytes.to_vec()];
         if self.rank == 0 {
             let mut room = MAX_BYTES;
-            for (position, stream) in self.streams.iter().enumerate() {
-                all.push(receive(stream, self.other(position), &mut room, &pause)?);
+            for (rank, connection) in (1..).zip(&mut self.connections) {
+                let part = connection.receive(&mut room, &pause);
+                all.push(part.map_err(|broken| broken.of(rank, &pause))?);
             }
-            let joined: Vec<u8> = all.iter().flat_map(|part| frame(part)).collect();
-            for (position, stream) in self.streams.iter().enumerate() {
-                send(stream, self.other(position), &frame(&joined), &pause)?;
+            let joined: Vec<u8> = all.iter().flat_map(|part| with_length(part)).collect();
+            for (rank, connection) in (1..).zip(&mut self.connections) {
+                let sent = connection.send(&joined, &pause);
+                sent.map_err(|error| Broken::Io(error).of(rank, &pause))?;
             }
             return Ok(all);
         }
-        let Some(stream) = self.streams.first() else {
+        let Some(connection) = self.connections.first_mut() else {
             return Err(Error::Failed);
         };
-        send(stream, 0, &frame(bytes), &pause)?;
-        let joined = receive(stream, 0, &mut (2 * MAX_BYTES), &pause)?;
-        split(&joined, self.size)
+        connection.send(bytes, &pause).map_err(|error| Broken::Io(error).of(0, &pause))?;
+        let joined = connection.receive(&mut (2 * MAX_BYTES), &pause);
+        split(&joined.map_err(|broken| broken.of(0, &pause))?, self.size)
     }
 }
 
@@ -162,55 +154,108 @@ fn split(mut joined: &[u8], size: u32) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 /// Bytes with their length.
-fn frame(bytes: &[u8]) -> Vec<u8> {
+fn with_length(bytes: &[u8]) -> Vec<u8> {
     // `MAX_BYTES` fits.
     [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
 }
 
-fn send(mut stream: &TcpStream, rank: u32, bytes: &[u8], pause: &Pause) -> Result<(), Error> {
-    if bytes.len() > 2 * MAX_BYTES {
-        return Err(Error::value("length of an exchange", "too many bytes"));
-    }
-    limit(stream, pause.left())
-        .and_then(|()| stream.write_all(bytes))
-        .map_err(|error| ended(error, rank, pause))
+/// A stream whose ends have proved the secret to each other.
+struct Connection {
+    stream: TcpStream,
+    session: Box<Session>,
 }
 
-fn receive(
-    stream: &TcpStream,
-    rank: u32,
-    room: &mut usize,
-    pause: &Pause,
-) -> Result<Vec<u8>, Error> {
-    let read = |bytes: &mut [u8]| {
-        read_exact(stream, bytes, pause).map_err(|error| ended(error, rank, pause))
-    };
-    let mut length = [0; 4];
-    read(&mut length)?;
-    let length = u32::from_be_bytes(length) as usize;
-    *room = room
-        .checked_sub(length)
-        .ok_or(Error::Malformed { who: names([rank].into_iter()), what: "too many bytes" })?;
-    let mut bytes = Vec::new();
-    // Memory is allocated for what arrives, not for what is announced.
-    while bytes.len() < length {
-        let start = bytes.len();
-        bytes.resize(length.min(start + (64 << 10)), 0);
-        read(bytes.get_mut(start..).unwrap_or_default())?;
+/// Without the keys.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stream.fmt(f)
     }
-    Ok(bytes)
 }
 
-/// Reads all bytes before the deadline, whatever the pace of the sender.
-fn read_exact(mut stream: &TcpStream, mut bytes: &mut [u8], pause: &Pause) -> io::Result<()> {
-    while !bytes.is_empty() {
-        limit(stream, pause.left())?;
-        match stream.read(bytes)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            count => bytes = bytes.get_mut(count..).unwrap_or_default(),
+/// Why a message did not arrive.
+enum Broken {
+    Io(io::Error),
+    Malformed(&'static str),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Broken {
+    /// As an error of the rank at the other end.
+    fn of(self, rank: u32, pause: &Pause) -> Error {
+        match self {
+            Self::Malformed(what) => Error::Malformed { who: names([rank].into_iter()), what },
+            Self::Io(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    Error::TimedOut { who: names([rank].into_iter()), timeout: pause.timeout }
+                }
+                ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                    Error::Gone { rank }
+                }
+                _ => Error::io(format!("exchange bytes with rank {rank}"))(error),
+            },
         }
     }
-    Ok(())
+}
+
+impl Connection {
+    fn send(&mut self, bytes: &[u8], pause: &Pause) -> io::Result<()> {
+        let full = bytes.chunks_exact(LONGEST);
+        let last = full.remainder();
+        for payload in full.chain([last]) {
+            let frame = self.session.writer.frame(payload).ok_or(ErrorKind::InvalidInput)?;
+            write(&self.stream, &frame, pause)?;
+        }
+        Ok(())
+    }
+
+    /// A message of at most `room` bytes, which it uses up.
+    fn receive(&mut self, room: &mut usize, pause: &Pause) -> Result<Vec<u8>, Broken> {
+        let mut message = Vec::new();
+        let mut buffer = vec![0; LONGEST];
+        loop {
+            match self.session.reader.take() {
+                Ok(Some(payload)) => {
+                    *room = room
+                        .checked_sub(payload.len())
+                        .ok_or(Broken::Malformed("too many bytes"))?;
+                    message.extend_from_slice(&payload);
+                    if payload.len() < LONGEST {
+                        return Ok(message);
+                    }
+                }
+                Ok(None) => {
+                    let count = read(&self.stream, &mut buffer, pause)?;
+                    self.session.reader.feed(buffer.get(..count).unwrap_or_default());
+                }
+                Err(FrameError::TooLong) => return Err(Broken::Malformed("a frame is too long")),
+                Err(FrameError::Forged) => {
+                    return Err(Broken::Malformed("a frame was changed on its way"));
+                }
+            }
+        }
+    }
+}
+
+fn write(mut stream: &TcpStream, bytes: &[u8], pause: &Pause) -> io::Result<()> {
+    limit(stream, pause.left())?;
+    stream.write_all(bytes)
+}
+
+/// Reads what is there, at least one byte.
+fn read(mut stream: &TcpStream, bytes: &mut [u8], pause: &Pause) -> io::Result<usize> {
+    loop {
+        limit(stream, pause.left())?;
+        match stream.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted && !pause.left().is_zero() => {}
+            other => return other,
+        }
+    }
 }
 
 fn limit(stream: &TcpStream, left: Duration) -> io::Result<()> {
@@ -220,51 +265,27 @@ fn limit(stream: &TcpStream, left: Duration) -> io::Result<()> {
     stream.set_write_timeout(left)
 }
 
-fn ended(error: io::Error, rank: u32, pause: &Pause) -> Error {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            Error::TimedOut { who: names([rank].into_iter()), timeout: pause.timeout }
-        }
-        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-            Error::Gone { rank }
-        }
-        _ => Error::io(format!("exchange bytes with rank {rank}"))(error),
-    }
-}
-
-fn nonce() -> Result<[u8; NONCE], Error> {
-    let mut bytes = [0; NONCE];
-    let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-    match filled {
-        Ok(NONCE) => Ok(bytes),
-        Ok(_) => Err(Error::io("get random bytes")(ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(Error::io("get random bytes")(error.into())),
-    }
-}
-
 /// Accepts the ranks from 1. Connections that prove nothing are closed.
 fn accept(
     addresses: &[SocketAddr],
     size: u32,
     secret: &Secret,
     pause: &Pause,
-) -> Result<Vec<TcpStream>, Error> {
+) -> Result<Vec<Connection>, Error> {
     let listen = || Error::io(format!("listen at {addresses:?}"));
     let listener = TcpListener::bind(addresses).map_err(listen())?;
     listener.set_nonblocking(true).map_err(listen())?;
-    let mut streams: Vec<Option<TcpStream>> = (1..size).map(|_| None).collect();
-    while streams.iter().any(Option::is_none) {
+    let mut connections: Vec<Option<Connection>> = (1..size).map(|_| None).collect();
+    while connections.iter().any(Option::is_none) {
         match listener.accept() {
             Ok((stream, _)) => {
-                if let Ok(Some(rank)) = greet(&stream, size, secret)
-                    && let Some(slot @ None) = streams.get_mut(rank as usize - 1)
-                {
-                    *slot = Some(stream);
-                }
+                // Errors are those of a stranger, or of a rank that tries again.
+                let _ = greet(stream, &mut connections, secret);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if !pause.pause() {
-                    let missing = (1..).zip(&streams).filter(|(_, stream)| stream.is_none());
+                    let missing =
+                        (1..).zip(&connections).filter(|(_, connection)| connection.is_none());
                     let who = names(missing.map(|(rank, _)| rank));
                     let timeout = pause.timeout;
                     return Err(Error::TimedOut { who, timeout });
@@ -273,57 +294,76 @@ fn accept(
             Err(error) => return Err(listen()(error)),
         }
     }
-    Ok(streams.into_iter().flatten().collect())
+    Ok(connections.into_iter().flatten().collect())
 }
 
-/// Rank 0's part of a handshake: the other's rank, if it proves the secret.
-fn greet(mut stream: &TcpStream, size: u32, secret: &Secret) -> Result<Option<u32>, Error> {
-    let failed = || Error::io("accept a rank");
+/// Rank 0's part of a handshake: takes in a rank that proves the secret and is still missing.
+fn greet(
+    stream: TcpStream,
+    connections: &mut [Option<Connection>],
+    secret: &Secret,
+) -> Result<(), Broken> {
     let pause = Pause::new(HANDSHAKE);
-    stream.set_nonblocking(false).map_err(failed())?;
-    stream.set_nodelay(true).map_err(failed())?;
-    let mut hello = [0; HELLO];
-    read_exact(stream, &mut hello, &pause).map_err(failed())?;
-    let own = nonce()?;
-    stream.write_all(&own).map_err(failed())?;
-    let mut proof = [0; PROOF];
-    read_exact(stream, &mut proof, &pause).map_err(failed())?;
-    let proves = secret.proof("rank", [&hello, &own]).verify_slice(&proof);
-    let number = |at: usize| {
-        let bytes = hello.get(at..).and_then(|bytes| bytes.first_chunk());
-        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
-    };
-    let (rank, theirs) = (number(8), number(12));
-    let is_one = hello.starts_with(&MAGIC) && theirs == size && (1..size).contains(&rank);
-    if proves.is_err() || !is_one {
-        return Ok(None);
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    let mut handshake = ServerHandshake::new(&secret.key())?;
+    let session = prove(&stream, &pause, || {
+        let count = read(&stream, handshake.room(), &pause)?;
+        Ok(handshake.received(count))
+    })?;
+    let mut connection = Connection { stream, session };
+    let mut room = HELLO;
+    let hello = connection.receive(&mut room, &pause)?;
+    let (rank, size) = hello.split_at_checked(4).ok_or(Broken::Malformed("no hello"))?;
+    let number =
+        |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));
+    let slot = number(rank).checked_sub(1).and_then(|position| connections.get(position));
+    if size.len() == 4 && number(size) == connections.len() + 1 && matches!(slot, Some(None)) {
+        connection.send(&[], &pause)?;
+        if let Some(slot) = connections.get_mut(number(rank) - 1) {
+            *slot = Some(connection);
+        }
     }
-    let answer = secret.proof("hub", [&own, &hello]).finalize().into_bytes();
-    stream.write_all(&answer).map_err(failed())?;
-    Ok(Some(rank))
+    Ok(())
+}
+
+/// Answers until the other end has proved the secret.
+fn prove(
+    stream: &TcpStream,
+    pause: &Pause,
+    mut received: impl FnMut() -> io::Result<Next>,
+) -> io::Result<Box<Session>> {
+    loop {
+        match received()? {
+            Next::Wait => {}
+            Next::Send(message) => write(stream, &message, pause)?,
+            Next::Done(message, session) => {
+                write(stream, message.as_ref().map_or(&[], |message| &message[..]), pause)?;
+                return Ok(session);
+            }
+            Next::Rejected(_) => {
+                return Err(io::Error::other("it did not prove that it knows the secret"));
+            }
+        }
+    }
 }
 
 /// Connects to rank 0, which may not listen yet.
 fn connect(
     addresses: &[SocketAddr],
-    rank: u32,
-    size: u32,
+    place: (u32, u32),
     secret: &Secret,
     pause: &Pause,
-) -> Result<TcpStream, Error> {
-    let mut hello = [0; HELLO];
-    hello[..8].copy_from_slice(&MAGIC);
-    hello[8..12].copy_from_slice(&rank.to_be_bytes());
-    hello[12..16].copy_from_slice(&size.to_be_bytes());
+) -> Result<Connection, Error> {
     let mut last = None;
     loop {
         for address in addresses {
-            hello[16..].copy_from_slice(&nonce()?);
             let each = pause.left().clamp(Duration::from_millis(1), HANDSHAKE);
-            let stream = TcpStream::connect_timeout(address, each);
-            match stream.and_then(|stream| introduce(stream, &hello, secret)) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
+            let stream = TcpStream::connect_timeout(address, each).map_err(Broken::Io);
+            match stream.and_then(|stream| introduce(stream, place, secret)) {
+                Ok(connection) => return Ok(connection),
+                Err(Broken::Io(error)) => last = Some(error),
+                Err(Broken::Malformed(what)) => last = Some(io::Error::other(what)),
             }
         }
         if !pause.pause() {
@@ -337,20 +377,24 @@ fn connect(
 }
 
 /// Another rank's part of a handshake.
-fn introduce(mut stream: TcpStream, hello: &[u8], secret: &Secret) -> io::Result<TcpStream> {
+fn introduce(
+    stream: TcpStream,
+    (rank, size): (u32, u32),
+    secret: &Secret,
+) -> Result<Connection, Broken> {
     let pause = Pause::new(HANDSHAKE);
     stream.set_nodelay(true)?;
-    stream.write_all(hello)?;
-    let mut theirs = [0; NONCE];
-    read_exact(&stream, &mut theirs, &pause)?;
-    let proof = secret.proof("rank", [hello, &theirs]);
-    stream.write_all(&proof.finalize().into_bytes())?;
-    let mut answer = [0; PROOF];
-    read_exact(&stream, &mut answer, &pause)?;
-    match secret.proof("hub", [&theirs, hello]).verify_slice(&answer) {
-        Ok(()) => Ok(stream),
-        Err(_) => Err(io::Error::other("it did not prove that it knows the secret")),
-    }
+    let (mut handshake, first) = ClientHandshake::new(&secret.key())?;
+    write(&stream, &first, &pause)?;
+    let session = prove(&stream, &pause, || {
+        let count = read(&stream, handshake.room(), &pause)?;
+        Ok(handshake.received(count))
+    })?;
+    let mut connection = Connection { stream, session };
+    connection.send(&[rank.to_be_bytes(), size.to_be_bytes()].concat(), &pause)?;
+    // Empty: rank 0 misses this rank.
+    connection.receive(&mut 0, &pause)?;
+    Ok(connection)
 }
 
 impl Bootstrap for Tcp {

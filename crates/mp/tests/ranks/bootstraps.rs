@@ -1,10 +1,13 @@
 //! Every bootstrap gathers the bytes of all ranks, and reports missing ones.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use mp::bootstrap::{self, Bootstrap, Error, Files, Local, Secret, Tcp};
+use mp::session::{ClientHandshake, FrameReader, FrameWriter, Key, MESSAGE, Next, Session};
 
 use super::support::LONG;
 
@@ -111,6 +114,117 @@ fn ranks_prove_the_secret() {
     assert!(without.to_string().contains("without a secret"), "{without}");
     assert!(Secret::parse("short").is_err());
     assert_eq!(format!("{:?}", Secret::parse(SECRET).unwrap()), "a secret");
+}
+
+/// A stranger of each kind, before the ranks meet: they are not let in, and cost the ranks nothing but time.
+#[test]
+fn strangers_do_not_get_in() {
+    let at = address();
+    let send = |bytes: &[u8]| {
+        let mut stream = connected(&at);
+        let _ = stream.write_all(bytes);
+        stream
+    };
+    let own = key();
+    std::thread::scope(|scope| {
+        let hub = scope.spawn(|| rank_of_two(&at, 0));
+        drop(send(b"GET / HTTP/1.1\r\n\r\n"));
+        drop(send(&[]));
+        // It knows the secret, for another protocol: gdr's probes have 5.
+        let (_, hello) = ClientHandshake::new(&Key::new(SECRET.as_bytes(), 5)).unwrap();
+        let mut other = send(&hello);
+        assert!(matches!(other.read(&mut [0; 40]), Ok(0) | Err(_)));
+        // It sends the hub's own message back.
+        let (_, hello) = ClientHandshake::new(&own).unwrap();
+        let mut mirror = send(&hello);
+        let mut challenge = [0; MESSAGE];
+        mirror.read_exact(&mut challenge).unwrap();
+        challenge[3] = b'p';
+        mirror.write_all(&challenge).unwrap();
+        assert!(matches!(mirror.read(&mut [0; 40]), Ok(0) | Err(_)));
+        // It proves the secret, and is no rank of two.
+        for (rank, size) in [(0, 2), (2, 2), (1, 3), (u32::MAX, 2)] {
+            let (stream, _, mut reader) = proved(&at, &own, &[rank, size]);
+            assert!(ends(stream, &mut reader), "{rank} of {size}");
+        }
+        let rank = scope.spawn(|| rank_of_two(&at, 1));
+        rank.join().unwrap().unwrap();
+        hub.join().unwrap().unwrap();
+    });
+}
+
+/// A rank that breaks the rules of an exchange ends it with an error, at once.
+#[test]
+fn changed_frames_end_an_exchange() {
+    let own = key();
+    for (name, expected) in [("forged", "changed"), ("long", "too long"), ("closed", "has ended")] {
+        let at = address();
+        std::thread::scope(|scope| {
+            let hub = scope.spawn(|| rank_of_two(&at, 0).and_then(|mut hub| hub.barrier(LONG)));
+            let (mut stream, mut writer, _) = proved(&at, &own, &[1, 2]);
+            let mut frame = writer.frame(b"part").unwrap();
+            match name {
+                "forged" => frame[5] ^= 1,
+                "long" => frame[0] = 1,
+                _ => frame.truncate(3),
+            }
+            stream.write_all(&frame).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let error = hub.join().unwrap().unwrap_err().to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+        });
+    }
+}
+
+fn rank_of_two(at: &str, rank: u32) -> Result<Tcp, Error> {
+    Tcp::new(at, rank, 2, &Secret::parse(SECRET)?, LONG)
+}
+
+/// That of the ranks.
+fn key() -> Key {
+    Key::new(SECRET.as_bytes(), u32::from_be_bytes(*b"mp\0\x02"))
+}
+
+/// Connects once rank 0 listens.
+fn connected(at: &str) -> TcpStream {
+    loop {
+        match TcpStream::connect(at) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(LONG)).unwrap();
+                return stream;
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// A connection that proved the secret, and sent these numbers.
+fn proved(at: &str, key: &Key, numbers: &[u32]) -> (TcpStream, FrameWriter, FrameReader) {
+    let mut stream = connected(at);
+    let (mut handshake, first) = ClientHandshake::new(key).unwrap();
+    stream.write_all(&first).unwrap();
+    let session = loop {
+        let count = stream.read(handshake.room()).unwrap();
+        assert_ne!(count, 0, "rank 0 closed the connection");
+        match handshake.received(count) {
+            Next::Wait => {}
+            Next::Send(message) => stream.write_all(&message).unwrap(),
+            Next::Done(_, session) => break session,
+            Next::Rejected(rejection) => panic!("{rejection:?}"),
+        }
+    };
+    let Session { mut writer, reader } = *session;
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+    stream.write_all(&writer.frame(&bytes).unwrap()).unwrap();
+    (stream, writer, reader)
+}
+
+/// True if the other end closes, and has confirmed nothing.
+fn ends(mut stream: TcpStream, reader: &mut FrameReader) -> bool {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    reader.feed(&bytes);
+    bytes.is_empty() && reader.take() == Ok(None)
 }
 
 #[test]

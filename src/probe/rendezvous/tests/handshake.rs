@@ -9,11 +9,11 @@ use super::super::{
 use super::*;
 
 fn server() -> ServerHandshake {
-    ServerHandshake::new(&secret()).expect("random bytes")
+    ServerHandshake::new(&secret().key()).expect("random bytes")
 }
 
 fn client() -> (ClientHandshake, [u8; MESSAGE]) {
-    ClientHandshake::new(&secret()).expect("random bytes")
+    ClientHandshake::new(&secret().key()).expect("random bytes")
 }
 
 /// Feeds bytes to a server until it answers.
@@ -147,7 +147,7 @@ fn rejects_reflected_proof() {
 fn rejection_reasons() {
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     let mut server = server();
-    let (mut liar, hello) = ClientHandshake::new(&other).expect("random bytes");
+    let (mut liar, hello) = ClientHandshake::new(&other.key()).expect("random bytes");
     let challenge = sent(to_server(&mut server, &hello));
     let proof = sent(to_client(&mut liar, &challenge));
     assert_eq!(rejection(to_server(&mut server, &proof)), Rejection::Secret);

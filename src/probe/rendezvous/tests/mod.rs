@@ -112,7 +112,7 @@ impl RawPeer {
     fn prove(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
-        let (mut handshake, first) = ClientHandshake::new(&secret()).expect("random bytes");
+        let (mut handshake, first) = ClientHandshake::new(&secret().key()).expect("random bytes");
         stream.write_all(&first).expect("written");
         loop {
             let count = stream.read(handshake.room()).expect("an answer");

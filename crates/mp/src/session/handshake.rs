@@ -1,6 +1,7 @@
 //! The handshake: both ends prove that they know the secret, without sending it. This module knows no sockets.
 //!
-//! Each message is 40 bytes: `gdr`, a letter for its kind, the protocol's number (big endian), and 32 bytes.
+//! Each message is 40 bytes: `gdr`, a letter for its kind, the protocol's number (big endian), and 32 bytes. The number is the user's: gdr's
+//! probes and the ranks of this crate have different ones, so that one secret can serve both.
 //!
 //! | from | letter | its 32 bytes |
 //! |---|---|---|
@@ -19,13 +20,9 @@ use ::hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
 use super::frames::{FrameReader, FrameWriter, hmac};
-use super::secret::Secret;
-use crate::probe::random::random;
+use super::random;
 
-/// Version of the protocol: handshake, frames and messages. Any change needs a new number.
-pub const PROTOCOL: u32 = 5;
-
-/// Bytes of a message of the handshake, and of its head.
+/// Bytes of a message of the handshake.
 pub const MESSAGE: usize = 40;
 const HEAD: usize = 8;
 const BODY: usize = MESSAGE - HEAD;
@@ -43,6 +40,21 @@ enum Label {
     ServerProof = 2,
     ClientFrames = 3,
     ServerFrames = 4,
+}
+
+/// What both ends must have.
+#[derive(Clone)]
+pub struct Key {
+    secret: Vec<u8>,
+    protocol: u32,
+}
+
+impl Key {
+    /// A secret of any length, and the number of the protocol: of the frames and what they hold. Any change needs a new number.
+    #[must_use]
+    pub fn new(secret: &[u8], protocol: u32) -> Self {
+        Self { secret: secret.to_vec(), protocol }
+    }
 }
 
 /// Both directions of an authenticated connection.
@@ -68,28 +80,31 @@ pub enum Rejection {
 
 /// What to do next.
 pub enum Next {
+    /// Read more.
     Wait,
     /// Send this, then read more.
     Send([u8; MESSAGE]),
     /// The other end proved the secret. A server sends this first; a client sends nothing.
     Done(Option<[u8; MESSAGE]>, Box<Session>),
+    /// It did not.
     Rejected(Rejection),
 }
 
 /// A server's answer to every client that it rejects.
-pub fn rejection_message() -> [u8; HEAD] {
-    head(NO)
+#[must_use]
+pub fn rejection_message(protocol: u32) -> [u8; HEAD] {
+    head(NO, protocol)
 }
 
-fn head(letter: u8) -> [u8; HEAD] {
+fn head(letter: u8, protocol: u32) -> [u8; HEAD] {
     let mut head = [b'g', b'd', b'r', letter, 0, 0, 0, 0];
-    head[4..].copy_from_slice(&PROTOCOL.to_be_bytes());
+    head[4..].copy_from_slice(&protocol.to_be_bytes());
     head
 }
 
-fn message(letter: u8, body: &[u8; BODY]) -> [u8; MESSAGE] {
+fn message(letter: u8, protocol: u32, body: &[u8; BODY]) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
-    message[..HEAD].copy_from_slice(&head(letter));
+    message[..HEAD].copy_from_slice(&head(letter, protocol));
     message[HEAD..].copy_from_slice(body);
     message
 }
@@ -97,13 +112,14 @@ fn message(letter: u8, body: &[u8; BODY]) -> [u8; MESSAGE] {
 /// A message that arrives in pieces of any size. No byte beyond it is read.
 struct Incoming {
     letter: u8,
+    protocol: u32,
     bytes: [u8; MESSAGE],
     filled: usize,
 }
 
 impl Incoming {
-    fn new(letter: u8) -> Self {
-        Self { letter, bytes: [0; MESSAGE], filled: 0 }
+    fn new(letter: u8, protocol: u32) -> Self {
+        Self { letter, protocol, bytes: [0; MESSAGE], filled: 0 }
     }
 
     fn room(&mut self) -> &mut [u8] {
@@ -118,16 +134,17 @@ impl Incoming {
             let common = head.len().min(bytes.len());
             bytes[..common] == head[..common]
         };
-        let is_no =
-            self.letter != CLIENT_NONCE && self.letter != CLIENT_PROOF && begins(&head(NO)[..4]);
-        if !is_no && !begins(&head(self.letter)[..4]) {
+        let is_no = self.letter != CLIENT_NONCE
+            && self.letter != CLIENT_PROOF
+            && begins(&head(NO, self.protocol)[..4]);
+        if !is_no && !begins(&head(self.letter, self.protocol)[..4]) {
             return Err(Rejection::Foreign);
         }
         let Some(number) = bytes.get(4..HEAD) else {
             return Ok(None);
         };
         let number = number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
-        if number != PROTOCOL {
+        if number != self.protocol {
             return Err(Rejection::Protocol(number));
         }
         if is_no {
@@ -146,21 +163,21 @@ impl Incoming {
 
 /// The secret and both nonces.
 struct Keys {
-    secret: Secret,
+    key: Key,
     client: [u8; BODY],
     server: [u8; BODY],
 }
 
 impl Keys {
     fn mac(&self, label: Label) -> Hmac<Sha256> {
-        hmac(self.secret.bytes())
+        hmac(&self.key.secret)
             .chain_update([label as u8])
-            .chain_update(PROTOCOL.to_be_bytes())
+            .chain_update(self.key.protocol.to_be_bytes())
             .chain_update(self.client)
             .chain_update(self.server)
     }
 
-    fn key(&self, label: Label) -> [u8; BODY] {
+    fn derive(&self, label: Label) -> [u8; BODY] {
         self.mac(label).finalize().into_bytes().into()
     }
 
@@ -171,8 +188,8 @@ impl Keys {
 
     fn session(&self, sends: Label, receives: Label) -> Box<Session> {
         Box::new(Session {
-            writer: FrameWriter::new(&self.key(sends)),
-            reader: FrameReader::new(&self.key(receives)),
+            writer: FrameWriter::new(&self.derive(sends)),
+            reader: FrameReader::new(&self.derive(receives)),
         })
     }
 }
@@ -185,10 +202,14 @@ pub struct ServerHandshake {
 
 impl ServerHandshake {
     /// Begins with a random nonce.
-    pub fn new(secret: &Secret) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Without random bytes.
+    pub fn new(key: &Key) -> io::Result<Self> {
         Ok(Self {
-            keys: Keys { secret: secret.clone(), client: [0; BODY], server: random()? },
-            incoming: Incoming::new(CLIENT_NONCE),
+            keys: Keys { key: key.clone(), client: [0; BODY], server: random()? },
+            incoming: Incoming::new(CLIENT_NONCE, key.protocol),
         })
     }
 
@@ -198,11 +219,13 @@ impl ServerHandshake {
     }
 
     /// True if the client sent anything.
+    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
     }
 
     /// The received part of the current message.
+    #[must_use]
     pub fn begun(&self) -> &[u8] {
         &self.incoming.bytes[..self.incoming.filled]
     }
@@ -216,12 +239,17 @@ impl ServerHandshake {
         };
         if self.incoming.letter == CLIENT_NONCE {
             self.keys.client = body;
-            self.incoming = Incoming::new(CLIENT_PROOF);
-            return Next::Send(message(SERVER_NONCE, &self.keys.server));
+            let protocol = self.keys.key.protocol;
+            self.incoming = Incoming::new(CLIENT_PROOF, protocol);
+            return Next::Send(message(SERVER_NONCE, protocol, &self.keys.server));
         }
         match self.keys.check(Label::ClientProof, &body) {
             Ok(()) => Next::Done(
-                Some(message(SERVER_PROOF, &self.keys.key(Label::ServerProof))),
+                Some(message(
+                    SERVER_PROOF,
+                    self.keys.key.protocol,
+                    &self.keys.derive(Label::ServerProof),
+                )),
                 self.keys.session(Label::ServerFrames, Label::ClientFrames),
             ),
             Err(rejection) => Next::Rejected(rejection),
@@ -229,6 +257,7 @@ impl ServerHandshake {
     }
 }
 
+/// The client's handshake.
 pub struct ClientHandshake {
     keys: Keys,
     incoming: Incoming,
@@ -236,13 +265,17 @@ pub struct ClientHandshake {
 
 impl ClientHandshake {
     /// Begins, with the message to send first.
-    pub fn new(secret: &Secret) -> io::Result<(Self, [u8; MESSAGE])> {
+    ///
+    /// # Errors
+    ///
+    /// Without random bytes.
+    pub fn new(key: &Key) -> io::Result<(Self, [u8; MESSAGE])> {
         let nonce = random()?;
         let handshake = Self {
-            keys: Keys { secret: secret.clone(), client: nonce, server: [0; BODY] },
-            incoming: Incoming::new(SERVER_NONCE),
+            keys: Keys { key: key.clone(), client: nonce, server: [0; BODY] },
+            incoming: Incoming::new(SERVER_NONCE, key.protocol),
         };
-        Ok((handshake, message(CLIENT_NONCE, &nonce)))
+        Ok((handshake, message(CLIENT_NONCE, key.protocol, &nonce)))
     }
 
     /// Where to read the next bytes to.
@@ -251,6 +284,7 @@ impl ClientHandshake {
     }
 
     /// The received part of the current message.
+    #[must_use]
     pub fn begun(&self) -> &[u8] {
         &self.incoming.bytes[..self.incoming.filled]
     }
@@ -264,8 +298,10 @@ impl ClientHandshake {
         };
         if self.incoming.letter == SERVER_NONCE {
             self.keys.server = body;
-            self.incoming = Incoming::new(SERVER_PROOF);
-            return Next::Send(message(CLIENT_PROOF, &self.keys.key(Label::ClientProof)));
+            let protocol = self.keys.key.protocol;
+            self.incoming = Incoming::new(SERVER_PROOF, protocol);
+            let proof = self.keys.derive(Label::ClientProof);
+            return Next::Send(message(CLIENT_PROOF, protocol, &proof));
         }
         match self.keys.check(Label::ServerProof, &body) {
             Ok(()) => Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames)),
@@ -284,12 +320,8 @@ mod tests {
     }
 
     fn keys() -> Keys {
-        let digits: String = (1..=32).map(|byte| format!("{byte:02x}")).collect();
-        Keys {
-            secret: Secret::parse(&digits).expect("a secret"),
-            client: [0x11; BODY],
-            server: [0x22; BODY],
-        }
+        let secret: Vec<u8> = (1..=32).collect();
+        Keys { key: Key::new(&secret, 5), client: [0x11; BODY], server: [0x22; BODY] }
     }
 
     /// Made with Python's hmac, from the description above.
@@ -304,7 +336,7 @@ mod tests {
         let labels =
             [Label::ClientProof, Label::ServerProof, Label::ClientFrames, Label::ServerFrames];
         for (label, known) in labels.into_iter().zip(known) {
-            assert_eq!(keys().key(label).as_slice(), hex(known), "{label:?}");
+            assert_eq!(keys().derive(label).as_slice(), hex(known), "{label:?}");
         }
         // With the key of the third label.
         let mut session = keys().session(Label::ClientFrames, Label::ServerFrames);
@@ -321,8 +353,8 @@ mod tests {
 
     #[test]
     fn message_heads() {
-        let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
+        let (_, first) = ClientHandshake::new(&keys().key).expect("random bytes");
         assert_eq!(first[..8], *b"gdrc\0\0\0\x05");
-        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x05");
+        assert_eq!(rejection_message(5), *b"gdrn\0\0\0\x05");
     }
 }

@@ -1,8 +1,120 @@
-//! Host names, addresses, ports and NICs on the command line.
+//! The other machine of a probe on the command line: host names, addresses, ports, NICs.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use clap::Args;
+
+use super::options::{Named, RemoteEnd};
+use crate::probe::arguments::UsageError;
+use crate::probe::rendezvous::{
+    DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
+};
+
+/// Where the other end of a probe is, if on another machine.
+#[derive(Debug, Args)]
+pub struct PeerArgs {
+    /// Host that runs the same probe with --listen: NAME or ADDRESS, and :PORT if it is not 18516
+    #[arg(value_name = "HOST")]
+    pub peer: Option<PeerName>,
+
+    /// Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]
+    ///
+    /// Prints the command for the other machine, with a secret for one peer. Clients without the secret are rejected,
+    /// and no memory is registered before.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
+    pub listen: Option<Option<ListenAt>>,
+
+    /// Find the other process of a launcher: slurm, mpi, or a file that both machines see
+    ///
+    /// Not needed with srun -N2 and mpirun -n 2: the processes use a file of mode 0600 in their working directory.
+    /// With srun they need no file if GDR_PROBE_SECRET is set for both.
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
+    pub rendezvous: Option<Rendezvous>,
+
+    /// Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]
+    ///
+    /// A secret is 64 hexadecimal digits, as printed by --listen or by openssl rand -hex 32. It is never an argument,
+    /// because every local user can see arguments.
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Use no secret, for two processes on the loopback address of this machine; any local user can connect
+    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous"])]
+    pub no_secret: bool,
+}
+
+impl PeerArgs {
+    /// Location of the remote end.
+    pub fn remote(&self, named_here: Option<&Named>) -> Result<RemoteEnd, UsageError> {
+        if let Some(peer) = &self.peer {
+            let (host, port) = peer.host_and_port(DEFAULT_PORT);
+            let Some(secret) = self.secret()? else {
+                return Err(format!(
+                    "no secret for {host}: run the command that --listen printed there, or pass the \
+                     secret in {SECRET_VARIABLE} or --secret-file FILE"
+                )
+                .into());
+            };
+            return Ok(RemoteEnd::At { host, port, secret });
+        }
+        if let Some(address) = &self.listen {
+            let secret = self.secret()?;
+            let any_address = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
+            let address = match address {
+                Some(address) => address.socket(DEFAULT_PORT),
+                None if self.no_secret => default_listen(),
+                None => any_address,
+            };
+            if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
+                return Err(format!(
+                    "--no-secret needs a loopback address, and {} is not one: omit --no-secret, or \
+                     use --listen 127.0.0.1",
+                    address.ip()
+                )
+                .into());
+            }
+            return Ok(RemoteEnd::Comes(address, secret));
+        }
+        let launched = match &self.rendezvous {
+            Some(Rendezvous::Launcher) => Some(None),
+            Some(Rendezvous::File(file)) => Some(Some(file.clone())),
+            None if named_here.is_none() && has_launched_peer() => Some(None),
+            None => None,
+        };
+        match launched {
+            Some(_) if self.no_secret => {
+                Err("the processes of a launcher need a secret: omit --no-secret".into())
+            }
+            Some(file) => Ok(RemoteEnd::Launched(file, self.secret()?)),
+            None if self.no_secret || self.secret_file.is_some() => {
+                Err("--secret-file and --no-secret need another process: add HOST, --listen or \
+                 --rendezvous"
+                    .into())
+            }
+            None => Ok(RemoteEnd::Here(named_here.cloned())),
+        }
+    }
+
+    /// The secret from the options or the environment, valid or not; none without either.
+    fn secret(&self) -> Result<Option<Secret>, UsageError> {
+        if self.no_secret {
+            return Ok(Some(Secret::none()));
+        }
+        match &self.secret_file {
+            Some(file) => Ok(Some(Secret::from_file(file)?)),
+            None => Ok(Secret::from_environment()?),
+        }
+    }
+}
+
+/// True if a launcher started at least two processes.
+fn has_launched_peer() -> bool {
+    let place = from_environment(&|name| std::env::var(name).ok());
+    // Invalid variables are an error only with --rendezvous.
+    place.is_ok_and(|place| place.is_some_and(|place| place.size.is_some_and(|size| size > 1)))
+}
 
 /// A host, with an optional TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,16 +218,7 @@ impl FromStr for Rendezvous {
     }
 }
 
-/// A NIC, with an optional port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DevicePort {
-    /// The NIC, as in `mlx5_0`.
-    pub device: String,
-    /// Port number, from 1.
-    pub port: Option<u8>,
-}
-
-impl FromStr for DevicePort {
+impl FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -181,11 +284,11 @@ mod tests {
 
     #[test]
     fn parses_device_and_port() {
-        let nic = |port| DevicePort { device: "mlx5_0".to_owned(), port };
+        let nic = |port| Named { device: "mlx5_0".to_owned(), port };
         assert_eq!("mlx5_0".parse(), Ok(nic(None)));
         assert_eq!("mlx5_0:2".parse(), Ok(nic(Some(2))));
         for text in ["", ":1", "mlx5_0:0", "mlx5_0:x", "mlx5_0:1:2"] {
-            assert!(text.parse::<DevicePort>().is_err(), "{text}");
+            assert!(text.parse::<Named>().is_err(), "{text}");
         }
     }
 }

@@ -5,8 +5,9 @@
 //! direction, over the frame's number (eight bytes, from 0), the length and the payload.
 
 use ::hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
+/// Most bytes of a payload.
 pub const LONGEST: usize = 64 << 10;
 const LENGTH: usize = 4;
 const CODE: usize = 32;
@@ -43,11 +44,13 @@ fn code(key: &Hmac<Sha256>, number: u64, length: [u8; LENGTH], payload: &[u8]) -
 
 impl FrameWriter {
     /// With the key of a direction.
+    #[must_use]
     pub fn new(key: &[u8; CODE]) -> Self {
         Self { key: hmac(key), number: 0 }
     }
 
     /// The next frame; none if the payload is too long.
+    #[must_use]
     pub fn frame(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= LONGEST)?;
         let length = length.to_be_bytes();
@@ -59,6 +62,7 @@ impl FrameWriter {
 
 impl FrameReader {
     /// With the key of a direction.
+    #[must_use]
     pub fn new(key: &[u8; CODE]) -> Self {
         Self { key: hmac(key), number: 0, bytes: Vec::new(), start: 0 }
     }
@@ -71,6 +75,10 @@ impl FrameReader {
     }
 
     /// The payload of the next whole frame.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not the next frame.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some((length, rest)) = self.bytes[self.start..].split_first_chunk::<LENGTH>() else {
             return Ok(None);
@@ -94,15 +102,19 @@ impl FrameReader {
     }
 
     /// Bytes that no frame was made of yet.
+    #[must_use]
     pub fn kept(&self) -> usize {
         self.bytes.len() - self.start
     }
 }
 
-/// HMAC-SHA256 with a key of 32 bytes.
-pub fn hmac(key: &[u8; CODE]) -> Hmac<Sha256> {
-    // As HMAC pads a key that is shorter than a block.
+/// HMAC-SHA256 with a key of any length.
+pub(super) fn hmac(key: &[u8]) -> Hmac<Sha256> {
+    // As HMAC shortens and pads keys.
     let mut block = [0; BLOCK];
-    block[..CODE].copy_from_slice(key);
+    match block.get_mut(..key.len()) {
+        Some(start) => start.copy_from_slice(key),
+        None => block[..CODE].copy_from_slice(&Sha256::digest(key)),
+    }
     Hmac::new(&block.into())
 }

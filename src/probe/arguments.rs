@@ -1,13 +1,58 @@
-//! Options of every probe: devices, depth, sizes, NUMA nodes, output format.
+//! The command line of every probe: devices, depth, sizes, NUMA nodes, output format. What one probe has beside them stands in
+//! `arguments.rs` of its folder.
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::depth::{Depth, Terms};
+use super::rendezvous::SecretError;
+use super::scope::{Nodes, Scope};
+use super::supervise::Probe;
+use crate::model::Shares;
+
+/// The command line of one probe.
+pub trait Arguments {
+    type Probe: Probe;
+
+    /// The profile whose shares of a link's rate a figure is compared with.
+    const PROFILE: &'static str;
+
+    /// True if the probe needs facts about pairs of GPUs.
+    const OF_PAIRS: bool = false;
+
+    fn scope(&self) -> &ScopeArguments;
+
+    /// The probe that these options mean. On a recorded machine nothing is measured, so no other machine is needed.
+    fn probe(&self, scope: Scope, is_live: bool) -> Result<Self::Probe, UsageError>;
+}
+
+/// Options that do not go together, or that this machine cannot do.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    #[error("{0}")]
+    Options(String),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
+impl From<String> for UsageError {
+    fn from(text: String) -> Self {
+        Self::Options(text)
+    }
+}
+
+impl From<&str> for UsageError {
+    fn from(text: &str) -> Self {
+        Self::Options(text.to_owned())
+    }
+}
+
 /// Options of every probe.
 #[derive(Debug, Args)]
-pub struct Scope {
+pub struct ScopeArguments {
     /// GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas
     #[arg(long, value_name = "GPU", value_delimiter = ',', default_value = "all")]
     pub gpu: Vec<String>,
@@ -50,6 +95,34 @@ pub struct Scope {
     pub format: ProbeFormat,
 }
 
+impl ScopeArguments {
+    /// The selected devices, and how much is measured.
+    pub fn scope(&self, shares: Shares, timeout: Duration) -> Scope {
+        let mut sizes: Vec<usize> = self.size.iter().map(|size| size.0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let depth = match (self.quick, self.full) {
+            (true, _) => Depth::Quick,
+            (_, true) => Depth::Full,
+            _ => Depth::Default,
+        };
+        Scope {
+            sim: self.sim,
+            gpus: self.gpu.clone(),
+            terms: Terms { depth, sizes, shares, timeout },
+        }
+    }
+}
+
+/// The nodes of CPUs that copy to and from a GPU.
+pub fn copying_nodes(wanted: Option<Nodes>, depth: Depth) -> Nodes {
+    match wanted {
+        Some(nodes) => nodes,
+        None if depth == Depth::Quick => Nodes::Near,
+        None => Nodes::All,
+    }
+}
+
 /// Output format of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProbeFormat {
@@ -67,18 +140,7 @@ pub enum ProbeFormat {
     Junit,
 }
 
-/// NUMA nodes of the CPUs that copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NumaChoice {
-    /// Every node that has CPUs.
-    All,
-    /// The node of the GPU.
-    Near,
-    /// One node.
-    Node(u32),
-}
-
-impl FromStr for NumaChoice {
+impl FromStr for Nodes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -86,7 +148,7 @@ impl FromStr for NumaChoice {
             "all" => Ok(Self::All),
             "near" => Ok(Self::Near),
             number => match number.parse() {
-                Ok(node) => Ok(Self::Node(node)),
+                Ok(node) => Ok(Self::One(node)),
                 Err(_) => Err("expected 'all', 'near' or the number of a node".to_owned()),
             },
         }
@@ -153,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn parses_numa_choice() {
-        assert_eq!("all".parse(), Ok(NumaChoice::All));
-        assert_eq!("near".parse(), Ok(NumaChoice::Near));
-        assert_eq!("3".parse(), Ok(NumaChoice::Node(3)));
-        assert!("far".parse::<NumaChoice>().is_err());
+    fn parses_nodes() {
+        assert_eq!("all".parse(), Ok(Nodes::All));
+        assert_eq!("near".parse(), Ok(Nodes::Near));
+        assert_eq!("3".parse(), Ok(Nodes::One(3)));
+        assert!("far".parse::<Nodes>().is_err());
     }
 }
