@@ -117,13 +117,11 @@ impl Matcher {
         let mut reader = LineReader::new(text);
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
-        let mut short = true;
-        let mut lines = 0;
+        let (mut short, mut lines) = (true, 0);
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
-        let mut is_log = false;
-        let mut is_of_release = false;
+        let (mut is_log, mut is_of_release) = (false, false);
         let mut named = Named::default();
         // Lines with text, also those that do not count.
         let mut written = 0;

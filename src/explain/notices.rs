@@ -114,7 +114,7 @@ impl Notices {
                 || self.release.is_match(raw.to_ascii_lowercase().trim_ascii());
         }
         let is_change = *is_of_release && is_item(raw);
-        let is_comment = !is_title && is_comment(raw) && !self.message.is_match(line);
+        let is_comment = is_comment(raw, is_title) && !self.message.is_match(line);
         let is_nothing = is_change || is_comment || is_diff(raw) || self.row.is_match(raw);
         if is_nothing || self.nothing.is_match(line) {
             return Notice::Nothing;
@@ -123,10 +123,10 @@ impl Notices {
     }
 }
 
-/// True if the line is a comment of a program; a person's title begins like one.
-fn is_comment(raw: &[u8]) -> bool {
+/// True if the line is a comment of a program; a person's title may begin with the first of the signs.
+fn is_comment(raw: &[u8], is_title: bool) -> bool {
     let raw = raw.trim_ascii_start();
-    [b"#".as_slice(), b"//", b"/*"].iter().any(|begin| raw.starts_with(begin))
+    raw.starts_with(b"#") && !is_title || raw.starts_with(b"//") || raw.starts_with(b"/*")
 }
 
 /// True if the line is an item of a list.
