@@ -10,7 +10,7 @@ use super::notices::{Notice, Notices};
 use super::patterns::{Of, Patterns};
 use super::pieces::{LinePart, LineReader};
 use super::settings::Settings;
-use super::subject::Subject;
+use super::subject::{Named, Subject};
 use super::table::{Concept, Table, TableError};
 use super::tally::{HintMatch, Occurrence, Reading, Tally};
 use crate::model::Quote;
@@ -117,13 +117,12 @@ impl Matcher {
         let mut reader = LineReader::new(text);
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
-        let mut short = true;
-        let mut lines = 0;
+        let (mut short, mut lines) = (true, 0);
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
-        let mut is_log = false;
-        let mut names_subject = false;
+        let (mut is_log, mut is_of_release) = (false, false);
+        let mut named = Named::default();
         // Lines with text, also those that do not count.
         let mut written = 0;
         // Matches in earlier parts of the same line.
@@ -138,7 +137,7 @@ impl Matcher {
                 continue;
             }
             lower(part.bytes, &mut line);
-            names_subject = names_subject || self.subject.is_in(&line);
+            self.subject.read(&line, &mut named);
             if !short && self.says_nothing(part.bytes, &line) {
                 is_log = is_log || self.is_of_log(&mut line);
                 continue;
@@ -153,7 +152,7 @@ impl Matcher {
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
             self.settings.read(part.bytes, part.line, is_command, &mut environment);
             let is_title = part.line == 1 || sentence;
-            let notice = self.notices.of(part.bytes, &line, is_title);
+            let notice = self.notices.of(part.bytes, &line, is_title, &mut is_of_release);
             if notice == Notice::Nothing {
                 continue;
             }
@@ -182,7 +181,8 @@ impl Matcher {
         if short && read <= SHORT_BYTES && (is_picked || listing.is_none()) {
             self.read_question(&neighbours, is_picked, &mut tally);
         }
-        tally.names_subject(names_subject || listed.names_subject());
+        named.program(listed.names_subject());
+        tally.names_subject(named.is_subject(), |line| self.subject.is_device(line, &named));
         tally.ports(&listed);
         if let Some(link) = &listed.inactive_nvlink {
             self.read_inactive_nvlink(link, &mut tally);
@@ -278,6 +278,10 @@ impl Matcher {
     fn read_together(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
+            // A line with a time or a process of its own continues no other.
+            if b.printed {
+                continue;
+            }
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
             let found = self.match_line(&joined, false, &BTreeSet::new());
             for symptom in found.symptoms.into_iter().chain(found.prose) {

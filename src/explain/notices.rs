@@ -1,9 +1,10 @@
-//! Lines that report no failure, whatever words are in them: settings, comments, optional parts that are not there, launchers.
+//! Lines that report no failure, whatever words are in them: settings, comments, source code, scripts, notes of a release, optional
+//! parts that are not there, launchers.
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 15] = [
+const NOTHING: [&str; 21] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -29,6 +30,26 @@ const NOTHING: [&str; 15] = [
     concat!(
         r"^(?:case \w+:|return \w+;|\w+(?:->|\.)\w+ = \w+;|\{ \w+, \w+,",
         r"|[a-z0-9]+(?:_[a-z0-9]+){2,} = (?:0x)?[0-9a-f]+,)$"
+    ),
+    // Source code that prints or compares a message.
+    concat!(
+        r"\b(?:v?[fs]?n?printf|printk|pr_(?:err|warn|info|debug|notice|crit)\w*|(?:net)?dev_(?:err|warn|info|dbg|notice)\w*|strformat|strcat|perror)\(",
+        r"|\bstd::c(?:err|out|log)\b|\bthrow (?:new |std::)|\braise [a-z_.]*(?:error|exception)\(|\bfmt\.(?:errorf|[fs]?printf|println)\(",
+        r"|\b(?:console|log|logger|logging|slog|klog|glog|syslog)\.(?:error|warn|warning|info|debug|fatal|critical|log|print|exception)\w*\("
+    ),
+    concat!(
+        r#"\b(?:\w+_(?:err|error|warn|warning|log|msg|fail)|log|warn|info|fatal|die|panic|bail|anyhow|e?println?|echo|format|expect|contains|includes|indexof|startswith|"#,
+        r#"mustcompile|compile|search|findall|grepl?)!?\([rfb]?["'/]"#
+    ),
+    // Source code that holds a message.
+    r#"^(?:[+-] ?)?(?:\w[\w. ]* :?= [rfb]?["'].*["'][,;]?|return [rfb]?["'].*|\{ ?["'].*\},?|["'][^"']*["'],)$"#,
+    // A script, and a rule that looks for a message.
+    r"[ &]2?> ?/dev/null|\|\| true\b|; then$|; do$|^(?:fi|done|esac|else|endif)\b;?$|\$\(\w|\$\{\w|^echo |\| ?(?:e?grep|awk|sed|jq|xargs|tee)\b[^:]*$",
+    r#"^(?:- )?["']?(?:expr|alert|pattern|regex|regexp|record)["']?: "#,
+    // The notes of a release.
+    concat!(
+        r"^(?:[-*] )?(?:fixed|fixes|resolved|resolves|addressed|addresses|corrected) (?:an?|the|some|several|multiple|various) (?:[\w/-]+ ){0,3}",
+        r"(?:issues?|bugs?|problems?|races?|crash(?:es)?|hangs?|regressions?|cases?|deadlocks?|leaks?|errors?)\b"
     ),
     // How many values a test found wrong: none.
     r"^(?:# )?out of bounds values : 0\b",
@@ -57,31 +78,67 @@ pub struct Notices {
     nothing: RegexSet,
     counters: RegexSet,
     message: Regex,
+    row: Regex,
+    release: Regex,
+    heading: Regex,
 }
+
+/// A row of a table that a person wrote: a list of errors, not one of them.
+const ROW: &str = r"^\s*\|(?: \S+(?: \S+)* \|){3,}\s*$";
+
+/// The heading of what a release changed.
+const RELEASE: &str = concat!(
+    r"^(?:(?:#+|=+) ?(?:version |release )?\[?v?\d+\.\d+[\w.]*\]?(?:\W.*)?|(?:(?:#+|=+) ?)?(?:change ?logs?|release notes?|what'?s (?:new|changed)",
+    r"|(?:resolved|fixed|known) issues|bug ?fixes)\b[^.]{0,60})$"
+);
 
 impl Notices {
     pub fn new() -> Result<Self, regex::Error> {
         let set = |patterns: &[&str]| RegexSetBuilder::new(patterns).unicode(false).build();
+        let regex = |pattern: &str| RegexBuilder::new(pattern).unicode(false).build();
         Ok(Self {
             nothing: set(&NOTHING)?,
             counters: set(&COUNTERS)?,
-            message: RegexBuilder::new(MESSAGE).unicode(false).build()?,
+            message: regex(MESSAGE)?,
+            row: regex(ROW)?,
+            release: regex(RELEASE)?,
+            heading: regex("^\\s*#+ ")?,
         })
     }
 
-    /// What a line is, from its text and the clean text. A title may begin like a comment.
-    pub fn of(&self, raw: &[u8], line: &[u8], is_title: bool) -> Notice {
-        let is_comment = !is_title && is_comment(raw) && !self.message.is_match(line);
-        if is_comment || self.nothing.is_match(line) {
+    /// What a line is, from its text and the clean text. A title may begin like a comment. `is_of_release` says whether the list
+    /// that is being read says what a release changed.
+    pub fn of(&self, raw: &[u8], line: &[u8], is_title: bool, is_of_release: &mut bool) -> Notice {
+        if self.heading.is_match(raw) || self.release.is_match(line) {
+            *is_of_release = self.release.is_match(line)
+                || self.release.is_match(raw.to_ascii_lowercase().trim_ascii());
+        }
+        let is_change = *is_of_release && is_item(raw);
+        let is_comment = is_comment(raw, is_title) && !self.message.is_match(line);
+        let is_nothing = is_change || is_comment || is_diff(raw) || self.row.is_match(raw);
+        if is_nothing || self.nothing.is_match(line) {
             return Notice::Nothing;
         }
         if self.counters.is_match(line) { Notice::Counter } else { Notice::None }
     }
 }
 
-/// True if the line is a comment of a program; a person's title begins like one.
-fn is_comment(raw: &[u8]) -> bool {
-    raw.trim_ascii_start().starts_with(b"#")
+/// True if the line is a comment of a program; a person's title may begin with the first of the signs.
+fn is_comment(raw: &[u8], is_title: bool) -> bool {
+    let raw = raw.trim_ascii_start();
+    raw.starts_with(b"#") && !is_title || raw.starts_with(b"//") || raw.starts_with(b"/*")
+}
+
+/// True if the line is an item of a list.
+fn is_item(raw: &[u8]) -> bool {
+    let raw = raw.trim_ascii_start();
+    [b"- ".as_slice(), b"* ", b"\xe2\x80\xa2"].iter().any(|begin| raw.starts_with(begin))
+}
+
+/// True if the line is indented code of a patch.
+fn is_diff(raw: &[u8]) -> bool {
+    let code = raw.strip_prefix(b"+").or_else(|| raw.strip_prefix(b"-"));
+    code.is_some_and(|code| code.starts_with(b"    ") || code.starts_with(b"\t"))
 }
 
 #[cfg(test)]
@@ -114,6 +171,26 @@ mod tests {
             ("rx_prio3_discards: 48211", Notice::Counter),
             ("nccl_p2p_disable=1 fixes the hang", Notice::None),
             ("cuda error: 803", Notice::None),
+            ("printf(\"unable to enable peer access from gpu %d\\n\", device);", Notice::Nothing),
+            ("dev_err(dev, \"gpu has fallen off the bus\");", Notice::Nothing),
+            ("raise runtimeerror(f\"{name}: no gpu direct rdma\")", Notice::Nothing),
+            ("if \"fallen off the bus\" in line or line.contains(\"xid 79\")", Notice::Nothing),
+            ("dmesg | grep -i 'fallen off the bus'", Notice::Nothing),
+            ("systemctl restart nvidia-fabricmanager 2>/dev/null || true", Notice::Nothing),
+            ("return \"gpu has fallen off the bus\";", Notice::Nothing),
+            (
+                "{\"nvrm: xid (pci:0000:05:00): 79, gpu has fallen off the bus.\", 79},",
+                Notice::Nothing,
+            ),
+            ("log = \"modprobe: fatal: module nvidia-peermem not found\"", Notice::Nothing),
+            ("+    pin(\"gpu has fallen off the bus\");", Notice::Nothing),
+            ("| 79 | gpu has fallen off the bus | reset the node |", Notice::Nothing),
+            ("| 0 nvidia a100        err! | 00000000:07:00.0 off |", Notice::None),
+            ("- alert: gpuhasfallenoffthebus", Notice::Nothing),
+            ("expr: dcgm_fi_dev_xid_errors == 79", Notice::Nothing),
+            ("- fixed an issue where cuinit failed with error 802", Notice::Nothing),
+            ("runtimeerror: nccl error in processgroupnccl.cpp:1333", Notice::None),
+            ("fixed it: the gpu had fallen off the bus", Notice::None),
             ("nccl warn call to ibv_open_device failed", Notice::None),
             (
                 "mpirun noticed that process rank 1 exited on signal 11 (segmentation fault)",
@@ -121,14 +198,45 @@ mod tests {
             ),
         ] {
             let line = line.as_bytes();
-            assert_eq!(notices.of(line, line, false), notice, "{}", line.escape_ascii());
+            assert_eq!(
+                notices.of(line, line, false, &mut false),
+                notice,
+                "{}",
+                line.escape_ascii()
+            );
         }
         for (line, notice) in [
             ("nccl warn call to ibv_reg_mr failed", Notice::None),
             ("call to ibv_reg_mr failed before the update", Notice::Nothing),
         ] {
             let comment = format!("# {line}");
-            assert_eq!(notices.of(comment.as_bytes(), line.as_bytes(), false), notice, "{line}");
+            assert_eq!(
+                notices.of(comment.as_bytes(), line.as_bytes(), false, &mut false),
+                notice,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn changes_of_a_release_are_no_failure() {
+        let notices = Notices::new().expect("patterns");
+        let mut is_of_release = false;
+        for (line, notice) in [
+            ("- cuinit fails with error 802", Notice::None),
+            ("## v1.2.0", Notice::None),
+            ("- cuinit fails with error 802", Notice::Nothing),
+            ("## Log", Notice::None),
+            ("- cuinit fails with error 802", Notice::None),
+        ] {
+            let clean = line.to_ascii_lowercase();
+            let clean = clean.trim_start_matches(['#', ' ']).as_bytes();
+            let found = notices.of(line.as_bytes(), clean, true, &mut is_of_release);
+            assert_eq!(found, notice, "{line}");
+        }
+        for line in ["// the gpu has fallen off the bus in this case", "/* nccl warn */"] {
+            let notice = notices.of(line.as_bytes(), line.as_bytes(), true, &mut false);
+            assert_eq!(notice, Notice::Nothing, "{line}");
         }
     }
 }

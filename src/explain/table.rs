@@ -38,9 +38,6 @@ pub struct Symptom {
     /// Patterns, any of which cancels the match.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// Other devices and programs print this too: unless the text names an NVIDIA GPU or RDMA, the cause is possible only.
-    #[serde(default)]
-    pub ambiguous: bool,
     /// Confidence in the cause, 1 to 100.
     #[serde(default = "usual_score")]
     pub score: u8,

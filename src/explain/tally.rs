@@ -31,6 +31,9 @@ const LIKELY: u8 = 75;
 const PORT_CHECK: &str = "rdma.port";
 const PORT_SCORE: u8 = 74;
 
+/// Symptoms that any device can have.
+const OF_DEVICES: [&str; 2] = ["iommu-fault-unnamed", "aer"];
+
 /// Limit of ports that are named.
 const MAX_PORTS: usize = 8;
 
@@ -66,8 +69,8 @@ pub(super) struct Tally<'a> {
     is_port_question: bool,
     /// The text only asks: it has no failure.
     only_asks: bool,
-    /// The text names an NVIDIA GPU or RDMA.
-    names_subject: bool,
+    /// Symptoms that other devices and programs have, too.
+    possible: BTreeSet<usize>,
 }
 
 struct Found {
@@ -104,7 +107,7 @@ impl<'a> Tally<'a> {
             ports: None,
             is_port_question: false,
             only_asks: false,
-            names_subject: false,
+            possible: BTreeSet::new(),
         }
     }
 
@@ -159,9 +162,17 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Whether the text names an NVIDIA GPU or RDMA: without, what other software prints too is no cause.
-    pub(super) fn names_subject(&mut self, does: bool) {
-        self.names_subject = does;
+    /// Whether the text is about NVIDIA GPUs or RDMA: without, no symptom is more than possible.
+    /// Where a device reports an error, the device counts.
+    pub(super) fn names_subject(&mut self, does: bool, is_device: impl Fn(&str) -> bool) {
+        for (at, found) in &self.found {
+            let symptom = self.table.symptoms.get(*at);
+            let is_of_device =
+                symptom.is_some_and(|symptom| OF_DEVICES.contains(&symptom.name.as_str()));
+            if !does || is_of_device && !is_device(&found.first.text) {
+                self.possible.insert(*at);
+            }
+        }
     }
 
     /// The text is a general question: nothing is a cause.
@@ -179,19 +190,21 @@ impl<'a> Tally<'a> {
 
     /// The checks, each with its best symptom or its hint. Equal scores keep the table's order.
     pub(super) fn reading(self, lines: u64, bytes: u64) -> Reading {
-        let mut symptoms: Vec<(&Symptom, Found)> = self
+        let mut symptoms: Vec<(&Symptom, Found, bool)> = self
             .found
             .into_iter()
-            .filter_map(|(at, found)| Some((self.table.symptoms.get(at)?, found)))
+            .filter_map(|(at, found)| {
+                Some((self.table.symptoms.get(at)?, found, self.possible.contains(&at)))
+            })
             .collect();
-        symptoms.sort_by_key(|(symptom, found)| {
+        symptoms.sort_by_key(|(symptom, found, _)| {
             std::cmp::Reverse(symptom.score.saturating_sub(found.first.less))
         });
         let mut matches: Vec<SymptomMatch> = Vec::new();
-        for (symptom, found) in &symptoms {
+        for (symptom, found, is_possible) in &symptoms {
             for (check, less) in symptom.checks.iter().zip((0..).step_by(NEXT_CHECK.into())) {
                 let mut new = of_symptom(symptom, found, check, less);
-                if symptom.ambiguous && !self.names_subject {
+                if *is_possible {
                     make_question(&mut new);
                 }
                 match matches.iter_mut().find(|old| old.check == *check) {
