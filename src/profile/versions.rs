@@ -74,6 +74,8 @@ pub enum Condition {
     RdmaNic,
     Efa,
     EfaWithoutDmaBuf,
+    #[serde(rename = "driver-555")]
+    Driver555,
     #[serde(rename = "driver-580")]
     Driver580,
     GpuBeforeTuring,
