@@ -5,9 +5,11 @@
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough};
+use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough, unidentified};
 use crate::model::{ActionClass, Area, Fact, Ids, Missing, PciDevice, RdmaDevice, Severity, Why};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
+
+const DEVICES: &str = "/sys/bus/pci/devices";
 
 pub const CHECK: Check = Check {
     id: "peermem.loaded",
@@ -57,6 +59,11 @@ fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::no_driver("machine")];
     }
     let mut gpus = passthrough::own_gpus(ctx.facts).peekable();
+    if gpus.peek().is_none()
+        && let Some(unidentified) = unidentified(ctx.facts)
+    {
+        return vec![unidentified];
+    }
     let is_integrated = |gpu: &PciDevice| gpu.ids.known().is_some_and(Ids::is_integrated_gpu);
     if gpus.peek().is_some() && gpus.all(is_integrated) {
         let message = "The GPU shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC can access memory from cuMemHostAlloc, \
@@ -149,7 +156,14 @@ fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Result<bool, Missing>
             Err(unknown) => missing = Some(unknown),
         }
     }
-    missing.map_or(Ok(denied), Err)
+    // A function that could not be identified may be such a GPU.
+    let hidden = ctx.facts.devices().iter().find_map(|device| {
+        Some(Missing::new(device.ids.why()?, Area::Sys, format!("{DEVICES}/{}/config", device.bdf)))
+    });
+    match missing.or(hidden.filter(|_| !denied)) {
+        Some(missing) => Err(missing),
+        None => Ok(denied),
+    }
 }
 
 /// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.
@@ -315,6 +329,8 @@ mod tests {
         facts.kernel.modules = Fact::Known(Vec::new());
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         set_device_id(&mut facts, GPU, 0x3041);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+        facts.device_mut(GPU).ids = Fact::Unknown(Why::Denied);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
     }
 
