@@ -37,6 +37,20 @@ fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
     nics::rdma_nics(ctx.facts).map(state).collect()
 }
 
+/// The module beside dma-buf by which this machine's NICs register GPU memory: Amazon's if all of them are EFAs, whose driver does not
+/// use nvidia-peermem (amzn-drivers, efa_linux_3.1.0, kernel/linux/efa/src/efa_nvmem_impl.h).
+pub fn peer_module(ctx: &Ctx<'_>) -> &'static str {
+    let mut drivers = nics::rdma_nics(ctx.facts).map(|nic| nics::driver(ctx.facts, nic)).peekable();
+    let is_efa = drivers.peek().is_some()
+        && drivers.all(|driver| driver.known().is_some_and(|name| name == "efa"));
+    if is_efa { "efa_nv_peermem" } else { "nvidia-peermem" }
+}
+
+/// True if peer memory works: the module is a client of the RDMA stack, or works for a NIC that needs another one.
+pub fn peer_memory_is_open(ctx: &Ctx<'_>) -> bool {
+    peer_memory_module(ctx).is_open() || paths(ctx).iter().any(|(peer, _)| peer.is_open())
+}
+
 /// True if dma-buf works for every NIC, so that only software without dma-buf needs nvidia-peermem.
 pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);

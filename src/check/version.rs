@@ -65,9 +65,31 @@ pub fn kernel(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
+/// The kernel without `.map_resource` in `struct dma_map_ops`: 14cb413af00c, posted in October 2025 after 6.18-rc1.
+pub const MAP_PHYS: (u32, u32) = (6, 19);
+
 /// The numbers of a driver version, for comparison.
 pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map_while(|part| part.parse().ok()).collect()
+}
+
+/// Whether a driver's modules use `.map_phys` where the kernel has it (conftest.sh: dma_map_ops_has_map_phys); unknown for releases
+/// of 535 and 570 that are newer than the tags of NVIDIA/open-gpu-kernel-modules that were read.
+pub fn has_map_phys(driver: &str) -> Option<bool> {
+    let numbers = numbers(driver);
+    let before = |limit: [u32; 3]| numbers.as_slice() < limit.as_slice();
+    match numbers.first()? {
+        535 if !before([535, 288, 2]) => None,
+        ..570 => Some(false),
+        570 if before([570, 211, 2]) => Some(false),
+        570 => None,
+        571..580 => Some(false),
+        580 if before([580, 94, 16]) => Some(false),
+        580 if before([580, 95, 0]) => Some(true),
+        580 => Some(!before([580, 126, 9])),
+        581..=590 => Some(!before([590, 48, 1])),
+        _ => Some(true),
+    }
 }
 
 #[cfg(test)]

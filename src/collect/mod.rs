@@ -148,6 +148,10 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
 }
 
 fn add_related(interest: &mut BTreeSet<Bdf>, pci: &Fact<Vec<PciDevice>>, options: CollectOptions) {
+    // One RDMA device serves all ports of a bond.
+    let card = |bdf: &Bdf| (bdf.domain, bdf.bus, bdf.device);
+    let cards: BTreeSet<_> = interest.iter().map(card).collect();
+    interest.extend(functions(pci, Ids::is_nvidia_nic).filter(|bdf| cards.contains(&card(bdf))));
     // The IOMMU groups of Data Direct functions matter.
     interest.extend(functions(pci, Ids::is_data_direct));
     if options.system {

@@ -74,6 +74,8 @@ pub enum Condition {
     RdmaNic,
     Efa,
     EfaWithoutDmaBuf,
+    #[serde(rename = "driver-555")]
+    Driver555,
     #[serde(rename = "driver-580")]
     Driver580,
     GpuBeforeTuring,
@@ -164,7 +166,7 @@ mod tests {
             (Component::AwsOfiNccl, "1.21.1", &[]),
             (Component::Efa, "2.17.2g", &["2.17.3"]),
             (Component::Efa, "2.17.3g", &[]),
-            (Component::Gdrdrv, "2.3.1", &["2.4", "2.4.4", "2.5.1"]),
+            (Component::Gdrdrv, "2.3.1", &["2.4", "2.4.2", "2.4.4", "2.5.1"]),
             (Component::Gdrdrv, "2.5", &["2.5.1"]),
             (Component::Gdrdrv, "2.6", &[]),
             (Component::Ofed, "5.4-1.0.3", &["5.4-3"]),

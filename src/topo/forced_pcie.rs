@@ -73,9 +73,9 @@ pub fn forced_pcie(facts: &Facts, gpu: Bdf, function: Bdf) -> Result<Option<Forc
     let theirs = group(facts, gpu)?;
     let own = group(facts, function)?;
     Ok(Some(match rule {
+        Rule::Unpublished => ForcedPcie::Unproven,
         // Pointers are compared: no group at both ends is one group.
         _ if own == theirs => ForcedPcie::Allowed,
-        Rule::Unpublished => ForcedPcie::Unproven,
         Rule::GroupOrBridge if own.is_none() && shares_bridge(facts, gpu, function)? => {
             ForcedPcie::Unproven
         }
@@ -138,7 +138,7 @@ pub fn remedy(facts: &Facts) -> &'static str {
         }
         (false, _) => {
             "Use driver 580 with NVreg_GrdmaPciTopoCheckOverride=1; since 595 the parameter does not count for coherent GPUs, and \
-             NIC and GPU must be in one IOMMU group."
+             NIC and GPU must be in one IOMMU group, or both in none."
         }
     }
 }

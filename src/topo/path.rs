@@ -31,8 +31,8 @@ impl Topology<'_> {
         Ok(path)
     }
 
-    /// The narrowest link that data passes between a GPU and a NIC: with NVLink-C2C only the NIC's own links count. Unknown in a guest,
-    /// which does not see the host's links.
+    /// The narrowest link that data passes between a GPU and a NIC: with NVLink-C2C, or if the GPU's memory is the CPU's, only the NIC's
+    /// own links count. Unknown in a guest, which does not see the host's links.
     pub fn limit(&self, gpu: usize, nic: usize) -> Fact<Narrowest> {
         if self.facts.platform.is_guest() {
             return Fact::Unknown(Why::NotCovered);
@@ -40,9 +40,10 @@ impl Topology<'_> {
         let Ok(mut path) = self.route(gpu, nic) else {
             return Fact::Unknown(Why::NotCovered);
         };
+        let is_integrated = self.rows.get(gpu).is_some_and(|row| row.integrated);
         match self.rdma_path(gpu, nic) {
-            Fact::Known(RdmaPath::Pcie) => {}
-            Fact::Known(RdmaPath::C2c) => {
+            Fact::Known(RdmaPath::Pcie) if !is_integrated => {}
+            Fact::Known(RdmaPath::Pcie | RdmaPath::C2c) => {
                 let device = self.device(nic);
                 let place = device.and_then(|device| device.place.known());
                 path.hops.retain(|hop| {

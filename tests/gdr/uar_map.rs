@@ -81,7 +81,7 @@ fn cuda_error_skips_one_gpu() {
     for (code, name, words) in [
         (800, "CUDA_ERROR_NOT_PERMITTED", "peer mappings"),
         (304, "CUDA_ERROR_OPERATING_SYSTEM", "follow_pfnmap_start"),
-        (801, "CUDA_ERROR_NOT_SUPPORTED", "on this platform"),
+        (801, "CUDA_ERROR_NOT_SUPPORTED", "the kernel is too old for it"),
     ] {
         let gpus =
             json!({"gpus": [{"bdf": "0000:03:00.0", "io_memory": code}, {"bdf": "0000:05:00.0"}]});

@@ -1,9 +1,8 @@
 //! gpu.dmabuf: the driver exports GPU memory as dma-buf.
 
-use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Check, Ctx, Hint, Judgement, Source, words};
+use crate::check::{Check, Ctx, Hint, Judgement, Source, memory_path, words};
 use crate::model::{
     ActionClass, Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Severity, Why,
 };
@@ -13,8 +12,8 @@ pub const CHECK: Check = Check {
     rule: "The driver exports the GPU's memory as dma-buf.",
     sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
     severity: Severity::Warn,
-    why: "dma-buf is the memory path that needs only the modules of the driver and the RDMA stack. Without it \
-        nvidia-peermem is the only memory path for RDMA.",
+    why: "dma-buf is the memory path that needs only the modules of the driver and the RDMA stack. Without it a \
+        NIC needs a peer memory module: nvidia-peermem, an EFA Amazon's efa_nv_peermem.",
     remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
     action: ActionClass::Install.drained("https://docs.nvidia.com/cuda/gpudirect-rdma/"),
     references: &[
@@ -91,7 +90,7 @@ fn proprietary(ctx: &Ctx<'_>) -> bool {
     version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Proprietary))
 }
 
-/// nvidia-peermem is the other memory path: if it is available, nothing is lost.
+/// Peer memory is the other memory path: if it is available, nothing is lost.
 fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
     let old = matches!(version::driver(ctx.facts).present(), Some(driver) if version::branch(driver) < Some(515));
     let before_turing = Generation::of_device(device) == Some(Generation::BeforeTuring);
@@ -114,16 +113,17 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
             "The NVRM lines of the kernel log may say why the driver does not offer dma-buf.",
         ),
     };
-    let open = peermem_is_open(ctx);
+    let open = memory_path::peer_memory_is_open(ctx);
+    let module = memory_path::peer_module(ctx);
     let message = format!(
-        "Its memory is not exported as dma-buf: {because}. nvidia-peermem is the only memory path for RDMA"
+        "Its memory is not exported as dma-buf: {because}. {module} is the only memory path for RDMA"
     );
     match (open, ctx.facts.rdma.known().is_some_and(Vec::is_empty)) {
         (true, _) => Judgement::info(subject, format!("{message}, and it is open."))
-            .evidence("nvidia-peermem", "open: see peermem.loaded"),
+            .evidence(module, "open: see peermem.loaded"),
         (false, true) => Judgement::info(subject, format!("{message}; there is no RDMA device.")),
         (false, false) => Judgement::broken(subject, format!("{message}."))
-            .command("modprobe nvidia-peermem")
+            .command(format!("modprobe {module}"))
             .advice(advice),
     }
 }
@@ -131,8 +131,10 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{GPU, bdf, cuda_gpu, machine, only, set_device_id};
-    use crate::model::{Facts, GpuMapping, MappingTrial, Outcome};
+    use crate::check::testing::{
+        Edit, GPU, NIC, assert_fix_says, bdf, bind, cuda_gpu, machine, only, set_device_id,
+    };
+    use crate::model::{Facts, GpuMapping, MappingTrial, Module, Outcome};
 
     fn exports(dma_buf: Fact<bool>) -> Facts {
         let mut facts = machine();
@@ -151,6 +153,21 @@ mod tests {
         no_peermem(&mut facts);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("gpu.dmabuf", &facts).outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn efa_has_a_module_of_its_own() {
+        let mut facts = exports(Fact::Known(false));
+        facts.set_proprietary();
+        bind(&mut facts, NIC, Some("efa"));
+        // A client of nvidia-peermem does not help an EFA.
+        no_peermem(&mut facts);
+        assert_fix_says(&only("gpu.dmabuf", &facts), "modprobe efa_nv_peermem");
+        assert!(only("gpu.driver-flavour", &facts).message.contains("so efa_nv_peermem is"));
+        let module = Module { name: "efa_nv_peermem".to_owned(), users: Vec::new() };
+        facts.kernel.modules = Fact::Known(vec![module]);
+        assert_eq!(only("gpu.dmabuf", &facts).outcome, Outcome::Info);
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Info);
     }
 
     #[test]

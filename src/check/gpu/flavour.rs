@@ -1,8 +1,7 @@
 //! gpu.driver-flavour: which memory paths for RDMA the kernel module flavour supports.
 
-use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Check, Ctx, Hint, Judgement, passthrough, words};
+use crate::check::{Check, Ctx, Hint, Judgement, memory_path, passthrough, words};
 use crate::model::{ActionClass, Area, Fact, Ids, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
@@ -100,17 +99,17 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
     let subject = gpus.to_owned();
     let driver = version::driver(ctx.facts);
     let branch = driver.present().and_then(|driver| version::branch(driver));
+    let module = memory_path::peer_module(ctx);
     match (flavour, generation) {
         (Flavour::Open, Generation::BeforeTuring) => Judgement::broken(
             subject,
             "The open kernel modules do not drive GPUs before Turing (Maxwell, Pascal, Volta).",
         )
         .weighing(Severity::Error)
-        .advice("Install the proprietary kernel modules; nvidia-peermem is the memory path for RDMA on \
-                 this GPU."),
+        .advice(format!("Install the proprietary kernel modules; {module} is the memory path for RDMA on this GPU.")),
         (Flavour::Open, _) => Judgement::pass(
             subject,
-            "Open kernel modules: both memory paths for RDMA are possible, dma-buf and nvidia-peermem.",
+            format!("Open kernel modules: both memory paths for RDMA are possible, dma-buf and {module}."),
         ),
         (Flavour::Proprietary, Generation::BeforeTuring) if branch > Some(LAST_BEFORE_TURING) => {
             Judgement::broken(
@@ -122,14 +121,14 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
         }
         (Flavour::Proprietary, Generation::BeforeTuring) => Judgement::pass(
             subject,
-            "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the memory path for RDMA.",
+            format!("Proprietary kernel modules, the only ones for GPUs before Turing: {module} is the memory path for RDMA."),
         ),
-        (Flavour::Proprietary, Generation::TuringToHopper) => (if peermem_is_open(ctx) { Judgement::info(
+        (Flavour::Proprietary, Generation::TuringToHopper) => (if memory_path::peer_memory_is_open(ctx) { Judgement::info(
                 subject,
-                "Proprietary kernel modules: they export no dma-buf. nvidia-peermem is the only memory path for RDMA, and it is open.",
+                format!("Proprietary kernel modules: they export no dma-buf. {module} is the only memory path for RDMA, and it is open."),
             ) } else { Judgement::broken(
                 subject,
-                "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only memory path for RDMA.",
+                format!("Proprietary kernel modules: they export no dma-buf, so {module} is the only memory path for RDMA."),
             ) })
         .advice(match branch {
             Some(..FIRST_OPEN) => "Install driver 515 or later with the open kernel modules (package nvidia-open, or the -open flavour).",
@@ -142,11 +141,6 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
         .weighing(Severity::Error)
         .advice("Install the open kernel modules (package nvidia-open, or the -open flavour)."),
     }
-}
-
-/// True if nvidia-peermem or nv_peer_mem is a client of the RDMA stack.
-pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
-    matches!(memory_path::peer_memory_module(ctx), PathState::Open(_))
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough};
-use crate::model::{ActionClass, Area, Fact, Ids, Missing, RdmaDevice, Severity};
+use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough, unidentified};
+use crate::model::{ActionClass, Area, Fact, Ids, Missing, PciDevice, RdmaDevice, Severity, Why};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
+
+const DEVICES: &str = "/sys/bus/pci/devices";
 
 pub const CHECK: Check = Check {
     id: "peermem.loaded",
@@ -55,6 +57,18 @@ fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if version::driver(ctx.facts) == Fact::Known(None) {
         return vec![Judgement::no_driver("machine")];
+    }
+    let mut gpus = passthrough::own_gpus(ctx.facts).peekable();
+    if gpus.peek().is_none()
+        && let Some(unidentified) = unidentified(ctx.facts)
+    {
+        return vec![unidentified];
+    }
+    let is_integrated = |gpu: &PciDevice| gpu.ids.known().is_some_and(Ids::is_integrated_gpu);
+    if gpus.peek().is_some() && gpus.all(is_integrated) {
+        let message = "The GPU shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC can access memory from cuMemHostAlloc, \
+             registered as host memory.";
+        return vec![Judgement::info("machine", message)];
     }
     rdma_nics.into_iter().map(|nic| judge(ctx, nic)).collect()
 }
@@ -121,16 +135,35 @@ fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Result<bool, Missing>
     };
     let (mut denied, mut missing) = (false, None);
     for gpu in passthrough::own_gpus(ctx.facts) {
-        if !gpu.ids.known().is_some_and(Ids::is_coherent_gpu) {
-            return Ok(false);
+        match &gpu.ids {
+            Fact::Known(ids) if ids.is_coherent_gpu() => {}
+            Fact::Known(ids) if !ids.is_unknown_gpu() => return Ok(false),
+            // An unknown model, or a function whose ids could not be read.
+            _ => {
+                let source =
+                    format!("whether the memory of GPU {} is coherent with the CPU", gpu.bdf);
+                missing = Some(Missing::new(Why::NotCovered, Area::Sys, source));
+                continue;
+            }
         }
         match forced_pcie(ctx.facts, gpu.bdf, function.bdf) {
             Ok(Some(ForcedPcie::Denied)) => denied = true,
-            Ok(_) => return Ok(false),
+            Ok(Some(ForcedPcie::Unproven)) => {
+                let source = "whether this driver allows the forced PCIe mapping for an EFA";
+                missing = Some(Missing::new(Why::NotCovered, Area::Sys, source));
+            }
+            Ok(Some(ForcedPcie::Allowed) | None) => return Ok(false),
             Err(unknown) => missing = Some(unknown),
         }
     }
-    missing.map_or(Ok(denied), Err)
+    // A function that could not be identified may be such a GPU.
+    let hidden = ctx.facts.devices().iter().find_map(|device| {
+        Some(Missing::new(device.ids.why()?, Area::Sys, format!("{DEVICES}/{}/config", device.bdf)))
+    });
+    match missing.or(hidden.filter(|_| !denied)) {
+        Some(missing) => Err(missing),
+        None => Ok(denied),
+    }
 }
 
 /// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.
@@ -279,6 +312,26 @@ mod tests {
             assert_eq!(found.outcome, outcome, "{}", found.message);
             assert_says(&found, word);
         }
+    }
+
+    #[test]
+    fn integrated_gpu_has_no_memory_for_a_nic() {
+        let mut facts = machine();
+        // A GB10.
+        set_device_id(&mut facts, GPU, 0x2e12);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn unknown_model_is_no_pass_for_an_efa() {
+        let mut facts = machine();
+        bind(&mut facts, NIC, Some("efa"));
+        facts.kernel.modules = Fact::Known(Vec::new());
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
+        set_device_id(&mut facts, GPU, 0x3041);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+        facts.device_mut(GPU).ids = Fact::Unknown(Why::Denied);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
         NVLink-C2C and is always allowed. The forced PCIe mapping needs one IOMMU group of GPU and NIC, or none at both; \
         GrdmaPciTopoCheckOverride=1 allows it from 570.86.15 to 590.48.01 and does not count from 595.44.02 on. \
         aws-ofi-nccl always asks for it, NCCL unless the path is P2C (a NIC of the GPU's CPU, below no bridge of the GPU's), \
-        UCX for a Data Direct function. A denied one fails with errno 524, and NCCL falls back to sockets.",
+        UCX for a Data Direct function. A denied one fails with errno 524; with aws-ofi-nccl NCCL then uses sockets.",
     remedy: "Coherent GPUs: NVreg_GrdmaPciTopoCheckOverride=1 with a driver before 595, else one IOMMU group. Other GPUs: put GPU and \
         NIC below one PCIe switch; the parameter makes the driver map the memory, whether or not the root complex carries the traffic.",
     action: ActionClass::Configure.drained("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c"),

@@ -16,7 +16,7 @@ pub const CHECK: Check = Check {
     sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable; under --live \
         twice, 2 s apart",
     severity: Severity::Warn,
-    why: "A fatal error takes the link down and loses the transfers in progress. Corrected \
+    why: "A fatal error makes the link unreliable: the kernel resets it, and transfers in progress are lost. Corrected \
         errors are common and cost little time, unless they go on.",
     remedy: "Read the kernel log from the time of the error; reseat the NIC, replace the riser or \
         cable, update firmware.",
@@ -156,7 +156,7 @@ fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
 fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     let name = words::device(ctx, bdf);
     let message = format!(
-        "{name} counted fatal errors since boot: {}. A fatal error loses data and takes the link down; the counter does not show when.",
+        "{name} counted fatal errors since boot: {}. A fatal error loses transfers, and the kernel resets the link; the counter does not show when.",
         listed(&counts.fatal)
     );
     let judgement = Judgement::broken(bdf.to_string(), message).action(reseat(ctx, bdf))

@@ -186,18 +186,36 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     remedy(ctx, judgement, arm)
 }
 
-/// NVIDIA/open-gpu-kernel-modules issue 1324: driver 595.84 on kernel 7.0 gave importers of a dma-buf untranslated BAR addresses, and the
-/// IOMMU discarded their writes.
+/// Why it is unproven that the driver maps GPU memory through a translating IOMMU for a NIC. NVIDIA/open-gpu-kernel-modules issue 1324:
+/// driver 595.84 on kernel 7.0 gave importers of a dma-buf untranslated BAR addresses, and the IOMMU discarded their writes. Modules that
+/// look for `.map_resource` in a kernel without it use untranslated addresses, too (`nv_dma_use_map_resource`, nv-dma.c of 580.119.02).
 fn unproven(ctx: &Ctx<'_>) -> Option<String> {
-    let driver = version::driver(ctx.facts);
-    let driver = driver.present().filter(|driver| version::branch(driver) >= Some(595))?;
     let release = ctx.facts.kernel.release.known()?;
-    (version::kernel(release)? >= (7, 0)).then(|| {
-        format!(
+    let kernel = version::kernel(release)?;
+    if kernel < version::MAP_PHYS {
+        return None;
+    }
+    let driver = match version::driver(ctx.facts) {
+        Fact::Known(driver) => driver?,
+        Fact::Unknown(_) => {
+            return Some(format!(
+                "The IOMMU translates this device's addresses: whether this driver maps GPU memory through it on {release} depends on its \
+                 version, which is unknown. 'gdr probe rdma' proves it."
+            ));
+        }
+    };
+    let is_595 = version::branch(&driver) >= Some(595);
+    match version::has_map_phys(&driver) {
+        Some(true) if is_595 && kernel >= (7, 0) => Some(format!(
             "The IOMMU translates this device's addresses, and with driver 595 on kernel 7.0 it discarded a NIC's writes to GPU memory without \
              an error: GPUDirect RDMA with driver {driver} on {release} is unproven. 'gdr probe rdma' proves it."
-        )
-    })
+        )),
+        Some(true) => None,
+        Some(false) | None => Some(format!(
+            "The IOMMU translates this device's addresses, and driver {driver} is not known to map GPU memory through it on {release} (.map_phys: \
+             platform.kernel): GPUDirect RDMA is unproven. 'gdr probe rdma' proves it."
+        )),
+    }
 }
 
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {

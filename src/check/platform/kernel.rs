@@ -16,9 +16,6 @@ const DMA_BUF: (u32, u32) = (5, 12);
 /// Releases in which config_acs= fails for more than one device.
 const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
 
-/// The kernel without `.map_resource` in `struct dma_map_ops`: 14cb413af00c, posted in October 2025 after 6.18-rc1.
-const MAP_PHYS: (u32, u32) = (6, 19);
-
 pub const CHECK: Check = Check {
     id: "platform.kernel",
     rule: "What this kernel release supports of GPUDirect, and that the driver knows its DMA operations.",
@@ -81,7 +78,7 @@ fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .advice("Use nvidia-peermem, or a kernel of 5.12 or later.")
     };
     let mut judgements = vec![judgement.evidence(SOURCE, release)];
-    if numbers >= MAP_PHYS {
+    if numbers >= version::MAP_PHYS {
         judgements.extend(map_phys(ctx, release));
     }
     judgements
@@ -96,7 +93,7 @@ fn map_phys(ctx: &Ctx<'_>, release: &str) -> Option<Judgement> {
             return Some(Judgement::unknown("driver", why, Area::Sys, VERSION));
         }
     };
-    let judgement = match has_map_phys(&driver) {
+    let judgement = match version::has_map_phys(&driver) {
         Some(true) => Judgement::pass(
             "driver",
             format!("Driver {driver} knows the DMA operations of kernel 6.19 (.map_phys)."),
@@ -118,25 +115,6 @@ fn map_phys(ctx: &Ctx<'_>, release: &str) -> Option<Judgement> {
         .weighing(Severity::Info),
     };
     Some(judgement.evidence(VERSION, driver))
-}
-
-/// Whether a driver's modules use `.map_phys` where the kernel has it (conftest.sh: dma_map_ops_has_map_phys); unknown for releases
-/// that are newer than the tags of NVIDIA/open-gpu-kernel-modules that were read, and for 535, whose modules are elsewhere.
-fn has_map_phys(driver: &str) -> Option<bool> {
-    let numbers = version::numbers(driver);
-    let before = |limit: [u32; 3]| numbers.as_slice() < limit.as_slice();
-    match numbers.first()? {
-        535 => None,
-        ..570 => Some(false),
-        570 if before([570, 211, 2]) => Some(false),
-        570 => None,
-        571..580 => Some(false),
-        580 if before([580, 94, 16]) => Some(false),
-        580 if before([580, 95, 0]) => Some(true),
-        580 => Some(!before([580, 126, 9])),
-        581..=590 => Some(!before([590, 48, 1])),
-        _ => Some(true),
-    }
 }
 
 #[cfg(test)]
@@ -182,6 +160,8 @@ mod tests {
             ("590.48.01", Outcome::Pass),
             ("595.44.02", Outcome::Pass),
             ("570.300.01", Outcome::Unknown),
+            ("535.288.01", Outcome::Warn),
+            ("535.300.01", Outcome::Unknown),
         ] {
             let mut facts = machine();
             facts.kernel.release = Fact::Known("7.0.0-30-generic".to_owned());

@@ -16,7 +16,10 @@ pub const CHECK: Check = Check {
         libmlx5; today rdma-core's libmlx5 is enough.",
     action: ActionClass::Nothing
         .running("https://github.com/gpudirect/libgdsync/blob/v2.1/README.md"),
-    references: &["https://github.com/gpudirect/libgdsync/blob/v2.1/README.md", "docs: mlx5dv(7)"],
+    references: &[
+        "https://github.com/gpudirect/libgdsync/blob/master/README.md",
+        "docs: mlx5dv(7)",
+    ],
     hint: Some(Hint {
         cause: "The NIC cannot be driven by the GPU.",
         words: "stream-memops=3 nvshmem=2 mlx5=1 unsupported=2 rdma-device=1 doorbell=1",

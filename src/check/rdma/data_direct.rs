@@ -91,8 +91,8 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     } else {
         Judgement::broken(
             name,
-            "A Data Direct function for which the driver maps no GPU's memory over PCI Express: they are not in one IOMMU group, and \
-             the data goes through the CPU.",
+            "A Data Direct function for which the driver maps no GPU's memory over PCI Express, by IOMMU groups or \
+             GrdmaPciTopoCheckOverride: the data goes through the CPU.",
         )
         .advice(format!(
             "Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line. Or: {}",

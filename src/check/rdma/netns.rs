@@ -14,8 +14,8 @@ pub const CHECK: Check = Check {
     sources: "/sys/module/ib_core/parameters/netns_mode, /proc/self/ns",
     severity: Severity::Warn,
     why: "In exclusive mode a container sees only the RDMA devices that were moved into its \
-        network namespace; in both modes a RoCE address works only in the namespace of its \
-        interface.",
+        network namespace; in both modes a RoCE address is meant for the namespace of its \
+        interface: with MLNX_OFED a queue pair elsewhere gets No such device.",
     remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device \
         plugin does; or rdma system set netns shared while only the first network namespace \
         exists.",
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
     references: &[
         "https://man7.org/linux/man-pages/man8/rdma-system.8.html",
         "https://man7.org/linux/man-pages/man8/rdma-dev.8.html",
+        "https://lore.kernel.org/linux-rdma/ad08f992-7636-44e6-914b-f467fd7ceb61@linux.dev/",
     ],
     hint: Some(Hint {
         cause: "The NIC's address is in another network namespace than the process.",

@@ -34,8 +34,8 @@ pub const CHECK: Check = Check {
     sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
     severity: Severity::Warn,
     why: "A port that is down transfers nothing. Programs address a RoCE peer by an index into \
-        the GID table: an index of the wrong type, or of an interface in another namespace, \
-        ends in timeouts (status 12, errno 110). A packet has up to 96 bytes of headers, \
+        the GID table: an index of the wrong type ends in timeouts (status 12, errno 110), one of an interface \
+        in another namespace in No such device (errno 19, with MLNX_OFED and DOCA-OFED). A packet has up to 96 bytes of headers, \
         whatever its payload.",
     remedy: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the \
         interface an IP address, and set the index variables to a RoCE v2 entry; an \
@@ -47,6 +47,7 @@ pub const CHECK: Check = Check {
     references: &[
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         "https://docs.kernel.org/admin-guide/abi-stable.html",
+        "https://lore.kernel.org/linux-rdma/ad08f992-7636-44e6-914b-f467fd7ceb61@linux.dev/",
     ],
     explained_by: &["rdma.modules"],
     reads: &[Source::Verbs],

@@ -25,15 +25,17 @@ pub const CHECK: Check = Check {
               CU_MEMHOSTREGISTER_IOMEMORY on its register",
     severity: Severity::Info,
     why: "With GPUDirect Async the GPU rings the NIC's doorbell. CUDA error 800: the driver \
-        allows peer mappings only with CAP_SYS_ADMIN (PeerMappingOverride is off); 304: the \
-        driver could not follow the mapping in this kernel; 801: the driver maps no \
-        registers on this platform.",
+        allows peer mappings only with CAP_SYS_ADMIN (PeerMappingOverride is off); 304: a \
+        call to the operating system failed, as where the driver cannot follow the mapping in this kernel; \
+        801: the kernel is too old for it, or the platform has no such mappings.",
     remedy: "For 800 set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, \
         and reload it; for 304 use a driver made for this kernel. Until then a CPU thread \
         can ring the doorbell (gdr probe async --hca proxy).",
     action: ActionClass::Configure.drained("https://github.com/gpudirect/libgdsync/issues/97"),
     references: &[
         "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
+        "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/os-mlock.c",
         "https://github.com/gpudirect/libgdsync/issues/97",
         "https://github.com/deepseek-ai/DeepEP/issues/163",
     ],
@@ -193,11 +195,11 @@ fn refused(
             (why, Some(mapping))
         }
         Some(OPERATING_SYSTEM) => {
-            let why = "the driver could not follow this process's mapping of it in this kernel (CUDA error 304, operating system)";
+            let why = "a call of the driver to the operating system failed (CUDA error 304): it could not follow this process's mapping in this kernel";
             (why.to_owned(), None)
         }
         Some(NOT_SUPPORTED) => {
-            let why = "the driver maps no device's registers on this platform (CUDA error 801, not supported)";
+            let why = "the kernel is too old for it, or the platform has no such mappings (CUDA error 801, not supported)";
             (why.to_owned(), None)
         }
         Some(INVALID_VALUE) => {
@@ -222,7 +224,7 @@ fn refused(
                  platform.kernel, and the NVRM lines of the kernel log).",
         ),
         Some(NOT_SUPPORTED) => judgement.advice(
-            "Install a newer driver (see gpu.min-driver); if it is the newest, use the proxy on this platform.",
+            "Use a newer kernel and driver (see gpu.min-driver); if they are the newest, use the proxy on this platform.",
         ),
         _ => judgement.advice(
             "Read the NVRM and mlx5_core lines of the kernel log; gdr knows no remedy but the proxy.",

@@ -37,11 +37,16 @@ const VARIABLES: &[(&str, Effect)] = &[
             "keeps NCCL from NVLink-C2C, the path from this machine's GPUs to its NICs".to_owned()
         })
     }),
+    // NCCL v2.30.7-1, src/graph/paths.cc (ncclTopoCheckP2p).
     ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
-        (nccl_number(value) == Some(1)).then(|| {
+        match nccl_number(value)? {
+        0 => None,
+        2 => Some("keeps NCCL from asking the driver whether peer to peer works".to_owned()),
+        _ => Some(
             "hides from NCCL's log that the driver rejects peer to peer: a slow path goes unnoticed"
-                .to_owned()
-        })
+                .to_owned(),
+        ),
+    }
     }),
     ("UCX_TLS", |ctx, value| transports::ucx_tls(value, gpus(ctx))),
     ("OMPI_MCA_btl", |ctx, value| transports::btl(value, gpus(ctx))),
@@ -95,7 +100,7 @@ const CONDITIONAL: &[Conditional] = &[
     },
     Conditional {
         name: "NCCL_IB_DISABLE",
-        asks: |value| nccl_number(value) == Some(1),
+        asks: |value| nccl_number(value).is_some_and(|number| number != 0),
         harms: has_nic,
         effect: "keeps NCCL from this machine's NICs: it uses sockets",
     },
@@ -438,6 +443,7 @@ mod tests {
             (two_gpus(), "CUDA_NIC_INTEROP", "1", "has not been needed"),
             (two_gpus(), "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", "1", "lost silently"),
             (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "1", "unnoticed"),
+            (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "2", "asking the driver"),
         ] {
             let mut facts = facts;
             set(&mut facts, name, value);

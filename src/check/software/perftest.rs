@@ -15,7 +15,7 @@ pub const CHECK: Check = Check {
         received message into its completion, from which the CPU copies it; ib_write_bw is \
         the safe choice.",
     remedy: "Build perftest where the CUDA toolkit is installed: since 25.07 ./configure finds \
-        cuda.h itself; before, pass CUDA_H_PATH=/usr/local/cuda/include/cuda.h.",
+        cuda.h in /usr/local/cuda/include itself; elsewhere and before, pass CUDA_H_PATH=FILE.",
     action: ActionClass::Install.running("https://github.com/linux-rdma/perftest"),
     references: &[
         "https://github.com/linux-rdma/perftest",

@@ -126,7 +126,11 @@ impl Answers<'_> {
             (Some(ForcedPcie::Unproven), Some(Demand { by, .. })) => {
                 self.unproven.push((function, by));
             }
-            (Some(ForcedPcie::Denied | ForcedPcie::Unproven), None) => self.unused.push(function),
+            (Some(ForcedPcie::Denied), None) => self.unused.push(function),
+            (Some(ForcedPcie::Unproven), None) => {
+                let missing = Missing::new(Why::NotCovered, Area::Sys, "the rule of this driver");
+                self.unread.get_or_insert(missing);
+            }
         }
     }
 

@@ -102,6 +102,9 @@ fn forced_mapping_of_coherent_gpus() {
         ("595.91.07", "0", [Some(1), None], Outcome::Unknown),
         ("595.91.07", "1", apart, Outcome::Warn),
         ("610.12", "0", apart, Outcome::Unknown),
+        // No published source of this driver says that one group is enough.
+        ("610.12", "0", together, Outcome::Unknown),
+        ("610.12", "0", none, Outcome::Unknown),
     ] {
         let found = only("param.grdma-topo", &coherent(driver, value, groups));
         assert_eq!(found.outcome, outcome, "{driver} {value} {groups:?}: {}", found.message);
@@ -116,6 +119,11 @@ fn forced_mapping_depends_on_software() {
     let found = only("param.grdma-topo", &facts);
     assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
     assert_says(&found, "NCCL 2.27 and later does not ask");
+    facts.driver.module_version = Fact::Known(Some("610.12".to_owned()));
+    let found = only("param.grdma-topo", &facts);
+    assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
+    assert!(!found.message.contains("denies"), "{}", found.message);
+    facts.driver.module_version = Fact::Known(Some("580.142".to_owned()));
     facts.device_mut(NIC).ids =
         Fact::Known(Ids { vendor: 0x1d0f, device: Some(0xefa3), class: 0x02_0000 });
     let found = only("param.grdma-topo", &facts);
@@ -125,6 +133,9 @@ fn forced_mapping_depends_on_software() {
     bind(&mut facts, NIC, Some("efa"));
     let found = only("peermem.loaded", &facts);
     assert_eq!(found.outcome, Outcome::Warn, "{}", found.message);
+    facts.driver.module_version = Fact::Known(Some("610.12".to_owned()));
+    assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+    facts.driver.module_version = Fact::Known(Some("580.142".to_owned()));
     facts.attributes_mut(NIC).iommu_group = Fact::Unknown(Why::Denied);
     assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Unknown);
 }

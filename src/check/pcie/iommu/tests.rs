@@ -68,6 +68,10 @@ fn translation_is_unproven_since_595_on_7_0() {
         ("610.43.02", "7.1.2", "unproven"),
         ("595.84", "6.19.4", "works, but slowly"),
         ("580.142", "7.0.0-30-generic", "works, but slowly"),
+        // Without .map_phys the modules do not map through the IOMMU.
+        ("580.119.02", "6.19.4", "unproven"),
+        ("570.300.01", "7.0.0-30-generic", "unproven"),
+        ("580.119.02", "6.18.4", "works, but slowly"),
     ] {
         let mut facts = with("DMA-FQ");
         facts.driver.module_version = Fact::Known(Some(driver.to_owned()));
@@ -76,6 +80,11 @@ fn translation_is_unproven_since_595_on_7_0() {
         assert_eq!(found.outcome, Outcome::Warn);
         assert_says(&found, words);
     }
+    let mut facts = with("DMA-FQ");
+    facts.driver.module_version = Fact::Unknown(Why::Denied);
+    facts.driver.version_line = Fact::Unknown(Why::Denied);
+    facts.kernel.release = Fact::Known("7.0.0-30-generic".to_owned());
+    assert_says(&first(&facts, "rdma"), "version, which is unknown");
 }
 
 #[test]

@@ -63,7 +63,12 @@ fn each_error_has_its_remedy() {
             "could not follow this process's mapping",
             "follow_pfnmap_start",
         ),
-        (801, "CUDA_ERROR_NOT_SUPPORTED", "on this platform", "Install a newer driver"),
+        (
+            801,
+            "CUDA_ERROR_NOT_SUPPORTED",
+            "the kernel is too old for it",
+            "Use a newer kernel and driver",
+        ),
         (1, "CUDA_ERROR_INVALID_VALUE", "does not recognize it as device registers", "NVRM"),
         (999, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_UNKNOWN (999)", "NVRM"),
     ] {

@@ -31,11 +31,8 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
         Condition::EfaWithoutDmaBuf => {
             Ok(matches!(efa_dma_buf(ctx)?, memory_path::PathState::Closed(_)))
         }
-        Condition::Driver580 => {
-            let version = version::driver(facts);
-            let version = version.or_missing(Area::Sys, "/sys/module/nvidia/version")?;
-            Ok(version.as_deref().and_then(version::branch) >= Some(580))
-        }
+        Condition::Driver555 => driver_since(ctx, 555),
+        Condition::Driver580 => driver_since(ctx, 580),
         Condition::GpuBeforeTuring => {
             any_gpu(ctx, |ids| Generation::of(ids) == Some(Generation::BeforeTuring))
         }
@@ -79,6 +76,12 @@ fn holds(ctx: &Ctx<'_>, condition: Condition) -> Result<bool, Missing> {
             Ok(has_plugin && software.picked("libgdrapi.so.2").is_some())
         }
     }
+}
+
+fn driver_since(ctx: &Ctx<'_>, branch: u32) -> Result<bool, Missing> {
+    let version = version::driver(ctx.facts);
+    let version = version.or_missing(Area::Sys, "/sys/module/nvidia/version")?;
+    Ok(version.as_deref().and_then(version::branch) >= Some(branch))
 }
 
 fn any_gpu(ctx: &Ctx<'_>, is: impl Fn(&Ids) -> bool) -> Result<bool, Missing> {
