@@ -73,6 +73,7 @@ pub fn summary_words(job: &Job) -> String {
         [] if job.communicators.is_empty() && !job.libraries.is_empty() => {
             job.libraries.iter().map(library_name).collect::<Vec<_>>().join(", ")
         }
+        [] if job.communicators.is_empty() => "no version of NCCL in the log".to_owned(),
         [] => "NCCL, version not in the log".to_owned(),
         versions => format!("NCCL {}", versions.join(" and ")),
     };
@@ -314,6 +315,14 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::MemoryRegistration => "could not register memory with its NIC",
         FailureKind::Library => "could not start or use a transport of its library",
         FailureKind::Timeout => "waited for another rank until its library gave up",
+        FailureKind::GpuMemory => "ran out of GPU memory",
+        FailureKind::HostMemory => "ran out of host memory",
+        FailureKind::Signal => "was ended by a signal",
+        FailureKind::Exception => "ended with an exception of the program",
+        FailureKind::Exited => "ended early",
+        FailureKind::PortInUse => "could not listen: its port is in use",
+        FailureKind::Rendezvous => "did not meet the other ranks (rendezvous)",
+        FailureKind::NodeLost => "was lost with its node or the launcher's daemon there",
         FailureKind::Other => "got an error that gdr has no name for",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
