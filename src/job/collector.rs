@@ -116,6 +116,8 @@ pub struct Collector {
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
     pub libraries: BTreeMap<&'static str, LibraryLog>,
+    /// Some communicator was destroyed or aborted.
+    pub has_ended: bool,
     unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
@@ -224,6 +226,11 @@ impl Collector {
         self.failures.keys().any(|(kind, ..)| kind.depth() < 3)
     }
 
+    /// A communicator began to work.
+    pub fn has_started(&self) -> bool {
+        self.members.iter().any(|member| member.is_complete)
+    }
+
     pub fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }
@@ -269,8 +276,7 @@ impl Collector {
 
     /// The log has ended. A warning after which no communicator began to work is the failure.
     pub fn end(&mut self) {
-        let has_worked =
-            !self.paths.is_empty() || self.members.iter().any(|member| member.is_complete);
+        let has_worked = !self.paths.is_empty() || self.has_started();
         if !has_worked && self.failures.is_empty() {
             for (process, failure, line) in self.unnamed.take() {
                 self.failure(failure, Some(process), || line);
@@ -296,7 +302,8 @@ impl Collector {
     /// True if the text is the log of a job. A failure alone is one unless a symptom explains the text.
     pub fn is_job(&self, is_explained: bool) -> bool {
         let has_members = self.members.iter().any(|member| member.rank.is_some());
-        let is_quotation = is_explained && self.lines.max(self.library_lines) <= 1 && self.program_lines <= 1;
+        let is_quotation =
+            is_explained && self.lines.max(self.library_lines) <= 1 && self.program_lines <= 1;
         let has_failed = !self.failures.is_empty() && !is_quotation;
         let has_routes = self.libraries.values().any(|log| !log.routes.is_empty());
         !self.paths.is_empty() || has_members || has_failed || has_routes
@@ -407,6 +414,7 @@ impl Collector {
     }
 
     fn communicator(&mut self, comm: &CommLine<'_>, source: Option<Source<'_>>) {
+        self.has_ended |= comm.is_ended;
         let Some(thread) = self.thread(source) else { return };
         let rank = Some(comm.rank);
         // A pointer is used again after a communicator is destroyed, its id is not.

@@ -3,6 +3,7 @@
 
 use super::collector::Collector;
 use super::failure::{self, Detail, Failure};
+use super::program::prefix;
 use crate::model::FailureKind;
 
 /// Begins the text of an exception.
@@ -51,8 +52,8 @@ impl LastErrors {
         if text.contains("NCCL WARN") {
             return;
         }
-        let message = text.find(DUPLICATE).map_or(text.trim(), |at| text[at..].trim());
-        // torchrun and Ray write the rank before the text.
+        let prefixed = prefix::strip(text);
+        let message = text.find(DUPLICATE).map_or(prefixed.text.trim(), |at| text[at..].trim());
         let message = message.rsplit_once("]:").map_or(message, |(_, rest)| rest.trim());
         match failure::warning(message) {
             Some(failure::Warning::Failure(failure)) => {
@@ -61,7 +62,8 @@ impl LastErrors {
             None if is_error && !message.is_empty() => {
                 let kind = FailureKind::Other;
                 let detail = Some(Detail::Text(failure::short(message)));
-                collector.reported(Failure { kind, rank: None, detail }, text, number);
+                let rank = prefixed.rank;
+                collector.reported(Failure { kind, rank, detail }, text, number);
             }
             _ => {}
         }

@@ -33,4 +33,5 @@ mod failure_tests;
 mod tests;
 
 pub use around::{Around, Shown};
+pub use library::{Tables, btl, endpoint, selected};
 pub use lines::JobReader;

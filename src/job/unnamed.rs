@@ -65,12 +65,8 @@ impl Unnamed {
         if self.pending.len() < MAX_THREADS {
             let is_plugin = message.starts_with("NET/OFI") || message.starts_with("NET/Plugin");
             let kind = if is_plugin { FailureKind::NetworkPlugin } else { FailureKind::Other };
-            let warning = || Warning {
-                kind,
-                message: short(message),
-                line: quote(),
-                has_progressed: false,
-            };
+            let warning =
+                || Warning { kind, message: short(message), line: quote(), has_progressed: false };
             self.pending.entry(thread).or_insert_with(warning);
         }
     }

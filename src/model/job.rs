@@ -40,6 +40,10 @@ pub struct Job {
     /// Other libraries of the job, and the paths that they name.
     #[serde(default)]
     pub libraries: Vec<JobLibrary>,
+    /// Communicators began to work, and the log has no line that one was destroyed, which NCCL 2.12 to 2.29 writes at the end of a job that
+    /// destroys them: the job may not have ended. False where other versions or a failure leave no question.
+    #[serde(default)]
+    pub end_missing: bool,
     /// The log has more pairs than gdr keeps.
     pub cut: bool,
 }
@@ -353,10 +357,7 @@ impl FailureKind {
             | Self::Library
             | Self::Rendezvous => 1,
             Self::Timeout | Self::Other | Self::RasIncomplete => 2,
-            Self::WatchdogTimeout
-            | Self::ConnectionClosed
-            | Self::Exited
-            | Self::RasMismatch => 3,
+            Self::WatchdogTimeout | Self::ConnectionClosed | Self::Exited | Self::RasMismatch => 3,
         }
     }
 }

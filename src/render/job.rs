@@ -37,6 +37,11 @@ pub fn page(job: &Job, style: Style) -> String {
     for failure in &job.failures {
         page.push_str(&failed(failure, style));
     }
+    if job.end_missing {
+        page.push('\n');
+        page.push_str(&wrap(END_MISSING, style.width, 0, "    "));
+        page.push('\n');
+    }
     if job.cut {
         page.push_str(
             "\nThe log has more pairs of ranks than gdr keeps: the table is not complete.\n",
@@ -283,6 +288,10 @@ pub fn machine_words(loss: &Loss) -> &'static str {
 fn labelled(label: &str, body: &str, style: Style) -> String {
     format!("    {label:<9} {}\n", wrap(body, style.width, 14, &" ".repeat(14)))
 }
+
+/// A job that was killed and one that did not destroy its communicators write the same.
+const END_MISSING: &str = "note: no line says that a communicator was destroyed, so the job may not have ended: it runs, was killed, or \
+                           left them open.";
 
 /// What one report of RAS does not tell.
 const ASK_AGAIN: &str = "Those of a sound job do too, while it communicates: ask again; ranks whose numbers then stand still hang.";

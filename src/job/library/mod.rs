@@ -19,6 +19,8 @@ use super::route::{LibraryLog, Route};
 use crate::model::FailureKind;
 
 pub use lost::lost;
+pub use open_mpi::{btl, selected};
+pub use ucx::{Tables, endpoint};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]

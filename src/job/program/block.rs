@@ -119,7 +119,8 @@ impl Block {
     }
 
     pub fn said(self) -> Option<Said> {
-        let on = |node: Option<String>| node.map_or(String::new(), |node| format!(" on node {node}"));
+        let on =
+            |node: Option<String>| node.map_or(String::new(), |node| format!(" on node {node}"));
         let said = |kind, rank, detail| Some(Said { kind, rank, detail });
         match self.kind {
             Kind::First { rank, host, end } => {

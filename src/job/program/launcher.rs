@@ -65,8 +65,22 @@ fn signal(text: &str) -> Option<Said> {
     if let Some((_, rest)) = text.split_once(" got signal: ") {
         return said(ended::by_signal(first(rest)?), None);
     }
+    // `Command '[…]' died with <Signals.SIGSEGV: 11>.`
+    if let Some((_, rest)) = text.split_once("died with <Signals.") {
+        return said(ended::by_signal(first(rest.split_once(": ")?.1)?), None);
+    }
+    if let Some((before, _)) = text.split_once(" death signal, shutting down workers") {
+        return said(ended::by_signal(first(before.rsplit_once("eceived ")?.1)?), None);
+    }
     let dumped = text.strip_suffix(" (core dumped)")?;
     said(ended::by_words(dumped.rsplit_once(": ").map_or(dumped, |(_, words)| words))?, None)
+}
+
+/// `traceback : Signal 11 (SIGSEGV) received by PID 6421`, of a row of torchrun's table.
+pub fn received(text: &str) -> Option<Said> {
+    let (before, _) = text.split_once(") received by PID ")?;
+    let (kind, detail) = ended::by_signal(first(before.rsplit_once("ignal ")?.1)?);
+    Some(Said { kind, rank: None, detail })
 }
 
 /// `gpu01: tasks 0-3,7: Out Of Memory`; `Node failure on gpu12`

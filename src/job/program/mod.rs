@@ -7,7 +7,7 @@ mod block;
 mod ended;
 mod framework;
 mod launcher;
-mod prefix;
+pub mod prefix;
 mod python;
 mod texts;
 mod torch;
@@ -24,7 +24,13 @@ use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 60] = [
+pub const WORDS: [&str; 66] = [
+    " received by PID ",
+    "died with <Signals.",
+    " death signal, ",
+    "waitForInput: ",
+    "monitoredBarrier",
+    "milliseconds before timing out",
     "\", line ",
     "[launch.py:",
     "Traceback (most recent call last)",
@@ -88,7 +94,8 @@ pub const WORDS: [&str; 60] = [
 ];
 
 /// Texts of launchers and of their frames in a traceback, which show that a log is of a job.
-const LAUNCHERS: [&str; 5] = [
+const LAUNCHERS: [&str; 6] = [
+    "gloo/transport",
     "[launch.py:",
     "torch/distributed/run.py",
     "torch/distributed/launch",
@@ -131,6 +138,8 @@ pub struct Programs {
     is_launched: bool,
     /// What NCCL returned, which says little.
     returned: Option<(Said, String, u64)>,
+    /// How some process ended, in a table whose first line is not in the log.
+    ended: Option<(Said, String, u64)>,
     pending: BTreeMap<(FailureKind, Option<u32>), (Said, String, u64)>,
 }
 
@@ -170,6 +179,9 @@ impl Programs {
         {
             report(said, &text, number, collector);
         }
+        if let Some((said, text, number)) = self.ended.take().filter(|_| !collector.has_failed()) {
+            report(said, &text, number, collector);
+        }
     }
 
     fn whole(&mut self, line: &str, number: u64, collector: &mut Collector) {
@@ -181,6 +193,9 @@ impl Programs {
                 return;
             }
             self.close(collector);
+        }
+        if let Some(said) = launcher::received(prefixed.text) {
+            self.ended.get_or_insert_with(|| (said, line.to_owned(), number));
         }
         let mut found = self.failures(&prefixed);
         found.iter_mut().for_each(|said| said.rank = said.rank.or(prefixed.rank));

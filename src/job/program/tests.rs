@@ -62,7 +62,10 @@ fn ends_that_launchers_report() {
             "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\nsrun: error: n1: task 2: Out Of Memory\n",
             "HostMemory [2] Slurm saw the kernel's OOM killer; node n1",
         ),
-        ("srun: error: n1: tasks 0-2,7: Exited with exit code 3\n", "Exited [0, 1, 2, 7] exit status 3 on node n1"),
+        (
+            "srun: error: n1: tasks 0-2,7: Exited with exit code 3\n",
+            "Exited [0, 1, 2, 7] exit status 3 on node n1",
+        ),
         ("srun: error: Node failure on n12\n", "NodeLost [] node n12"),
         (
             "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
@@ -71,6 +74,18 @@ fn ends_that_launchers_report() {
         (
             "[n1:12:0:14] Caught signal 7 (Bus error: nonexistent physical address)\n",
             "Signal [] signal 7 (SIGBUS): usually /dev/shm is full",
+        ),
+        (
+            "  rank      : 0 (local_rank: 0)\n  exitcode  : -11 (pid: 6)\n  traceback : Signal 11 (SIGSEGV) received by PID 6\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['python', 'a.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "WARNING: torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers\n",
+            "Exited [] signal 15 (SIGTERM)",
         ),
         (
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n",
@@ -88,7 +103,10 @@ fn failures_of_pytorch_and_frameworks() {
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, code: -98, name: EADDRINUSE\n",
             "PortInUse []",
         ),
-        ("[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to n1:1234\n", "Rendezvous []"),
+        (
+            "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to n1:1234\n",
+            "Rendezvous []",
+        ),
         (
             "RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: a (world_size=8, worker_count=6, timeout=0:30:00)\n",
             "Rendezvous [2] 6 processes arrived, of 8 ranks",
@@ -102,23 +120,63 @@ fn failures_of_pytorch_and_frameworks() {
             "CudaFailure [0] CUDA error: an illegal memory access",
         ),
         ("[PG ID 2 PG GUID 3 Rank 3] ProcessGroupNCCL Timeout at NCCL work: 32\n", ""),
-        ("[E227 ProcessGroupNCCL.cpp:1834] [PG ID 2 PG GUID 3 Rank 3] Timeout at NCCL work: 32, last enqueued NCCL work: 32\n", "WatchdogTimeout [3] work 32"),
+        (
+            "[E227 ProcessGroupNCCL.cpp:1834] [PG ID 2 PG GUID 3 Rank 3] Timeout at NCCL work: 32, last enqueued NCCL work: 32\n",
+            "WatchdogTimeout [3] work 32",
+        ),
         (
             "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits. There are some potential root causes. (1) SIGKILL by OOM killer\n",
             "Exited [] Ray's worker: Worker unexpectedly exits.",
         ),
         ("Worker exit type: INTENDED_USER_EXIT Worker exit detail: exit_actor() is called.\n", ""),
-        ("Owner Ip address: 192.0.2.9 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.\n", "NodeLost [] node 192.0.2.9: Owner's node has crashed."),
-        ("[1,0]<stderr>:[W horovod/common/operations.cc:588] HorovodBroadcast_x [missing ranks: 1, 3]\n", "Timeout [0] ranks 1, 3 did not submit"),
-        ("[0] Missing ranks:\n[0] 0: [a, b]\n[0] 2: [a]\n[0] [2026: W x\n", "Timeout [] ranks 0, 2 did not submit"),
+        (
+            "Owner Ip address: 192.0.2.9 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.\n",
+            "NodeLost [] node 192.0.2.9: Owner's node has crashed.",
+        ),
+        (
+            "[1,0]<stderr>:[W horovod/common/operations.cc:588] HorovodBroadcast_x [missing ranks: 1, 3]\n",
+            "Timeout [0] ranks 1, 3 did not submit",
+        ),
+        (
+            "[0] Missing ranks:\n[0] 0: [a, b]\n[0] 2: [a]\n[0] [2026: W x\n",
+            "Timeout [] ranks 0, 2 did not submit",
+        ),
         (
             "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Timed out task names:\n/job:jax_worker/replica:0/task:1\n/job:jax_worker/replica:0/task:6\n\nx\n",
             "Timeout [] ranks 1, 6 did not reach the barrier",
         ),
-        ("UNAVAILABLE: Task /job:jax_worker/replica:0/task:3 heartbeat timeout.\n", "Timeout [] task 3 sent no heartbeat"),
-        ("INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, n, id, rank) failed: internal error. Last NCCL warning(error) log entry (may be unrelated) 'Attribute busid of node nic not found'.\n", "Other [] Attribute busid of node nic not found"),
-        ("RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n", "Other [] NCCL returned: unhandled system error"),
-        ("ncclInternalError: Internal check failed.\nLast error:\nFailed to find reverse path from remNode 0/5f000 nlinks 4\n", "Other [] Failed to find reverse path"),
+        (
+            "[W228 socket.cpp:487] [c10d] waitForInput: socket SocketImpl(fd=11, addr=[n1]:38674, remote=[n0]:23456) timed out after 900000ms\n",
+            "Rendezvous [] the store at [n0]:23456 did not answer within 900000ms",
+        ),
+        (
+            "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.\n",
+            "Timeout [] Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:10895\n",
+            "ConnectionClosed []",
+        ),
+        (
+            "m=78, OpType=BROADCAST, NumelIn=80, Timeout(ms)=600000) ran for 600087 milliseconds before timing out.\n",
+            "WatchdogTimeout [] BROADCAST",
+        ),
+        (
+            "UNAVAILABLE: Task /job:jax_worker/replica:0/task:3 heartbeat timeout.\n",
+            "Timeout [] task 3 sent no heartbeat",
+        ),
+        (
+            "INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, n, id, rank) failed: internal error. Last NCCL warning(error) log entry (may be unrelated) 'Attribute busid of node nic not found'.\n",
+            "Other [] Attribute busid of node nic not found",
+        ),
+        (
+            "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n",
+            "Other [] NCCL returned: unhandled system error",
+        ),
+        (
+            "ncclInternalError: Internal check failed.\nLast error:\nFailed to find reverse path from remNode 0/5f000 nlinks 4\n",
+            "Other [] Failed to find reverse path",
+        ),
     ] {
         let found = failures(log);
         let is_found = match found.as_slice() {
@@ -151,7 +209,8 @@ E1 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) lo
 fn exceptions_of_a_job() {
     let trace = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x\nNameError: name 'x' is not defined\n";
     assert!(failures(trace).is_empty());
-    let launched = format!("[2026-01-01 00:00:00] [INFO] [launch.py:78:main] WORLD INFO DICT\n{trace}");
+    let launched =
+        format!("[2026-01-01 00:00:00] [INFO] [launch.py:78:main] WORLD INFO DICT\n{trace}");
     assert_eq!(failures(&launched), ["Exception [] NameError: name 'x' is not defined"]);
     assert_eq!(
         failures("[rank1]: ValueError: no such layer\n"),
@@ -184,5 +243,8 @@ fn lines_of_old_nccl() {
 n1:5:6 [0] INFO Using internal Network Socket
 n1:5:6 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out
 ";
-    assert_eq!(failures(log), ["ConnectionFailed [] Call to connect failed : Connection timed out"]);
+    assert_eq!(
+        failures(log),
+        ["ConnectionFailed [] Call to connect failed : Connection timed out"]
+    );
 }

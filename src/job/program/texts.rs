@@ -67,10 +67,7 @@ pub fn kind(text: &str) -> Option<FailureKind> {
 
 /// True for what a program without a job prints too.
 pub fn is_of_any_program(kind: FailureKind) -> bool {
-    matches!(
-        kind,
-        GpuMemory | HostMemory | CudaFailure | FailureKind::Exception | ConnectionClosed
-    )
+    matches!(kind, GpuMemory | HostMemory | CudaFailure | FailureKind::Exception | ConnectionClosed)
 }
 
 /// The results of NCCL's functions (`ncclGetErrorString`, src/init.cc, 2.4 to 2.30).
@@ -85,9 +82,10 @@ const RESULTS: [&str; 6] = [
 
 /// What NCCL returned, in an exception of PyTorch, vLLM, Horovod or XLA, or in nccl-tests.
 pub fn nccl_result(text: &str) -> Option<&'static str> {
-    let at = ["NCCL error", "NCCL Error", "NCCL failure ", "NCCL operation ", "ncclCommInit", "ncclAll"]
-        .iter()
-        .find_map(|word| text.find(word))?;
+    let at =
+        ["NCCL error", "NCCL Error", "NCCL failure ", "NCCL operation ", "ncclCommInit", "ncclAll"]
+            .iter()
+            .find_map(|word| text.find(word))?;
     let rest = &text[at..];
     RESULTS.iter().find(|result| rest.contains(*result)).copied()
 }

@@ -20,8 +20,14 @@ fn rank(head: &str) -> Option<u32> {
 /// `[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, …`
 fn watchdog(line: &str) -> Option<Said> {
     const TEXT: &str = "] Watchdog caught collective operation timeout";
-    let found = memmem::find(line.as_bytes(), TEXT.as_bytes())?;
-    let rank = rank(&line[..found])?;
+    let (found, rank) = match memmem::find(line.as_bytes(), TEXT.as_bytes()) {
+        Some(found) => (found, Some(rank(&line[..found])?)),
+        // The start of the line is cut off.
+        None if line.contains("OpType=") && line.contains("milliseconds before timing out") => {
+            (0, rank_of(line))
+        }
+        None => return None,
+    };
     let value = |name: &str| {
         let (_, rest) = line[found..].split_once(name)?;
         rest.split([',', ')', ' ']).next().filter(|value| !value.is_empty())
@@ -31,7 +37,12 @@ fn watchdog(line: &str) -> Option<Said> {
         (Some(collective), None) => collective.to_owned(),
         _ => String::new(),
     };
-    Some(Said { kind: FailureKind::WatchdogTimeout, rank: Some(rank), detail })
+    Some(Said { kind: FailureKind::WatchdogTimeout, rank, detail })
+}
+
+/// The rank in `[Rank 3]` of a line.
+fn rank_of(line: &str) -> Option<u32> {
+    rank(line.split_once("] ")?.0)
 }
 
 /// `[PG ID 2 PG GUID 3 Rank 0] ProcessGroupNCCL's watchdog got stuck for 300 seconds`; a terminal may have cut the line before it.
@@ -63,6 +74,20 @@ fn store(line: &str) -> Option<Said> {
         let error = rest.split_once("got error: ")?.1;
         let detail = format!("no ncclUniqueId came from rank 0: {}", short(error));
         return Some(Said { kind: FailureKind::Timeout, rank, detail });
+    }
+    // `waitForInput: socket SocketImpl(fd=11, addr=[n1]:38674, remote=[n0]:23456) timed out after 900000ms`
+    if let Some((_, rest)) = line.split_once("waitForInput: socket ") {
+        let remote = rest.split_once("remote=").and_then(|(_, rest)| rest.split(')').next())?;
+        let after = rest.split_once("timed out after ")?.1.trim();
+        let detail = format!("the store at {remote} did not answer within {after}");
+        return Some(Said { kind: FailureKind::Rendezvous, rank: None, detail });
+    }
+    // `Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.`
+    // `[Rank 0]: Rank 3 failed to pass monitoredBarrier in 60000 ms`
+    if line.contains("monitoredBarrier") {
+        let at = line.find("Rank ").or_else(|| line.find("rank "))?;
+        let kind = FailureKind::Timeout;
+        return Some(Said { kind, rank: None, detail: short(&line[at..]) });
     }
     if let Some((_, rest)) = line.split_once("Detected mismatch between collectives on ranks. ") {
         let kind = FailureKind::CollectiveMismatch;
