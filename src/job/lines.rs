@@ -185,7 +185,8 @@ impl JobReader {
             _ => {
                 let text = String::from_utf8_lossy(line);
                 let parts = text.split('\r').flat_map(|part| part.split("\\n"));
-                parts.fold(false, |is_read, part| self.collector.line(part, self.line) || is_read)
+                // Each part is read.
+                parts.filter(|part| self.collector.line(part, self.line)).count() > 0
             }
         };
         if !is_read {
