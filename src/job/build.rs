@@ -48,6 +48,18 @@ type Path<'a> = (&'a PathKey, u64);
 #[derive(Default)]
 struct Nics(HashMap<(u32, u32), String>);
 
+/// Minor versions of NCCL 2 that write `Destroy COMPLETE` at level INFO without a further setting (src/init.cc, tags 2.12.7 to 2.29.7).
+const SAYS_END: std::ops::Range<u32> = 12..30;
+
+/// True if a sound end would have a line that the log lacks.
+fn end_missing(log: &Collector) -> bool {
+    let minor = |version: &String| version.split('.').nth(1)?.parse().ok();
+    let mut minors = log.versions.iter().map(minor);
+    let says_end = minors.len() > 0
+        && minors.all(|minor: Option<u32>| minor.is_some_and(|minor| SAYS_END.contains(&minor)));
+    says_end && log.has_started() && !log.has_ended && !log.has_failed()
+}
+
 pub fn job(log: &Collector) -> Job {
     let groups = groups(log);
     let mut nics = Nics::default();
@@ -82,6 +94,7 @@ pub fn job(log: &Collector) -> Job {
         communicators,
         lost: Vec::new(),
         libraries: log.libraries.iter().map(|(name, log)| log.report(name)).collect(),
+        end_missing: end_missing(log),
         cut: log.cut,
     }
 }

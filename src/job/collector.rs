@@ -116,11 +116,15 @@ pub struct Collector {
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
     pub libraries: BTreeMap<&'static str, LibraryLog>,
+    /// Some communicator was destroyed or aborted.
+    pub has_ended: bool,
     unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
     /// Lines of other libraries that say something.
     library_lines: u64,
+    /// Lines in which a program reports a failure.
+    program_lines: u64,
     /// Number of the log, from 0.
     log: u64,
 }
@@ -140,26 +144,41 @@ impl Collector {
         members.iter().filter_map(|at| self.members[*at as usize].rank).collect()
     }
 
-    pub fn line(&mut self, text: &str, number: u64) {
+    /// Reads a line that may be NCCL's; false if it is not.
+    pub fn line(&mut self, text: &str, number: u64) -> bool {
         let mut text = text;
+        let mut is_read = false;
         while let Some((first, rest)) = joined::split(text) {
-            self.message(first, number);
+            is_read |= self.message(first, number);
             text = rest;
         }
-        self.message(text, number);
+        self.message(text, number) || is_read
     }
 
-    fn message(&mut self, text: &str, number: u64) {
+    fn message(&mut self, text: &str, number: u64) -> bool {
         let Some(line) = header::parse(text) else {
-            return self.other(text, number);
+            self.version(text);
+            return false;
         };
+        self.parsed(&line, text, number);
+        true
+    }
+
+    /// A line that NCCL up to 2.2 wrote.
+    pub fn old(&mut self, text: &str, number: u64) {
+        if let Some(line) = header::parse_old(text) {
+            self.parsed(&line, text, number);
+        }
+    }
+
+    fn parsed(&mut self, line: &Line<'_>, text: &str, number: u64) {
         self.lines += u64::from(line.source.is_some());
         match message::parse(line.message, line.is_warning) {
             Some(event) => {
-                self.progress(&line);
-                self.event(event, &line, || quote(text, number));
+                self.progress(line);
+                self.event(event, line, || quote(text, number));
             }
-            None => self.unnamed(&line, || quote(text, number)),
+            None => self.unnamed(line, || quote(text, number)),
         }
     }
 
@@ -196,18 +215,29 @@ impl Collector {
     fn trace(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
         let thread = line.source.and_then(|source| self.thread(Some(source)));
         let Some(thread) = thread else { return };
-        if let Some((kind, line)) = self.unnamed.confirmed(thread) {
-            return self.failure(
-                Failure { kind, rank: None, detail: None },
-                Some(thread.0),
-                || line,
-            );
+        if let Some((failure, line)) = self.unnamed.confirmed(thread) {
+            return self.failure(failure, Some(thread.0), || line);
         }
         self.unnamed.trace(thread, line.message, quote);
     }
 
-    /// A failure that a program reports in NCCL's words.
+    /// Some failure says more than that a process ended.
+    pub fn is_explained(&self) -> bool {
+        self.failures.keys().any(|(kind, ..)| kind.depth() < 3)
+    }
+
+    /// A communicator began to work.
+    pub fn has_started(&self) -> bool {
+        self.members.iter().any(|member| member.is_complete)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// A failure that a program reports.
     pub fn reported(&mut self, failure: Failure, text: &str, number: u64) {
+        self.program_lines += 1;
         self.failure(failure, None, || quote(text, number));
     }
 
@@ -246,11 +276,10 @@ impl Collector {
 
     /// The log has ended. A warning after which no communicator began to work is the failure.
     pub fn end(&mut self) {
-        let has_worked =
-            !self.paths.is_empty() || self.members.iter().any(|member| member.is_complete);
+        let has_worked = !self.paths.is_empty() || self.has_started();
         if !has_worked && self.failures.is_empty() {
-            for (process, kind, line) in self.unnamed.take() {
-                self.failure(Failure { kind, rank: None, detail: None }, Some(process), || line);
+            for (process, failure, line) in self.unnamed.take() {
+                self.failure(failure, Some(process), || line);
             }
         }
         if self.failures.is_empty() {
@@ -273,17 +302,15 @@ impl Collector {
     /// True if the text is the log of a job. A failure alone is one unless a symptom explains the text.
     pub fn is_job(&self, is_explained: bool) -> bool {
         let has_members = self.members.iter().any(|member| member.rank.is_some());
-        let is_quotation = is_explained && self.lines <= 1 && self.library_lines <= 1;
+        let is_quotation =
+            is_explained && self.lines.max(self.library_lines) <= 1 && self.program_lines <= 1;
         let has_failed = !self.failures.is_empty() && !is_quotation;
         let has_routes = self.libraries.values().any(|log| !log.routes.is_empty());
         !self.paths.is_empty() || has_members || has_failed || has_routes
     }
 
-    /// Lines of other programs: PyTorch's watchdog, and the version, which NCCL up to 2.27 prints without `INFO`.
-    fn other(&mut self, text: &str, number: u64) {
-        if let Some(failure) = failure::watchdog(text) {
-            self.failure(failure, None, || quote(text, number));
-        }
+    /// The version, which NCCL up to 2.27 prints without `INFO`.
+    fn version(&mut self, text: &str) {
         let version = memmem::find(text.as_bytes(), VERSION.as_bytes())
             .and_then(|at| Some(text.get(at + VERSION.len()..)?.trim()));
         // As RAS writes it.
@@ -387,6 +414,7 @@ impl Collector {
     }
 
     fn communicator(&mut self, comm: &CommLine<'_>, source: Option<Source<'_>>) {
+        self.has_ended |= comm.is_ended;
         let Some(thread) = self.thread(source) else { return };
         let rank = Some(comm.rank);
         // A pointer is used again after a communicator is destroyed, its id is not.

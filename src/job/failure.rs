@@ -1,6 +1,4 @@
-//! Failures that a line reports: NCCL's warnings and the time-outs of PyTorch's watchdog.
-
-use memchr::memmem;
+//! Failures that NCCL's warnings report.
 
 use super::known;
 use crate::model::FailureKind;
@@ -73,10 +71,24 @@ pub fn warning(message: &str) -> Option<Warning> {
         return Some(Warning::NoPeerAccess);
     }
     let kind = known::kind(message)?;
-    let detail = Some(kind).filter(|kind| *kind == FailureKind::CudaFailure);
-    let detail = detail.and_then(|_| message.split('\'').nth(1));
-    let detail = detail.map(|error| Detail::Text(error.to_owned()));
+    let detail = match kind {
+        FailureKind::CudaFailure => message.split('\'').nth(1),
+        // The kind says all.
+        FailureKind::NoSocketInterface | FailureKind::NoNetwork | FailureKind::ConnectionClosed => {
+            None
+        }
+        _ => Some(message),
+    };
+    let detail = detail.map(|text| Detail::Text(short(text)));
     Some(Warning::Failure(Failure { kind, rank: None, detail }))
+}
+
+/// Longest text of a failure that is kept.
+const LONGEST: usize = 160;
+
+/// The start of a text, in one line.
+pub fn short(text: &str) -> String {
+    text.trim().chars().take(LONGEST).collect()
 }
 
 /// `rank 1 version 22105 rank 0 version 21805`: of another rank, then its own.
@@ -158,25 +170,4 @@ fn after<'a>(message: &'a str, name: &str) -> Option<&'a str> {
 pub fn address(text: &str) -> Option<&str> {
     let (address, _) = text.split_once('<')?;
     (!address.is_empty()).then_some(address)
-}
-
-/// PyTorch's watchdog: `[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, …`.
-pub fn watchdog(line: &str) -> Option<Failure> {
-    const TEXT: &str = "] Watchdog caught collective operation timeout";
-    let found = memmem::find(line.as_bytes(), TEXT.as_bytes())?;
-    let head = line[..found].to_ascii_lowercase();
-    // `[Rank 3`, `[PG 0 (default_pg) Rank 3`, `[rank3`
-    let at = head.rfind("rank")?;
-    let rank = head[at + "rank".len()..].trim_start().split([' ', ']']).next()?.parse().ok()?;
-    let value = |name: &str| {
-        let (_, rest) = line[found..].split_once(name)?;
-        rest.split([',', ')', ' ']).next().filter(|value| !value.is_empty())
-    };
-    let detail = match (value("OpType="), value("SeqNum=")) {
-        (Some(collective), Some(number)) => Some(format!("{collective}, sequence number {number}")),
-        (Some(collective), None) => Some(collective.to_owned()),
-        _ => None,
-    };
-    let kind = FailureKind::WatchdogTimeout;
-    Some(Failure { kind, rank: Some(rank), detail: detail.map(Detail::Text) })
 }

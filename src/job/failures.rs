@@ -50,7 +50,7 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
             failure.silent = all.difference(&reporting).copied().take(MAX_SILENT).collect();
         }
     }
-    found.sort_by_key(|failure| failure.line.number);
+    found.sort_by_key(|failure| (failure.kind.depth(), failure.line.number));
     found
 }
 

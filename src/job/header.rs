@@ -35,6 +35,23 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
     Some(Line { source: source(header), is_warning, message })
 }
 
+/// Reads a line of NCCL up to 2.2: `host:pid:tid [gpu] INFO …`, `host:pid:tid [gpu] file:line WARN …`.
+pub fn parse_old(line: &str) -> Option<Line<'_>> {
+    let info = line.split_once("] INFO ");
+    let is_warning = info.is_none();
+    let (header, message) = match info {
+        Some((header, message)) => (&line[..=header.len()], message),
+        None => line.split_once(" WARN ")?,
+    };
+    let source = source(header);
+    let place = last_word(header).and_then(|(_, word)| rsplit_once(word, b':'));
+    let is_place = place.is_some_and(|(file, line)| {
+        [".h", ".cu", ".cc"].iter().any(|end| file.ends_with(end)) && line.parse::<u32>().is_ok()
+    });
+    let is_old = source.is_some() || is_warning && is_place;
+    is_old.then(|| Line { source, is_warning, message: message.trim_ascii() })
+}
+
 /// The last `host:pid:tid` that a GPU in brackets follows.
 pub fn source(header: &str) -> Option<Source<'_>> {
     let (mut rest, mut gpu) = last_word(header)?;

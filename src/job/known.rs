@@ -6,7 +6,7 @@ use crate::model::FailureKind::{
 };
 
 /// Lower-case texts; the first that a warning has counts.
-const TEXTS: [(&str, FailureKind); 40] = [
+const TEXTS: [(&str, FailureKind); 43] = [
     ("no socket interface found", NoSocketInterface),
     ("no interface found", NoSocketInterface),
     ("no ip interface found", NoSocketInterface),
@@ -34,6 +34,9 @@ const TEXTS: [(&str, FailureKind); 40] = [
     ("collective mismatch", CollectiveMismatch),
     ("mismatched collective", CollectiveMismatch),
     ("message truncated", CollectiveMismatch),
+    ("bytes instead of ", CollectiveMismatch),
+    ("call to connect failed", ConnectionFailed),
+    ("wrong type ", Bootstrap),
     ("cuda failure", CudaFailure),
     ("failed to cuda ", CudaFailure),
     ("hip failure", CudaFailure),

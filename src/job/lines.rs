@@ -6,15 +6,19 @@ use super::around::Around;
 use super::collector::Collector;
 use super::last_error::LastErrors;
 use super::library::{self, Libraries};
+use super::program::Programs;
 use super::ras::Ras;
-use super::{build, why};
+use super::{build, why, words};
 use crate::model::Job;
 
-/// NCCL's lines and those of PyTorch's watchdog have this word.
+/// NCCL's lines have this word.
 const WORD: &[u8] = b"NCCL";
 
 /// A longer line is not NCCL's: its start is dropped.
 const LONGEST: usize = 64 << 10;
+
+/// What is read of a line that is not NCCL's.
+const READ: usize = 4 << 10;
 
 /// Takes a log in pieces of any size.
 pub struct JobReader {
@@ -27,6 +31,7 @@ pub struct JobReader {
     last_errors: LastErrors,
     ras: Ras,
     libraries: Libraries,
+    programs: Programs,
 }
 
 impl Default for JobReader {
@@ -39,6 +44,7 @@ impl Default for JobReader {
             last_errors: LastErrors::default(),
             ras: Ras::default(),
             libraries: Libraries::default(),
+            programs: Programs::default(),
         }
     }
 }
@@ -87,6 +93,7 @@ impl JobReader {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
         self.ras.end(&mut self.collector);
+        self.programs.end(&mut self.collector);
         self.collector.end();
         if !self.collector.is_job(around.is_explained) {
             return None;
@@ -107,8 +114,6 @@ impl JobReader {
 
     /// Reads complete lines.
     fn read(&mut self, bytes: &[u8]) {
-        self.last_errors.read(bytes, self.line, &mut self.collector);
-        self.ras.read(bytes, self.line, &mut self.collector);
         let mut at = 0;
         while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
             let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);
@@ -123,26 +128,69 @@ impl JobReader {
     /// Lines that are not NCCL's, after the end of one that may be.
     fn others(&mut self, bytes: &[u8]) {
         // Most lines of a log of NCCL follow each other.
-        if bytes.len() > 1 {
-            let (end, rest) = bytes.split_at(usize::from(bytes.starts_with(b"\n")));
-            self.line += newlines(end);
-            self.libraries.read(rest, self.line, &mut self.collector);
-            self.line += newlines(rest);
-        } else {
-            self.line += newlines(bytes);
+        let (end, bytes) = bytes.split_at(usize::from(bytes.starts_with(b"\n")));
+        self.line += end.len() as u64;
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let Some(found) = self.is_open().then_some(0).or_else(|| words::find(rest)) else {
+                break;
+            };
+            let start = memrchr(b'\n', &rest[..found]).map_or(0, |end| end + 1);
+            let end = memchr(b'\n', &rest[found..]).map_or(rest.len(), |end| found + end);
+            self.line += newlines(&rest[..start]);
+            self.other(&rest[start..end], true);
+            self.line += u64::from(end < rest.len());
+            at += end + 1;
+        }
+        self.line += newlines(bytes.get(at..).unwrap_or_default());
+    }
+
+    /// The next line belongs to the last one.
+    fn is_open(&self) -> bool {
+        self.programs.is_open()
+            || self.libraries.is_open()
+            || self.last_errors.is_open()
+            || self.ras.is_open()
+    }
+
+    /// A line that is not NCCL's. `has_library`: it may be another library's.
+    fn other(&mut self, line: &[u8], has_library: bool) {
+        let text = String::from_utf8_lossy(&line[..line.len().min(READ)]);
+        let (number, collector) = (self.line, &mut self.collector);
+        let found = words::of(&text);
+        if found.is_ras || self.ras.is_open() {
+            self.ras.line(&text, number, collector);
+        }
+        if found.is_last_error || self.last_errors.is_open() {
+            self.last_errors.line(&text, number, collector);
+        }
+        if has_library && (found.library.is_some() || self.libraries.is_open()) {
+            self.libraries.line(&text, found.library, number, collector);
+        }
+        if found.is_program || self.programs.is_open() {
+            self.programs.line(&text, number, collector);
+        }
+        if found.is_old {
+            collector.old(&text, number);
         }
     }
 
     /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.
     fn line(&mut self, line: &[u8]) {
-        if memchr2(b'\r', b'\\', line).is_none()
-            && let Ok(text) = str::from_utf8(line)
-        {
-            return self.collector.line(text, self.line);
-        }
-        let text = String::from_utf8_lossy(line);
-        for part in text.split('\r').flat_map(|part| part.split("\\n")) {
-            self.collector.line(part, self.line);
+        let is_read = match str::from_utf8(line) {
+            Ok(text) if memchr2(b'\r', b'\\', line).is_none() => {
+                self.collector.line(text, self.line)
+            }
+            _ => {
+                let text = String::from_utf8_lossy(line);
+                let parts = text.split('\r').flat_map(|part| part.split("\\n"));
+                // Each part is read.
+                parts.filter(|part| self.collector.line(part, self.line)).count() > 0
+            }
+        };
+        if !is_read {
+            self.other(line, false);
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct CommLine<'a> {
     pub ranks: Option<u32>,
     pub bus: Option<&'a str>,
     pub is_complete: bool,
+    /// It was destroyed or aborted.
+    pub is_ended: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,6 +187,7 @@ fn communicator(message: &str) -> Option<Event<'_>> {
         ranks,
         bus: value("busId").filter(|_| is_whole),
         is_complete,
+        is_ended: message.ends_with("Destroy COMPLETE") || message.ends_with("Abort COMPLETE"),
     }))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `lines` finds NCCL's lines in a stream, `header` the process that printed one, `message` what it says, `transport` the
 //! path in it, `failure` the failure, `last_error` one in a program's exception, `unnamed` one that gdr has no kind for, `ras` what
-//! NCCL's RAS prints, `library` what UCX, NVSHMEM, Open MPI and others say. `collector` keeps what counts, with bounded memory; `build` makes the job, `why` explains slower paths.
+//! NCCL's RAS prints, `library` what UCX, NVSHMEM, Open MPI and others say, `program` what Python, PyTorch and launchers say. `collector` keeps what counts, with bounded memory; `build` makes the job, `why` explains slower paths.
 //!
 //! The wording was read in NCCL's sources of tags 2.4.8, 2.7.8, 2.10.3, 2.14.3, 2.18.3, 2.28.9 and 2.30.7.
 
@@ -19,11 +19,13 @@ mod library;
 mod lines;
 mod matrix;
 mod message;
+mod program;
 mod ras;
 mod route;
 mod transport;
 mod unnamed;
 mod why;
+mod words;
 
 #[cfg(test)]
 mod failure_tests;
@@ -31,4 +33,5 @@ mod failure_tests;
 mod tests;
 
 pub use around::{Around, Shown};
+pub use library::{Tables, btl, endpoint, selected};
 pub use lines::JobReader;

@@ -2,14 +2,12 @@
 //!
 //! The wording was read in NCCL's sources (`src/ras/client_support.cc`, 2.24 to 2.28).
 
-use memchr::{memchr, memchr_iter, memmem};
-
 use super::collector::Collector;
 use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
 /// In the first line: `NCCL version 2.26.2 compiled with CUDA 12.6`.
-const HEADING: &[u8] = b" compiled with CUDA ";
+pub const HEADING: &str = " compiled with CUDA ";
 
 /// Lines that a report may have after its heading.
 const LONGEST: usize = 65_536;
@@ -17,8 +15,8 @@ const LONGEST: usize = 65_536;
 /// Sentences of one report that are kept.
 const MAX_SENTENCES: usize = 16;
 
+#[derive(Default)]
 pub struct Ras {
-    heading: memmem::Finder<'static>,
     /// Lines that may still be of RAS.
     left: usize,
     open: Option<Open>,
@@ -33,32 +31,18 @@ struct Open {
     ranks: Vec<u32>,
 }
 
-impl Default for Ras {
-    fn default() -> Self {
-        Self { heading: memmem::Finder::new(HEADING), left: 0, open: None }
-    }
-}
-
 impl Ras {
-    /// Reads complete lines, of which the first has this number.
-    pub fn read(&mut self, bytes: &[u8], number: u64, collector: &mut Collector) {
-        let mut at = 0;
-        let mut number = number;
-        while at < bytes.len() {
-            if self.left == 0 {
-                let Some(found) = self.heading.find(&bytes[at..]) else { return };
-                let end =
-                    memchr(b'\n', &bytes[at + found..]).map_or(bytes.len(), |n| at + found + n + 1);
-                number += memchr_iter(b'\n', &bytes[at..end]).count() as u64;
-                at = end;
-                self.left = LONGEST;
-                continue;
-            }
-            let end = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
-            self.line(&String::from_utf8_lossy(&bytes[at..end]), number, collector);
-            self.left -= 1;
-            number += 1;
-            at = end + 1;
+    /// The next lines belong to a report.
+    pub fn is_open(&self) -> bool {
+        self.left > 0
+    }
+
+    pub fn line(&mut self, line: &str, number: u64, collector: &mut Collector) {
+        if line.contains(HEADING) {
+            self.left = LONGEST;
+        } else if let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            self.report(line, number, collector);
         }
     }
 
@@ -75,7 +59,7 @@ impl Ras {
         }
     }
 
-    fn line(&mut self, line: &str, number: u64, collector: &mut Collector) {
+    fn report(&mut self, line: &str, number: u64, collector: &mut Collector) {
         if let Some(kind) = kind(line) {
             self.end(collector);
             let (sentences, ranks) = (Vec::new(), Vec::new());

@@ -438,3 +438,30 @@ fn failures_by_rank() {
         assert_eq!(failures.collect::<Vec<_>>(), [expected], "{lines}");
     }
 }
+
+/// A log that stops says so only where a sound end would have a line.
+#[test]
+fn end_of_the_log_of_a_job() {
+    let log = |version: &str, end: &str| {
+        format!(
+            "n1:1:2 [0] NCCL INFO NCCL version {version}+cuda12.4\n\
+             n1:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init COMPLETE\n{end}"
+        )
+    };
+    let end =
+        "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE\n";
+    let abort =
+        "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Abort COMPLETE\n";
+    let died =
+        "n1:1:2 [0] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer\n";
+    for (log, expected) in [
+        (log("2.28.9", ""), true),
+        (log("2.28.9", end), false),
+        (log("2.18.3", abort), false),
+        (log("2.28.9", died), false),
+        (log("2.10.3", ""), false),
+        (log("2.30.7", ""), false),
+    ] {
+        assert_eq!(job(&log).end_missing, expected, "{log}");
+    }
+}

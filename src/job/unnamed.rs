@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::failure::Detail;
+use super::failure::{Detail, Failure, short};
 use crate::model::{FailureKind, Quote};
 
 /// Threads whose warning is kept.
@@ -29,6 +29,7 @@ type Thread = (u32, u64);
 #[derive(Debug)]
 struct Warning {
     kind: FailureKind,
+    message: String,
     line: Quote,
     /// Another thread of the process went on after it.
     has_progressed: bool,
@@ -64,14 +65,15 @@ impl Unnamed {
         if self.pending.len() < MAX_THREADS {
             let is_plugin = message.starts_with("NET/OFI") || message.starts_with("NET/Plugin");
             let kind = if is_plugin { FailureKind::NetworkPlugin } else { FailureKind::Other };
-            let warning = || Warning { kind, line: quote(), has_progressed: false };
+            let warning =
+                || Warning { kind, message: short(message), line: quote(), has_progressed: false };
             self.pending.entry(thread).or_insert_with(warning);
         }
     }
 
     /// The warning that a trace confirms.
-    pub fn confirmed(&mut self, thread: Thread) -> Option<(FailureKind, Quote)> {
-        self.pending.remove(&thread).map(|warning| (warning.kind, warning.line))
+    pub fn confirmed(&mut self, thread: Thread) -> Option<(Failure, Quote)> {
+        self.pending.remove(&thread).map(Warning::failure)
     }
 
     /// A call failed without a warning. It is a failure once the trace has reached the function that the program called.
@@ -107,12 +109,22 @@ impl Unnamed {
     }
 
     /// The warnings that are left, each with its process.
-    pub fn take(&mut self) -> Vec<(u32, FailureKind, Quote)> {
+    pub fn take(&mut self) -> Vec<(u32, Failure, Quote)> {
         let all = std::mem::take(&mut self.pending);
         all.into_iter()
             .filter(|(_, warning)| !warning.has_progressed)
-            .map(|((process, _), warning)| (process, warning.kind, warning.line))
+            .map(|((process, _), warning)| {
+                let (failure, line) = warning.failure();
+                (process, failure, line)
+            })
             .collect()
+    }
+}
+
+impl Warning {
+    fn failure(self) -> (Failure, Quote) {
+        let detail = Some(Detail::Text(self.message));
+        (Failure { kind: self.kind, rank: None, detail }, self.line)
     }
 }
 

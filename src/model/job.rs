@@ -35,11 +35,15 @@ pub struct Job {
     pub communicators: Vec<Communicator>,
     /// Slower paths, and why they were used.
     pub lost: Vec<Loss>,
-    /// Failures by rank, in the order of the log.
+    /// Failures by rank: those that explain others first, then in the order of the log.
     pub failures: Vec<RankFailure>,
     /// Other libraries of the job, and the paths that they name.
     #[serde(default)]
     pub libraries: Vec<JobLibrary>,
+    /// Communicators began to work, and the log has no line that one was destroyed, which NCCL 2.12 to 2.29 writes at the end of a job that
+    /// destroys them: the job may not have ended. False where other versions or a failure leave no question.
+    #[serde(default)]
+    pub end_missing: bool,
     /// The log has more pairs than gdr keeps.
     pub cut: bool,
 }
@@ -302,6 +306,22 @@ pub enum FailureKind {
     Library,
     /// A rank waited for another one until a library gave up.
     Timeout,
+    /// A GPU has no memory left.
+    GpuMemory,
+    /// The kernel ended a process because host memory ran out, or a program could not allocate it.
+    HostMemory,
+    /// A signal ended a process that nobody asked to end, such as SIGKILL or SIGSEGV.
+    Signal,
+    /// An exception of the program.
+    Exception,
+    /// A process ended early: an exit status, a signal that follows from another failure, a time limit.
+    Exited,
+    /// The port of the rendezvous is in use.
+    PortInUse,
+    /// Processes did not meet: the store of the rendezvous does not answer, or not all came.
+    Rendezvous,
+    /// A launcher lost a node or its daemon there.
+    NodeLost,
     /// Another warning, after which a call of NCCL failed.
     Other,
 }
@@ -310,5 +330,34 @@ impl FailureKind {
     /// False for what a sound job shows too.
     pub fn is_certain(self) -> bool {
         self != Self::RasMismatch
+    }
+
+    /// How many other failures may be behind one: 0 for what explains itself, more for what other ranks' failures bring about.
+    pub fn depth(self) -> u8 {
+        match self {
+            Self::DuplicateGpu
+            | Self::NoSocketInterface
+            | Self::NoNetwork
+            | Self::VersionMismatch
+            | Self::SharedMemory
+            | Self::CudaFailure
+            | Self::NetworkPlugin
+            | Self::MemoryRegistration
+            | Self::GpuMemory
+            | Self::HostMemory
+            | Self::Signal
+            | Self::Exception
+            | Self::PortInUse
+            | Self::NodeLost => 0,
+            Self::Bootstrap
+            | Self::CollectiveMismatch
+            | Self::Completion
+            | Self::QueuePair
+            | Self::ConnectionFailed
+            | Self::Library
+            | Self::Rendezvous => 1,
+            Self::Timeout | Self::Other | Self::RasIncomplete => 2,
+            Self::WatchdogTimeout | Self::ConnectionClosed | Self::Exited | Self::RasMismatch => 3,
+        }
     }
 }

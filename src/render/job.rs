@@ -37,6 +37,11 @@ pub fn page(job: &Job, style: Style) -> String {
     for failure in &job.failures {
         page.push_str(&failed(failure, style));
     }
+    if job.end_missing {
+        page.push('\n');
+        page.push_str(&wrap(END_MISSING, style.width, 0, "    "));
+        page.push('\n');
+    }
     if job.cut {
         page.push_str(
             "\nThe log has more pairs of ranks than gdr keeps: the table is not complete.\n",
@@ -73,6 +78,7 @@ pub fn summary_words(job: &Job) -> String {
         [] if job.communicators.is_empty() && !job.libraries.is_empty() => {
             job.libraries.iter().map(library_name).collect::<Vec<_>>().join(", ")
         }
+        [] if job.communicators.is_empty() => "no version of NCCL in the log".to_owned(),
         [] => "NCCL, version not in the log".to_owned(),
         versions => format!("NCCL {}", versions.join(" and ")),
     };
@@ -283,6 +289,10 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
     format!("    {label:<9} {}\n", wrap(body, style.width, 14, &" ".repeat(14)))
 }
 
+/// A job that was killed and one that did not destroy its communicators write the same.
+const END_MISSING: &str = "note: no line says that a communicator was destroyed, so the job may not have ended: it runs, was killed, or \
+                           left them open.";
+
 /// What one report of RAS does not tell.
 const ASK_AGAIN: &str = "Those of a sound job do too, while it communicates: ask again; ranks whose numbers then stand still hang.";
 
@@ -314,6 +324,14 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::MemoryRegistration => "could not register memory with its NIC",
         FailureKind::Library => "could not start or use a transport of its library",
         FailureKind::Timeout => "waited for another rank until its library gave up",
+        FailureKind::GpuMemory => "ran out of GPU memory",
+        FailureKind::HostMemory => "ran out of host memory",
+        FailureKind::Signal => "was ended by a signal",
+        FailureKind::Exception => "ended with an exception of the program",
+        FailureKind::Exited => "ended early",
+        FailureKind::PortInUse => "could not listen: its port is in use",
+        FailureKind::Rendezvous => "did not meet the other ranks (rendezvous)",
+        FailureKind::NodeLost => "was lost with its node or the launcher's daemon there",
         FailureKind::Other => "got an error that gdr has no name for",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();

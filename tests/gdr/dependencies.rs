@@ -24,7 +24,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("explain", &["check", "model"]),
     ("job", &["model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
-    ("probe", &["input", "keeper", "model", "output", "topo"]),
+    ("probe", &["input", "job", "keeper", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
     ("cli", &["model", "output", "probe", "profile", "render"]),
     (

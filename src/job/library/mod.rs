@@ -12,8 +12,6 @@ mod ucx;
 #[cfg(test)]
 mod tests;
 
-use memchr::{memchr, memchr_iter, memmem, memrchr};
-
 use super::collector::Collector;
 use super::failure::{Detail, Failure};
 use super::header::Source;
@@ -21,9 +19,8 @@ use super::route::{LibraryLog, Route};
 use crate::model::FailureKind;
 
 pub use lost::lost;
-
-/// Longest line that is read.
-const LONGEST: usize = 4 << 10;
+pub use open_mpi::{btl, selected};
+pub use ucx::{Tables, endpoint};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +33,13 @@ enum Statement {
 }
 
 /// A library, a text that each line of interest has, and what reads such a line.
-struct Reader {
+pub struct Reader {
     library: &'static str,
-    word: &'static str,
+    pub word: &'static str,
     read: fn(&str) -> Vec<Statement>,
 }
 
-const READERS: [Reader; 17] = [
+pub const READERS: [Reader; 18] = [
     Reader { library: ucx::NAME, word: "UCX  ", read: ucx::read },
     Reader { library: ucx::NAME, word: "UCX INFO", read: ucx::read },
     Reader { library: ucx::NAME, word: "cfg#", read: ucx::read },
@@ -59,60 +56,28 @@ const READERS: [Reader; 17] = [
     Reader { library: mooncake::NAME, word: "rdma_context.cpp:", read: mooncake::read },
     Reader { library: mooncake::NAME, word: "_transport.cpp:", read: mooncake::read },
     Reader { library: mooncake::NAME, word: "transfer_engine", read: mooncake::read },
+    Reader { library: mooncake::NAME, word: "transfer_metadata", read: mooncake::read },
     Reader { library: deep_ep::NAME, word: "DeepEP ", read: deep_ep::read },
 ];
 
-/// Finds the lines of libraries in the parts of a log that are not NCCL's.
+/// Reads the lines of libraries that are not NCCL's.
+#[derive(Default)]
 pub struct Libraries {
-    finders: Vec<memmem::Finder<'static>>,
     tables: ucx::Tables,
 }
 
-impl Default for Libraries {
-    fn default() -> Self {
-        let finders = READERS.iter().map(|reader| memmem::Finder::new(reader.word)).collect();
-        Self { finders, tables: ucx::Tables::default() }
-    }
-}
-
 impl Libraries {
-    /// Reads complete lines, of which the first has this number.
-    pub fn read(&mut self, bytes: &[u8], mut number: u64, collector: &mut Collector) {
-        let mut at = 0;
-        // Where each word stands next; `None` if it does not.
-        let mut next: Vec<Option<usize>> =
-            self.finders.iter().map(|finder| finder.find(bytes)).collect();
-        while at < bytes.len() {
-            for (found, finder) in next.iter_mut().zip(&self.finders) {
-                if found.is_some_and(|found| found < at) {
-                    *found = finder.find(&bytes[at..]).map(|found| at + found);
-                }
-            }
-            let first =
-                (next.iter().zip(0..)).filter_map(|(found, of)| Some(((*found)?, of))).min();
-            // A table has no word in its rows.
-            let from = match (self.tables.is_open(), first) {
-                (true, _) => at,
-                (false, Some((found, _))) => found,
-                (false, None) => return,
-            };
-            let start = memrchr(b'\n', &bytes[at..from]).map_or(at, |end| at + end + 1);
-            let end = memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |end| from + end);
-            number += memchr_iter(b'\n', &bytes[at..start]).count() as u64;
-            let of = first.filter(|(found, _)| *found < end).map(|(_, of): (usize, usize)| of);
-            if end - start <= LONGEST {
-                self.line(&String::from_utf8_lossy(&bytes[start..end]), of, number, collector);
-            }
-            number += 1;
-            at = end + 1;
-        }
+    /// The next lines may be rows of a table.
+    pub fn is_open(&self) -> bool {
+        self.tables.is_open()
     }
 
-    fn line(&mut self, text: &str, of: Option<usize>, number: u64, collector: &mut Collector) {
+    /// Reads a line with the text of this reader.
+    pub fn line(&mut self, text: &str, of: Option<usize>, number: u64, collector: &mut Collector) {
         if let Some(route) = self.tables.line(text) {
             collector.library(ucx::NAME, |log, quote| log.add(route, quote), text, number);
         }
-        let Some(reader) = of.map(|of| &READERS[of]) else { return };
+        let Some(reader) = of.and_then(|of| READERS.get(of)) else { return };
         for statement in (reader.read)(text) {
             match statement {
                 Statement::Version(version) => collector.library(

@@ -16,12 +16,14 @@ const TRANSPORTS: [(&str, &str); 5] = [
 ];
 
 /// Texts of errors after which the engine does not go on.
-const ERRORS: [&str; 6] = [
+const ERRORS: [&str; 8] = [
     "No available RNIC",
     "cannot initialize RDMA resources",
     "Failed to install",
     "No suitable GID found",
     "Failed to open device",
+    "Failed to retrieve segment descriptor",
+    "Failed to modify QP to ",
     "egister memory",
 ];
 
@@ -59,6 +61,7 @@ fn failure(place: &str, message: &str) -> Option<Statement> {
     let text = ERRORS.iter().find(|text| message.contains(*text)).filter(|_| is_error)?;
     let kind = match *text {
         "egister memory" => FailureKind::MemoryRegistration,
+        "Failed to modify QP to " => FailureKind::QueuePair,
         _ => FailureKind::Library,
     };
     Some(failed(kind, &format!("Mooncake: {message}")))

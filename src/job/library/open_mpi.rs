@@ -10,12 +10,20 @@ pub const NAME: &str = "Open MPI";
 const PMLS: [&str; 4] = ["ucx", "ob1", "cm", "monitoring"];
 
 pub fn read(line: &str) -> Vec<Statement> {
-    let statement = selected(line).or_else(|| btl(line)).map(Statement::Path);
+    let other = || btl(line).filter(|btl| btl.name != "self").map(Route::from);
+    let statement = selected(line).or_else(other).map(Statement::Path);
     statement.or_else(|| refused(line)).into_iter().collect()
 }
 
+impl From<Btl> for Route {
+    fn from(btl: Btl) -> Self {
+        let (purpose, transports) = ("btl".to_owned(), vec![btl.name]);
+        Self { same_node: btl.same_node, purpose, transports, ..Self::default() }
+    }
+}
+
 /// `[host:1273429] select: component ucx selected`
-fn selected(line: &str) -> Option<Route> {
+pub fn selected(line: &str) -> Option<Route> {
     let (_, rest) = line.split_once("select: component ")?;
     let name = rest.trim_end().strip_suffix(" selected")?;
     let purpose = if PMLS.contains(&name) { "pml" } else { "mtl" };
@@ -23,20 +31,26 @@ fn selected(line: &str) -> Option<Route> {
     is_name(name).then(|| Route { purpose: purpose.to_owned(), transports, ..Route::default() })
 }
 
+/// The BTL to a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Btl {
+    pub name: String,
+    /// The rank that it leads to.
+    pub rank: Option<u32>,
+    pub same_node: Option<bool>,
+}
+
 /// `[host:1] mca: bml: Using vader btl for send to [[21921,1],1] on node vm`
-fn btl(line: &str) -> Option<Route> {
+pub fn btl(line: &str) -> Option<Btl> {
     let (before, rest) = line.split_once("mca: bml: Using ")?;
     let (name, rest) = rest.split_once(" btl for send to ")?;
     let own = before.rsplit_once('[').and_then(|(_, own)| own.split(':').next());
-    let node = rest.split_once(" on node ").map(|(_, node)| node.trim());
-    let same_node = match (own, node) {
-        _ if name == "self" => return None,
-        (Some(own), Some(node)) => Some(own == node),
-        _ => None,
-    };
-    let transports = vec![name.to_owned()];
-    let purpose = "btl".to_owned();
-    is_name(name).then(|| Route { same_node, purpose, transports, ..Route::default() })
+    let (process, node) = rest.split_once(" on node ").unwrap_or((rest, ""));
+    let (_, rank) = process.split_once("],").unwrap_or_default();
+    let rank = rank.split(']').next().and_then(|rank| rank.parse().ok());
+    let node = Some(node.trim()).filter(|node| !node.is_empty());
+    let same_node = own.zip(node).map(|(own, node)| own == node);
+    is_name(name).then(|| Btl { name: name.to_owned(), rank, same_node })
 }
 
 /// `[host:105832] PML ucx cannot be selected`

@@ -45,7 +45,7 @@ pub fn read(line: &str) -> Vec<Statement> {
 }
 
 /// `0x309e3070 intra-node cfg#5 tag(sysv/memory cuda_ipc/cuda)  rma(…)`; up to 1.11 `ep_cfg[1]: tag(…)`.
-fn endpoint(line: &str) -> Vec<Route> {
+pub fn endpoint(line: &str) -> Vec<Route> {
     let Some((place, rest)) = line.split_once("cfg#").or_else(|| line.split_once("ep_cfg[")) else {
         return Vec::new();
     };
@@ -119,6 +119,14 @@ struct Heading {
     left: usize,
 }
 
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub route: Route,
+    /// It is about the longest messages, and the last of its table.
+    pub is_longest: bool,
+}
+
 /// The tables that processes are writing, by what stands before their lines.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -130,8 +138,14 @@ impl Tables {
         !self.open.is_empty()
     }
 
-    /// The path that a row shows: that of the longest messages.
+    /// The path of the longest messages.
     pub fn line(&mut self, line: &str) -> Option<Route> {
+        let Row { route, is_longest } = self.row(line)?;
+        is_longest.then_some(route)
+    }
+
+    /// The path that a row shows.
+    pub fn row(&mut self, line: &str) -> Option<Row> {
         self.open.retain(|_, heading| {
             heading.left -= 1;
             heading.left > 0
@@ -150,12 +164,16 @@ impl Tables {
                 }
                 None
             }
-            [range, how, lanes] if range.ends_with("inf") => {
-                let mut route = self.open.remove(process)?.route;
+            [range, how, lanes] if range.contains("..") => {
+                let is_longest = range.ends_with("inf");
+                let mut route = self.open.get(process)?.route.clone();
+                if is_longest {
+                    self.open.remove(process);
+                }
                 (route.transports, route.devices) = split(lanes);
                 let how = how.trim_start_matches("(?) ");
                 route.protocol = (!how.is_empty()).then(|| how.to_owned());
-                (!route.transports.is_empty()).then_some(route)
+                (!route.transports.is_empty()).then_some(Row { route, is_longest })
             }
             _ => None,
         }

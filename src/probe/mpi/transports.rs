@@ -1,12 +1,9 @@
-//! What moves the messages, from the library's own messages, and what would be faster. Pure.
-//!
-//! Open MPI's ob1 names the BTL of each rank (ompi/mca/bml/r2/bml_r2.c), its pml and mtl frameworks the selected component; UCX
-//! names the lanes of each endpoint (src/ucp/core/ucp_worker.c) and with UCX_PROTO_INFO the protocol of each kind of memory
-//! (src/ucp/proto/proto_debug.c).
+//! What moves the messages, from the library's own messages, and what would be faster. Pure: `job` reads the messages of Open MPI and UCX.
 
 use std::collections::BTreeSet;
 
 use super::message::RankPair;
+use crate::job::{self, Tables};
 use crate::model::{MpiTransport, ProbedMpi};
 
 /// Variables that make the libraries say what they choose, unless the user set them.
@@ -56,21 +53,13 @@ pub fn transports(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     found
 }
 
-/// `mca: bml: Using vader btl for send to [[21921,1],1] on node vm`
+/// The BTLs of ob1 to one rank.
 fn btls(lines: &[String], pair: RankPair) -> Option<MpiTransport> {
     let mut names = BTreeSet::new();
     let mut message = String::new();
     for line in lines {
-        let Some((_, rest)) = line.split_once("mca: bml: Using ") else {
-            continue;
-        };
-        let (Some((name, _)), Some((_, process))) = (rest.split_once(' '), rest.split_once("],"))
-        else {
-            continue;
-        };
-        let rank = process.split(']').next().and_then(|rank| rank.parse().ok());
-        if rank == Some(pair.rank) {
-            names.insert(name.to_owned());
+        if let Some(btl) = job::btl(line).filter(|btl| btl.rank == Some(pair.rank)) {
+            names.insert(btl.name);
             message = shortened(line);
         }
     }
@@ -83,22 +72,13 @@ fn btls(lines: &[String], pair: RankPair) -> Option<MpiTransport> {
     })
 }
 
-/// `select: component cm selected`, with an MTL: psm2, ofi.
+/// The MTL that cm selected: psm2, ofi.
 fn mtl(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
-    let selected =
-        |line: &&String| line.contains("select: component ") && line.ends_with(" selected");
-    let name = |line: &String| {
-        let rest = line.split_once("select: component ")?.1;
-        Some(rest.split(' ').next()?.to_owned())
-    };
-    let chosen: Vec<&String> = lines.iter().filter(selected).collect();
-    if !chosen.iter().any(|line| name(line).as_deref() == Some("cm")) {
-        return Vec::new();
-    }
-    let mtl = chosen.iter().find(|line| name(line).as_deref() != Some("cm"));
-    let Some((line, name)) = mtl.and_then(|line| Some((line, name(line)?))) else {
-        return Vec::new();
-    };
+    let chosen = lines.iter().filter_map(|line| Some((line, job::selected(line)?)));
+    let names =
+        chosen.flat_map(|(line, route)| route.transports.into_iter().map(move |name| (line, name)));
+    let (cm, mtls): (Vec<_>, Vec<_>) = names.partition(|(_, name)| name == "cm");
+    let Some((line, name)) = mtls.first().filter(|_| !cm.is_empty()) else { return Vec::new() };
     let of_pair = |pair: &RankPair| MpiTransport {
         same_host: pair.same_host,
         gpu: false,
@@ -109,27 +89,20 @@ fn mtl(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     pairs.iter().map(of_pair).collect()
 }
 
-/// `ep_cfg[1]: tag(sysv/memory cma/memory) rma(…)`; newer: `inter-node cfg#3 tag(rc_mlx5/mlx5_0:1/path0)`.
+/// The lanes of UCX for tagged messages.
 fn endpoints(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     let mut found: Vec<MpiTransport> = Vec::new();
     for line in lines.iter().filter(|line| line.contains(" UCX  INFO ")) {
-        let Some((before, rest)) = line.split_once(" tag(") else {
+        let Some(route) = job::endpoint(line).into_iter().find(|route| route.purpose == "tag")
+        else {
             continue;
         };
-        let lanes = rest.split(')').next().unwrap_or_default();
-        let names: BTreeSet<String> = lanes
-            .split_whitespace()
-            .filter_map(|lane| lane.split('/').next())
-            .map(str::to_owned)
-            .collect();
-        if names.is_empty() || names.contains("self") || before.contains(" self ") {
+        let names: BTreeSet<String> = route.transports.into_iter().collect();
+        if names.contains("self") {
             continue;
         }
-        let same_host = match (before.contains("inter-node"), before.contains("intra-node")) {
-            (true, _) => false,
-            (_, true) => true,
-            _ => !names.iter().any(|name| is_network(name)),
-        };
+        let same_host =
+            route.same_node.unwrap_or_else(|| !names.iter().any(|name| is_network(name)));
         let is_measured = pairs.iter().any(|pair| pair.same_host == same_host)
             // One pair, and a network on one host: it is that pair's.
             || pairs.len() == 1;
@@ -149,51 +122,29 @@ fn endpoints(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
     found
 }
 
-/// The tables of UCX_PROTO_INFO for GPU memory: a heading `… from cuda/GPU0 …`, then rows `| 0..inf | how | cuda_ipc/cuda |`.
+/// UCX's tables of protocols for messages from GPU memory: all transports of their rows.
 fn protocols(lines: &[String], pairs: &[RankPair]) -> Vec<MpiTransport> {
+    let mut tables = Tables::default();
     let mut found: Vec<MpiTransport> = Vec::new();
-    let mut heading: Option<(bool, String)> = None;
     for line in lines {
-        let Some(at) = line.find('|') else {
-            // A line of dashes keeps the heading.
-            if !line.contains("+--") {
-                heading = None;
-            }
+        let Some(route) = tables.row(line).map(|row| row.route) else { continue };
+        let is_gpu = route.memory.as_deref().is_some_and(|memory| memory.starts_with("cuda"));
+        if !is_gpu || route.purpose != "tag" {
             continue;
+        }
+        let same_host = match pairs {
+            [only] => only.same_host,
+            _ => route.same_node != Some(false),
         };
-        let cells: Vec<&str> = line[at..].trim_matches('|').split('|').map(str::trim).collect();
-        match cells.as_slice() {
-            [place, what] => {
-                let is_gpu = what.contains("tag_send") && what.contains("from cuda");
-                let same_host = match pairs {
-                    [only] => only.same_host,
-                    _ => !place.contains("inter-node"),
-                };
-                let is_self = place.contains(" self ");
-                heading = (is_gpu && !is_self).then(|| (same_host, shortened(what)));
-            }
-            [_, how, lanes] => {
-                let Some((same_host, what)) = &heading else {
-                    continue;
-                };
-                let names = lanes
-                    .split([' ', ','])
-                    .filter(|lane| lane.contains('/'))
-                    .filter_map(|lane| lane.split('/').next());
-                let names: BTreeSet<String> = names.map(str::to_owned).collect();
-                let known = found.iter_mut().find(|known| known.same_host == *same_host);
-                match known {
-                    Some(known) => known.names.extend(names),
-                    None => found.push(MpiTransport {
-                        same_host: *same_host,
-                        gpu: true,
-                        layer: "ucx".to_owned(),
-                        names: names.into_iter().collect(),
-                        message: format!("{what}: {}", shortened(how)),
-                    }),
-                }
-            }
-            _ => {}
+        match found.iter_mut().find(|known| known.same_host == same_host) {
+            Some(known) => known.names.extend(route.transports),
+            None => found.push(MpiTransport {
+                same_host,
+                gpu: true,
+                layer: "ucx".to_owned(),
+                names: route.transports,
+                message: shortened(line),
+            }),
         }
     }
     for transport in &mut found {

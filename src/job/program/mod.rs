@@ -1,0 +1,281 @@
+//! What the programs around a job's libraries say of a failure: Python, PyTorch, launchers, the kernel, frameworks.
+//!
+//! A failure outside GPUDirect, such as memory that ran out or an exception of one rank, is named as what it is. What a program without a
+//! job prints too counts only in the log of one.
+
+mod block;
+mod ended;
+mod framework;
+mod launcher;
+pub mod prefix;
+mod python;
+mod texts;
+mod torch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use self::block::Block;
+use self::prefix::Prefixed;
+use super::collector::Collector;
+use super::failure::{Detail, Failure};
+use crate::model::FailureKind;
+
+/// Texts that each line of interest has.
+pub const WORDS: [&str; 66] = [
+    " received by PID ",
+    "died with <Signals.",
+    " death signal, ",
+    "waitForInput: ",
+    "monitoredBarrier",
+    "milliseconds before timing out",
+    "\", line ",
+    "[launch.py:",
+    "Traceback (most recent call last)",
+    "Error: ",
+    "Exception: ",
+    "what():  ",
+    "ut of memory",
+    "ut of shared memory",
+    "OutOfMemory",
+    "RESOURCE_EXHAUSTED",
+    "emory pressure (OOM)",
+    "low on memory",
+    "OOMKilled",
+    "oom-kill",
+    "oom_kill",
+    "Out Of Memory",
+    "bad_alloc",
+    "exitcode: ",
+    "exits with return code",
+    "Root Cause (first observed failure)",
+    "exited on",
+    "Caught signal ",
+    "] Signal: ",
+    "killed by signal: ",
+    "terminated with signal SIG",
+    "Fatal Python error",
+    "got signal: ",
+    "(core dumped)",
+    "srun: error: ",
+    "slurmstepd: error: ",
+    "has lost communication with ",
+    "BAD TERMINATION OF ONE",
+    "exited with non-zero status",
+    "EADDRINUSE",
+    "Address already in use",
+    "endezvousTimeoutError",
+    "endezvousConnectionError",
+    "endezvousClosedError",
+    "client socket has timed out",
+    "connect() timed out",
+    "store based barrier",
+    "Watchdog caught collective operation",
+    "watchdog got stuck for ",
+    "watchdog thread terminated",
+    "Timeout at NCCL work",
+    "is setting up NCCL communicator",
+    "mismatch between collectives",
+    "gloo/transport",
+    "orker exit detail: ",
+    "marked dead",
+    "issing ranks:",
+    "arrier timed out",
+    "cluster registration failed",
+    "GetKeyValue() timed out",
+    "heartbeat timeout",
+    "Scheduler hit an exception",
+    "[TensorRT-LLM][ERROR]",
+    "NCCL operation ",
+    "unhandled system error",
+    "unhandled cuda error",
+];
+
+/// Texts of launchers and of their frames in a traceback, which show that a log is of a job.
+const LAUNCHERS: [&str; 6] = [
+    "gloo/transport",
+    "[launch.py:",
+    "torch/distributed/run.py",
+    "torch/distributed/launch",
+    "torch/distributed/elastic",
+    "watchdog thread terminated with",
+];
+
+/// Lines in which a traceback may still end.
+const LONGEST_TRACEBACK: u32 = 64;
+
+/// Failures that wait for the end of the log.
+const MAX_PENDING: usize = 1_024;
+
+/// Longest text of a failure that is kept.
+const LONGEST: usize = 160;
+
+/// How the text of a result of NCCL begins.
+const RETURNED: &str = "NCCL returned: ";
+
+/// A failure that a line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Said {
+    kind: FailureKind,
+    rank: Option<u32>,
+    /// Empty if there is nothing to add.
+    detail: String,
+}
+
+/// A line that the next one continues.
+const CONTINUED: [&str; 2] = ["exited on", "collective operation timeout:"];
+
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// With what its heading says alone.
+    block: Option<(Block, Vec<Said>)>,
+    held: Option<(String, u64)>,
+    /// Lines that are left of a traceback.
+    traceback: u32,
+    /// A launcher or a prefix shows that the log is of a job.
+    is_launched: bool,
+    /// What NCCL returned, which says little.
+    returned: Option<(Said, String, u64)>,
+    /// How some process ended, in a table whose first line is not in the log.
+    ended: Option<(Said, String, u64)>,
+    pending: BTreeMap<(FailureKind, Option<u32>), (Said, String, u64)>,
+}
+
+impl Programs {
+    /// The next line belongs to this one.
+    pub fn is_open(&self) -> bool {
+        self.block.is_some() || self.held.is_some() || self.traceback > 0
+    }
+
+    pub fn line(&mut self, line: &str, number: u64, collector: &mut Collector) {
+        if let Some((mut held, at)) = self.held.take() {
+            held = format!("{} {}", held.trim_end(), line.trim());
+            return self.whole(&held, at, collector);
+        }
+        let end = line.trim_end();
+        if CONTINUED.iter().any(|text| end.ends_with(text)) {
+            self.held = Some((line.to_owned(), number));
+            return;
+        }
+        self.whole(line, number, collector);
+    }
+
+    /// The log has ended.
+    pub fn end(&mut self, collector: &mut Collector) {
+        if let Some((held, at)) = self.held.take() {
+            self.whole(&held, at, collector);
+        }
+        self.close(collector);
+        let is_of_job = self.is_launched || collector.has_lines() || collector.has_failed();
+        for (said, text, number) in std::mem::take(&mut self.pending).into_values() {
+            if is_of_job {
+                report(said, &text, number, collector);
+            }
+        }
+        if let Some((said, text, number)) =
+            self.returned.take().filter(|_| !collector.is_explained())
+        {
+            report(said, &text, number, collector);
+        }
+        if let Some((said, text, number)) = self.ended.take().filter(|_| !collector.has_failed()) {
+            report(said, &text, number, collector);
+        }
+    }
+
+    fn whole(&mut self, line: &str, number: u64, collector: &mut Collector) {
+        let prefixed = prefix::strip(line);
+        self.is_launched |=
+            prefixed.is_of_process || LAUNCHERS.iter().any(|text| line.contains(text));
+        if let Some((block, _)) = &mut self.block {
+            if block.line(&prefixed) {
+                return;
+            }
+            self.close(collector);
+        }
+        if let Some(said) = launcher::received(prefixed.text) {
+            self.ended.get_or_insert_with(|| (said, line.to_owned(), number));
+        }
+        let mut found = self.failures(&prefixed);
+        found.iter_mut().for_each(|said| said.rank = said.rank.or(prefixed.rank));
+        match Block::open(prefixed.text, line, number) {
+            Some(block) => self.block = Some((block, found)),
+            None => found.into_iter().for_each(|said| self.add(said, line, number, collector)),
+        }
+    }
+
+    fn close(&mut self, collector: &mut Collector) {
+        if let Some((block, heading)) = self.block.take() {
+            let (text, number) = (block.text.clone(), block.number);
+            let said = block.said().map_or(heading, |said| vec![said]);
+            said.into_iter().for_each(|said| self.add(said, &text, number, collector));
+        }
+    }
+
+    fn failures(&mut self, line: &Prefixed<'_>) -> Vec<Said> {
+        let text = line.text;
+        let is_in_traceback = self.traceback > 0 || line.is_of_process;
+        self.traceback = self.traceback.saturating_sub(1);
+        if python::is_of_traceback(text) {
+            self.traceback = LONGEST_TRACEBACK;
+        }
+        let launched = launcher::read(text);
+        if !launched.is_empty() {
+            self.is_launched = true;
+            return launched;
+        }
+        if let Some(said) = torch::read(text).or_else(|| framework::read(text)) {
+            self.is_launched = true;
+            return vec![said];
+        }
+        let exception = python::exception(text);
+        if let Some((name, message)) = exception.filter(|_| is_in_traceback) {
+            self.traceback = 0;
+            return self.exception(name, message, text).into_iter().collect();
+        }
+        let thrown = text.trim_start().strip_prefix("what():  ");
+        if let Some(kind) = texts::kind(text) {
+            return vec![Said { kind, rank: None, detail: short(thrown.unwrap_or(text)) }];
+        }
+        let thrown = thrown.map(|message| Said {
+            kind: FailureKind::Exception,
+            rank: None,
+            detail: short(message),
+        });
+        thrown.into_iter().collect()
+    }
+
+    /// The end of a traceback.
+    fn exception(&mut self, name: &str, message: &str, text: &str) -> Option<Said> {
+        if python::is_of_others(name, message) {
+            return None;
+        }
+        let kind = texts::kind(text).unwrap_or(FailureKind::Exception);
+        Some(Said { kind, rank: None, detail: short(text) })
+    }
+
+    fn add(&mut self, said: Said, line: &str, number: u64, collector: &mut Collector) {
+        if said.detail.starts_with(RETURNED) {
+            self.returned.get_or_insert_with(|| (said, line.to_owned(), number));
+            return;
+        }
+        if !texts::is_of_any_program(said.kind) {
+            return report(said, line, number, collector);
+        }
+        if self.pending.len() < MAX_PENDING {
+            let entry = self.pending.entry((said.kind, said.rank));
+            entry.or_insert_with(|| (said, line.to_owned(), number));
+        }
+    }
+}
+
+fn report(said: Said, line: &str, number: u64, collector: &mut Collector) {
+    let detail = (!said.detail.is_empty()).then_some(Detail::Text(said.detail));
+    collector.reported(Failure { kind: said.kind, rank: said.rank, detail }, line, number);
+}
+
+/// The start of a text, in one line.
+fn short(text: &str) -> String {
+    text.trim().chars().take(LONGEST).collect()
+}

@@ -1,0 +1,250 @@
+//! Failures that Python, PyTorch, launchers and frameworks print, by rank; and what is none.
+
+use crate::job::JobReader;
+use crate::model::Job;
+
+fn read(log: &str) -> Option<Job> {
+    let mut reader = JobReader::default();
+    reader.feed(log.as_bytes());
+    reader.finish()
+}
+
+/// Each failure as `kind ranks details`.
+fn failures(log: &str) -> Vec<String> {
+    let Some(job) = read(log) else { return Vec::new() };
+    let text = |failure: &crate::model::RankFailure| {
+        let details: Vec<&str> =
+            failure.details.iter().map(|detail| detail.text.as_str()).collect();
+        format!("{:?} {:?} {}", failure.kind, failure.ranks, details.join("; "))
+    };
+    job.failures.iter().map(text).collect()
+}
+
+#[test]
+fn ends_that_launchers_report() {
+    for (log, expected) in [
+        (
+            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 3 (pid: 81) of binary: /usr/bin/python\n",
+            "Signal [] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it, local rank 3",
+        ),
+        (
+            "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_00:00:00\n  host      : n1\n  rank      : 5 (local_rank: 1)\n  \
+             exitcode  : -11 (pid: 7)\n  error_file: <N/A>\n======\n",
+            "Signal [5] signal 11 (SIGSEGV): it crashed on node n1",
+        ),
+        (
+            "[2026-01-01 00:00:00,000] [ERROR] [launch.py:321:sigkill_handler] ['python', 'a.py', '--local_rank=1'] exits with return code = 1\n",
+            "Exited [] exit status 1, local rank 1",
+        ),
+        (
+            "mpirun noticed that process rank 6 with PID 0 on node n1 exited on signal 9 (Killed).\n",
+            "Signal [6] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it on node n1",
+        ),
+        (
+            "mpiexec noticed that process rank 0 with PID 3 on node n1 exited on \nsignal 6 (Aborted).\n",
+            "Exited [0] signal 6 (SIGABRT) on node n1",
+        ),
+        (
+            "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[1,0],0] on node n1\n  Remote daemon: [[1,0],1] on node n2\n",
+            "NodeLost [] node n2",
+        ),
+        (
+            "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 9 RUNNING AT n3\n=   EXIT CODE: 9\n=   CLEANING UP REMAINING PROCESSES\n\
+             YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Bus error (signal 7)\n",
+            "Signal [] signal 7 (SIGBUS): usually /dev/shm is full on node n3",
+        ),
+        (
+            "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  \
+             Process name: [[4,1],3]\n  Exit code:    2\n",
+            "Exited [3] exit status 2",
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\nsrun: error: n1: task 2: Out Of Memory\n",
+            "HostMemory [2] Slurm saw the kernel's OOM killer; node n1",
+        ),
+        (
+            "srun: error: n1: tasks 0-2,7: Exited with exit code 3\n",
+            "Exited [0, 1, 2, 7] exit status 3 on node n1",
+        ),
+        ("srun: error: Node failure on n12\n", "NodeLost [] node n12"),
+        (
+            "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+            "Exited [] Slurm cancelled it: time limit",
+        ),
+        (
+            "[n1:12:0:14] Caught signal 7 (Bus error: nonexistent physical address)\n",
+            "Signal [] signal 7 (SIGBUS): usually /dev/shm is full",
+        ),
+        (
+            "  rank      : 0 (local_rank: 0)\n  exitcode  : -11 (pid: 6)\n  traceback : Signal 11 (SIGSEGV) received by PID 6\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['python', 'a.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "WARNING: torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers\n",
+            "Exited [] signal 15 (SIGTERM)",
+        ),
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n",
+            "Signal [1] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it",
+        ),
+    ] {
+        assert_eq!(failures(log), [expected], "{log}");
+    }
+}
+
+#[test]
+fn failures_of_pytorch_and_frameworks() {
+    for (log, expected) in [
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, code: -98, name: EADDRINUSE\n",
+            "PortInUse []",
+        ),
+        (
+            "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to n1:1234\n",
+            "Rendezvous []",
+        ),
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: a (world_size=8, worker_count=6, timeout=0:30:00)\n",
+            "Rendezvous [2] 6 processes arrived, of 8 ranks",
+        ),
+        (
+            "x [stderr] [rank14]:[E909 ProcessGroupNCCL.cpp:607] [Rank 14] Watchdog caught collective operation timeout: \nWorkNCCL(SeqNum=20, OpType=REDUCE, NumelIn=1)\n",
+            "WatchdogTimeout [14] REDUCE, sequence number 20",
+        ),
+        (
+            "[rank0]:[E907 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank 0] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n",
+            "CudaFailure [0] CUDA error: an illegal memory access",
+        ),
+        ("[PG ID 2 PG GUID 3 Rank 3] ProcessGroupNCCL Timeout at NCCL work: 32\n", ""),
+        (
+            "[E227 ProcessGroupNCCL.cpp:1834] [PG ID 2 PG GUID 3 Rank 3] Timeout at NCCL work: 32, last enqueued NCCL work: 32\n",
+            "WatchdogTimeout [3] work 32",
+        ),
+        (
+            "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits. There are some potential root causes. (1) SIGKILL by OOM killer\n",
+            "Exited [] Ray's worker: Worker unexpectedly exits.",
+        ),
+        ("Worker exit type: INTENDED_USER_EXIT Worker exit detail: exit_actor() is called.\n", ""),
+        (
+            "Owner Ip address: 192.0.2.9 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.\n",
+            "NodeLost [] node 192.0.2.9: Owner's node has crashed.",
+        ),
+        (
+            "[1,0]<stderr>:[W horovod/common/operations.cc:588] HorovodBroadcast_x [missing ranks: 1, 3]\n",
+            "Timeout [0] ranks 1, 3 did not submit",
+        ),
+        (
+            "[0] Missing ranks:\n[0] 0: [a, b]\n[0] 2: [a]\n[0] [2026: W x\n",
+            "Timeout [] ranks 0, 2 did not submit",
+        ),
+        (
+            "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Timed out task names:\n/job:jax_worker/replica:0/task:1\n/job:jax_worker/replica:0/task:6\n\nx\n",
+            "Timeout [] ranks 1, 6 did not reach the barrier",
+        ),
+        (
+            "[W228 socket.cpp:487] [c10d] waitForInput: socket SocketImpl(fd=11, addr=[n1]:38674, remote=[n0]:23456) timed out after 900000ms\n",
+            "Rendezvous [] the store at [n0]:23456 did not answer within 900000ms",
+        ),
+        (
+            "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.\n",
+            "Timeout [] Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:10895\n",
+            "ConnectionClosed []",
+        ),
+        (
+            "m=78, OpType=BROADCAST, NumelIn=80, Timeout(ms)=600000) ran for 600087 milliseconds before timing out.\n",
+            "WatchdogTimeout [] BROADCAST",
+        ),
+        (
+            "UNAVAILABLE: Task /job:jax_worker/replica:0/task:3 heartbeat timeout.\n",
+            "Timeout [] task 3 sent no heartbeat",
+        ),
+        (
+            "INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, n, id, rank) failed: internal error. Last NCCL warning(error) log entry (may be unrelated) 'Attribute busid of node nic not found'.\n",
+            "Other [] Attribute busid of node nic not found",
+        ),
+        (
+            "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n",
+            "Other [] NCCL returned: unhandled system error",
+        ),
+        (
+            "ncclInternalError: Internal check failed.\nLast error:\nFailed to find reverse path from remNode 0/5f000 nlinks 4\n",
+            "Other [] Failed to find reverse path",
+        ),
+    ] {
+        let found = failures(log);
+        let is_found = match found.as_slice() {
+            [] => expected.is_empty(),
+            [one] => one.starts_with(expected) && !expected.is_empty(),
+            _ => false,
+        };
+        assert!(is_found, "{found:?} {log}");
+    }
+}
+
+/// The failure of one rank comes before what it brings about at the others.
+#[test]
+fn root_comes_first() {
+    let log = "\
+n1:1:2 [0] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer n2<1>
+[rank0]:[E1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)
+[rank3]: Traceback (most recent call last):
+[rank3]:   File \"train.py\", line 8, in <module>
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+E1 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 3 (pid: 9) of binary: python
+";
+    let found = failures(log);
+    assert!(found[0].starts_with("GpuMemory [3] torch.OutOfMemoryError: CUDA out"), "{found:?}");
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+/// An exception alone is of any program; with a launcher or a rank before it, it is of a job.
+#[test]
+fn exceptions_of_a_job() {
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x\nNameError: name 'x' is not defined\n";
+    assert!(failures(trace).is_empty());
+    let launched =
+        format!("[2026-01-01 00:00:00] [INFO] [launch.py:78:main] WORLD INFO DICT\n{trace}");
+    assert_eq!(failures(&launched), ["Exception [] NameError: name 'x' is not defined"]);
+    assert_eq!(
+        failures("[rank1]: ValueError: no such layer\n"),
+        ["Exception [1] ValueError: no such layer"]
+    );
+    assert!(failures("CUDA out of memory\n").is_empty());
+}
+
+/// What a sound job prints, too.
+#[test]
+fn no_failure_of_a_sound_job() {
+    for log in [
+        "W0328 torch/distributed/elastic/multiprocessing/api.py:851] Sending process 3274844 closing signal SIGTERM\n",
+        "[2026-01-01 00:00:00,000] [INFO] [launch.py:350:main] Process 4711 exits successfully.\n",
+        "Error: 0.0012, epoch 3\n",
+        "[rank0]: validation Error: 0.2\n",
+        "srun: error: Unable to create step for job 7: Job/step already completing or completed\n",
+        "[W socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address family not supported by protocol).\n",
+        "Options: --oom-kill-disable\n",
+        "0 tests failed: Exception: none\n",
+    ] {
+        assert!(failures(log).is_empty(), "{:?} {log}", failures(log));
+    }
+}
+
+/// NCCL up to 2.2 writes its lines without its name.
+#[test]
+fn lines_of_old_nccl() {
+    let log = "\
+n1:5:6 [0] INFO Using internal Network Socket
+n1:5:6 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out
+";
+    assert_eq!(
+        failures(log),
+        ["ConnectionFailed [] Call to connect failed : Connection timed out"]
+    );
+}
