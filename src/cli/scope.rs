@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
+use super::masks::MaskOptions;
+
 /// Options of every probe.
 #[derive(Debug, Args)]
 pub struct Scope {
@@ -38,7 +40,7 @@ pub struct Scope {
     pub save: Option<PathBuf>,
 
     /// Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "mask_key")]
     pub baseline: Option<PathBuf>,
 
     /// Run the probe this many times; each figure is the median of the runs' medians
@@ -48,6 +50,10 @@ pub struct Scope {
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
     pub format: ProbeFormat,
+
+    /// Masks.
+    #[command(flatten)]
+    pub masks: MaskOptions,
 }
 
 /// Output format of a probe.

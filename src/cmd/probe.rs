@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
+use super::mask_key::Masked;
 use super::packets::{self, named};
 use super::probe_async::async_options;
 use super::probe_copy::{copy_options, list_tests};
@@ -60,6 +61,8 @@ pub fn run(
         },
         scope: scope_of(&options.what),
         profile: profile_of(&options.what),
+        masked: Masked::by(scope_of(&options.what).masks.mask_key.as_deref())?
+            .with_hosts(peer(&options.what)),
     };
     let scope = session.scope()?;
     match &options.what {
@@ -96,7 +99,7 @@ pub fn run(
     }
 }
 
-fn scope_of(what: &ProbeWhat) -> &cli::Scope {
+pub fn scope_of(what: &ProbeWhat) -> &cli::Scope {
     match what {
         ProbeWhat::Copy(options) => &options.scope,
         ProbeWhat::Host(options) => &options.scope,
@@ -107,6 +110,17 @@ fn scope_of(what: &ProbeWhat) -> &cli::Scope {
         ProbeWhat::Mpi(options) => &options.scope,
         ProbeWhat::Transfer(options) => &options.scope,
     }
+}
+
+/// The other machine of a probe, which results may name.
+fn peer(what: &ProbeWhat) -> Option<String> {
+    let peer = match what {
+        ProbeWhat::Rdma(options) => &options.nics.peer,
+        ProbeWhat::Transfer(options) => &options.peer,
+        ProbeWhat::Mp(options) => &options.peer,
+        _ => return None,
+    };
+    Some(peer.peer.as_ref()?.host_and_port(DEFAULT_PORT).0)
 }
 
 /// The profile whose shares of a link's rate a figure is compared with.
@@ -149,6 +163,7 @@ pub struct Session<'a> {
     pub want: CollectOptions,
     pub global: &'a Global,
     pub scope: &'a cli::Scope,
+    pub masked: Masked,
     /// The profile with the default thresholds.
     pub profile: &'static str,
 }
@@ -204,7 +219,7 @@ impl Session<'_> {
                     "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
                 );
             }
-            let report = supervise::expected(probe, &expected)?;
+            let report = self.masked.probe(supervise::expected(probe, &expected)?)?;
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
@@ -245,6 +260,7 @@ impl Session<'_> {
         if interrupts.status().is_none() {
             report.next_step = next_step(&report);
         }
+        let report = self.masked.probe(report)?;
         let is_chart = self.is_chart();
         // Of several ranks only the first one prints the report.
         let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);

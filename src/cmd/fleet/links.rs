@@ -13,6 +13,7 @@ use crate::cli::{FleetProbe, Global, RdmaProbe};
 use crate::cmd::document;
 use crate::cmd::expected::expected_machine;
 use crate::cmd::machine::Machine;
+use crate::cmd::mask_key::Masked;
 use crate::cmd::probe::{Session, rdma_options};
 use crate::collect::CollectOptions;
 use crate::fleet::isolation::{Measurement, Nic};
@@ -80,6 +81,7 @@ fn measure(
         want: CollectOptions::default(),
         global,
         scope: &wanted.nics.scope,
+        masked: Masked::by(None)?,
         profile: "rdma",
     };
     let facts = machine.facts(session.want);
@@ -106,7 +108,7 @@ fn measure(
     for text in &notes {
         crate::cmd::remark(err, text);
     }
-    let report = fleet.report(options.run.mask, None);
+    let report = fleet.report(options.run.mask || start.key.is_some(), start.key.as_ref());
     interrupts.printing();
     super::print(global, &report, options.run.format, out)
 }
@@ -213,12 +215,13 @@ fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
     let scope = &wanted.nics.scope;
     if scope.save.is_some()
         || scope.baseline.is_some()
+        || scope.masks.mask_key.is_some()
         || wanted.own.all
         || wanted.own.odp
         || wanted.own.show_perftest
     {
         bail!(
-            "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone"
+            "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone; --mask-key stands before --"
         );
     }
     Ok(())

@@ -69,7 +69,11 @@ fn actions(page: &mut Page, report: &FleetReport) {
         };
         let first = [hosts(&row.nodes), mark(tone, row.first.problem.word()), text(&row.words())];
         let since = has_since.then(|| text(row.first.since.as_deref().unwrap_or("")));
-        let action = [row.first.text.as_str(), row.drain(), &row.first.action.source].map(text);
+        // A long address may wrap.
+        let source = text(&row.first.action.source).replace('/', "/<wbr>");
+        let source = format!("<span class=\"source\">{source}</span>");
+        let drain = if row.drain().is_empty() { "" } else { "yes" };
+        let action = [text(&row.first.text), drain.to_owned(), source];
         first.into_iter().chain(since).chain(action).collect()
     });
     page.table("Nodes and what to do about them", &headings, rows);
