@@ -570,7 +570,7 @@ fn table(case: &Case, snapshot: Value) -> String {
     run(args).stdout
 }
 
-/// Articles with which no message begins: a list of drained nodes shows twenty characters.
+/// Articles with which no message of a failure begins: a list of drained nodes shows twenty characters.
 const ARTICLES: [&str; 4] = ["The ", "A ", "An ", "Its "];
 
 /// What a scheduler shows of a failed check begins with the fault, and says it within 60 characters.
@@ -584,17 +584,15 @@ fn failures_say_the_fault_at_once() {
     });
     let mut wrong = BTreeSet::new();
     let mut checks = BTreeSet::new();
-    for finding in findings
-        .filter(|finding| ["fail", "warn"].iter().any(|outcome| finding["outcome"] == *outcome))
-    {
+    for finding in findings.filter(|finding| finding["outcome"] == "fail") {
         let text = |name: &str| finding[name].as_str().expect("a text");
         let (id, message) = (text("id"), text("message"));
         checks.insert(id);
         let first = gdr::render::doctor::first_part(text("subject"), message, 49);
         if ARTICLES.iter().any(|article| message.starts_with(article)) || first.ends_with("...") {
-            wrong.insert(format!("{} {id}: {first} | {message}", text("outcome")));
+            wrong.insert(format!("{id}: {first} | {message}"));
         }
     }
-    assert!(checks.len() > 60, "{}", checks.len());
+    assert!(checks.len() > 20, "{}", checks.len());
     assert!(wrong.is_empty(), "{}", wrong.into_iter().collect::<Vec<_>>().join("\n"));
 }

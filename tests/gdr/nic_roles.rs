@@ -76,7 +76,7 @@ fn compute_rail_that_is_down_or_slow_fails() {
     assert_is(
         &found,
         "fail",
-        "The port is DOWN; those of 7 of 7 other compute NICs of its kind are active. It is a compute NIC: the nearest of GPU2 (PIX).",
+        "Port DOWN; those of 7 of 7 other compute NICs of its kind are active. It is a compute NIC: the nearest of GPU2 (PIX).",
     );
     assert_eq!(found["action"]["class"], "reseat_cable");
     // Two of eight, and one that is slow.
@@ -91,7 +91,7 @@ fn compute_rail_that_is_down_or_slow_fails() {
     assert_is(
         &found,
         "fail",
-        "The port runs at 200 Gb/s, those of 6 of 7 other compute NICs of its kind at 400 Gb/s or more. It is a compute NIC: the nearest of GPU0 (PIX).",
+        "Port at 200 Gb/s; those of 6 of 7 other compute NICs of its kind run at 400 Gb/s or more. It is a compute NIC: the nearest of GPU0 (PIX).",
     );
     // Half of them are down on purpose.
     for nic in ["mlx5_0", "mlx5_4", "mlx5_6", "mlx5_8"] {

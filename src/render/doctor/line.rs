@@ -68,6 +68,8 @@ fn about(lead: &str, findings: &[(&Finding, bool)]) -> String {
 /// What is wrong, in so many characters: the name of the subject without its address, and the beginning of the message.
 pub fn first_part(subject: &str, message: &str, room: usize) -> String {
     let name = subject.split(" (").next().unwrap_or(subject);
+    // A path says nothing that a message does not.
+    let subject = if subject.starts_with('/') { "machine" } else { subject };
     let words = printable(&in_words(subject, message));
     let words = match words.strip_prefix(subject) {
         Some(rest) => format!("{name}{rest}"),
