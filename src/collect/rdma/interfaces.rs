@@ -196,21 +196,21 @@ mod tests {
     #[test]
     fn only_names_of_interfaces_are_kept() {
         // proc(5); net/ipv6/route.c prints destination, length, source, length, next hop, metric, references, use, flags, interface.
-        let v4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
             bond0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
             eth2\t0001A8C0\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n\
             ib4\t0001A8C0\t00000000\t0001\t0\t0\t50\t00FFFFFF\t0\t0\t0\n\
             ib5\t8001A8C0\t00000000\t0001\t0\t0\t50\t80FFFFFF\t0\t0\t0\n";
         let reduced = "bond0\nib4 nfs4\nbond0 lustre\nib5 nvme-rdma\n";
-        assert_eq!(kept(v4, &servers(), (32, v4)), reduced);
+        assert_eq!(kept(table, &servers(), (32, v4)), reduced);
         assert_eq!(kept(reduced, &[], (32, v4)), reduced);
-        assert_eq!(kept(v4, &[], (32, v4)), "bond0\n");
+        assert_eq!(kept(table, &[], (32, v4)), "bond0\n");
         let zero = "0".repeat(32);
-        let v6 = format!(
+        let table = format!(
             "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n\
              fe800000000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001     eth2\n\
              {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n"
         );
-        assert_eq!(kept(&v6, &servers(), (128, v6)), "eth0\neth2 nfs\n");
+        assert_eq!(kept(&table, &servers(), (128, v6)), "eth0\neth2 nfs\n");
     }
 }
