@@ -254,7 +254,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-q -v -h --baseline --fail-on --allow-unknown --quick --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --baseline --fail-on --allow-unknown --quick --quiet --format --platform --live --list --mask-key --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -274,6 +274,10 @@ _gdr() {
                     ;;
                 --platform)
                     COMPREPLY=($(compgen -W "bare-metal guest" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --only)
@@ -362,7 +366,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__explain)
-            opts="-v -h --job --no-run --format --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --job --no-run --format --mask-key --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -374,6 +378,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -534,7 +542,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__doctor)
-            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --mask-key --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -553,6 +561,10 @@ _gdr() {
                     return 0
                     ;;
                 --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -716,7 +728,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__probe)
-            opts="-v -h --quick --topology --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma"
+            opts="-v -h --quick --topology --timeout --arrival --rendezvous --secret-file --mask --mask-key --format --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -739,6 +751,10 @@ _gdr() {
                     return 0
                     ;;
                 --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -820,7 +836,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__topo)
-            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --mask-key --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -839,6 +855,10 @@ _gdr() {
                     return 0
                     ;;
                 --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1264,7 +1284,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --hca --device --gid-index --batch --compute --kernel --no-kernel --schedule --receive --transport --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --hca --device --gid-index --batch --compute --kernel --no-kernel --schedule --receive --transport --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1292,6 +1312,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --hca)
@@ -1358,7 +1382,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1386,6 +1410,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --backend)
@@ -1616,7 +1644,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__host)
-            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --numa --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1644,6 +1672,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --numa)
@@ -1678,7 +1710,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__mp)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --hca --device --gid-index --mpi --no-mpi --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --listen --rendezvous --secret-file --no-secret --hca --device --gid-index --mpi --no-mpi --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1706,6 +1738,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -1768,7 +1804,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__mpi)
-            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1796,6 +1832,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --mpi)
@@ -1834,7 +1874,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__p2p)
-            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1862,6 +1902,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -1892,7 +1936,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --memory --odp --all --together --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --memory --odp --all --together --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1920,6 +1964,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -2046,7 +2094,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__transfer)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mask-key --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2074,6 +2122,10 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -2253,7 +2305,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -2280,7 +2332,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__topo)
-            opts="-v -h --format --pci --p2p --nvme --path --pairs --nccl --all --platform --check --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --format --pci --p2p --nvme --path --pairs --nccl --all --platform --check --mask-key --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2304,6 +2356,10 @@ _gdr() {
                     ;;
                 --platform)
                     COMPREPLY=($(compgen -W "bare-metal guest" -- "${cur}"))
+                    return 0
+                    ;;
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)

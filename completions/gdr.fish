@@ -69,6 +69,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path 
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nccl -d 'Show what NCCL decides here with this environment: the path of each pair, peer to peer, GPUDirect RDMA in each direction, and the NICs of each GPU, with the variable that changes it. By the rules of the installed NCCL, or of VERSION (2.18 to 2.30)' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l platform -d 'Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host\'s paths' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -177,6 +178,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l arrival -d 'How long the nodes may take to arrive' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l mask-key -d 'Mask with the key in this file, which rank 0 reads: the same node has the same mask in every report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
@@ -194,6 +196,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l arrival -d 'How long the nodes may take to arrive' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l mask-key -d 'Mask with the key in this file, which rank 0 reads: the same node has the same mask in every report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
@@ -212,6 +215,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l arrival -d 'How long the nodes may take to arrive' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l mask-key -d 'Mask with the key in this file, which rank 0 reads: the same node has the same mask in every report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'
 html\t'One page for a browser, to keep or to send'
@@ -233,10 +237,11 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask-key -d 'Mask with the key in this file: the same host, user, UUID, GUID or MAC address has the same mask in every file' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask-key -d 'Mask with the key in this file: the same name, number or address has the same mask in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.diff/1'"
+json\t'For programs: schema gdr.diff/1'
+html\t'One page for a browser, to keep or to send'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine that this file describes: a gdr snapshot, a support report, or output of other programs (repeatable)' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -262,6 +267,7 @@ junit\t'For CI systems: JUnit XML'
 line\t'For schedulers: one line that names what failed'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Assume this platform instead of detecting it; the report says so' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l only -d 'Run only these checks: ids as shown by --list, or families such as pcie' -r -f -a "env\t''
 env.contradiction\t''
 expect\t''
@@ -496,6 +502,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'Output fo
 json\t'For programs: schema gdr.explain/1'
 html\t'One page for a browser, with the matrix of a job\'s ranks'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l profile -d 'Profiles to check the machine against, as with doctor; may be given several times' -r -f -a "rdma\t''
 async\t''
 gpu-initiated\t''
@@ -567,6 +574,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Use only this backend; by default the first that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
 dmabuf\t'The driver\'s dma-buf (R610 and later)'
 rm\t'The driver\'s resource manager; needs neither root nor a module'"
@@ -625,6 +633,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l numa -d 'NUMA nodes of the CPUs: all, that of the GPU (near), or a number [default: near with --quick, else all]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
@@ -656,6 +665,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gpu-initiated\t''
@@ -686,6 +696,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -753,6 +764,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Provider of the queues; without one, doorbells and completions are left out, and with --sim a software HCA is used' -r -f -a "mlx5\t'An mlx5 NIC (ConnectX, BlueField); the GPU rings its doorbells'
 proxy\t'A CPU thread that posts to any RDMA device, for machines where the GPU cannot ring doorbells'
 sim\t'A software HCA in a CPU thread; every output says so'"
@@ -800,6 +812,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -841,6 +854,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -900,6 +914,7 @@ json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a drawing'
 html\t'One page for a browser, to keep or to send'
 junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l mask-key -d 'Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l mpi -d 'The MPI library, as a file or a name for the loader [default: that of the launcher]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l memory -d 'Kind of memory [default: host and, if there is a GPU, gpu]' -r -f -a "host\t'Host memory only'
 gpu\t'Host memory and GPU memory'"

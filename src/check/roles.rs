@@ -1,4 +1,4 @@
-//! What each NIC is for, and why: a profile says so, its name, its place beside a GPU, or the default route. Checks of the network fail
+//! What each NIC is for, and why: a profile says so, its name, its place beside a GPU, the default route, or a mount. Checks of the network fail
 //! for NICs that carry the traffic of GPUs, not for those of storage and management.
 
 use std::collections::BTreeMap;
@@ -32,13 +32,16 @@ impl<'a> Roles<'a> {
         };
         let mut roles: BTreeMap<&str, (NicRole, String)> =
             rdma_nics(ctx.facts).filter_map(|nic| Some((nic.name.as_str(), role(nic)?))).collect();
-        // Where the default route leads over every NIC that may be one of the GPUs, it says nothing.
-        let is_other = |nic: &RdmaDevice| {
-            roles.get(nic.name.as_str()).is_some_and(|(role, _)| *role != NicRole::Compute)
-        };
-        if rdma_nics(ctx.facts).any(|nic| !is_other(nic) && of_route(nic).is_none()) {
+        for of_traffic in [of_route, of_mount] {
+            // What leads over every NIC that may be one of the GPUs says nothing.
+            let is_other = |nic: &RdmaDevice| {
+                roles.get(nic.name.as_str()).is_some_and(|(role, _)| *role != NicRole::Compute)
+            };
+            if rdma_nics(ctx.facts).all(|nic| is_other(nic) || of_traffic(nic).is_some()) {
+                continue;
+            }
             for nic in rdma_nics(ctx.facts) {
-                if let (None, Some(role)) = (roles.get(nic.name.as_str()), of_route(nic)) {
+                if let (None, Some(role)) = (roles.get(nic.name.as_str()), of_traffic(nic)) {
                     roles.insert(&nic.name, role);
                 }
             }
@@ -113,6 +116,12 @@ fn of_name(nic: &RdmaDevice) -> Option<(NicRole, String)> {
 fn of_route(nic: &RdmaDevice) -> Option<(NicRole, String)> {
     let interface = nic.default_route.present()?;
     Some((NicRole::Management, format!("the default route leads over {interface}")))
+}
+
+fn of_mount(nic: &RdmaDevice) -> Option<(NicRole, String)> {
+    let found = nic.storage.present()?;
+    let (kind, interface) = (&found.kind, &found.interface);
+    Some((NicRole::Storage, format!("storage ({kind}) is reached over {interface}")))
 }
 
 /// The NICs below a switch with a GPU that has no nearer one, up or down, with the reason. A guest's tree is the hypervisor's.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::MaskOptions;
+
 /// `gdr explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
@@ -41,6 +43,10 @@ pub struct Explain {
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ExplainFormat::Table)]
     pub format: ExplainFormat,
+
+    /// Masks.
+    #[command(flatten)]
+    pub masks: MaskOptions,
 }
 
 /// Output format of explain.

@@ -72,6 +72,10 @@ pub struct FleetRun {
     #[arg(long)]
     pub mask: bool,
 
+    /// Mask with the key in this file, which rank 0 reads: the same node has the same mask in every report
+    #[arg(long, value_name = "FILE")]
+    pub mask_key: Option<PathBuf>,
+
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FleetFormat::Table)]
     pub format: FleetFormat,

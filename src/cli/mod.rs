@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+pub use crate::probe::arguments::MaskOptions;
 pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
@@ -211,7 +212,7 @@ pub struct Doctor {
 
     /// Show what changed since an earlier report of this machine: JSON of gdr doctor, or what gdr fleet kept; error counters are then
     /// judged by their rate since then
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "mask_key")]
     pub baseline: Option<PathBuf>,
 
     /// Lowest level of a finding that makes the exit status 1
@@ -247,6 +248,10 @@ pub struct Doctor {
     /// List the checks and exit
     #[arg(long)]
     pub list: bool,
+
+    /// Masks.
+    #[command(flatten)]
+    pub masks: MaskOptions,
 }
 
 /// `gdr snapshot`.
@@ -260,7 +265,7 @@ pub struct SnapshotOptions {
     #[arg(long, conflicts_with = "diff")]
     pub mask: bool,
 
-    /// Mask with the key in this file: the same host, user, UUID, GUID or MAC address has the same mask in every file
+    /// Mask with the key in this file: the same name, number or address has the same mask in every file
     ///
     /// Without the key nobody can find out which name a mask stands for by trying names, and whoever has the key can: keep it.
     #[arg(long, value_name = "FILE", conflicts_with = "diff")]
@@ -315,6 +320,8 @@ pub enum DiffFormat {
     Table,
     /// For programs: schema gdr.diff/1.
     Json,
+    /// One page for a browser, to keep or to send.
+    Html,
 }
 
 /// Lowest level of a finding that makes the exit status 1.
@@ -390,6 +397,10 @@ pub struct Topo {
     /// Exit with status 1 if the best NIC of a GPU is rated bad
     #[arg(long)]
     pub check: bool,
+
+    /// Masks.
+    #[command(flatten)]
+    pub masks: MaskOptions,
 }
 
 /// Output format of topo.

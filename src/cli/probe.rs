@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+use crate::probe::arguments::{Arguments as _, ScopeArguments};
 use crate::probe::asynchronous::AsyncProbe;
 use crate::probe::copy::CopyProbe;
 use crate::probe::host::HostProbe;
@@ -71,4 +72,20 @@ pub enum ProbeWhat {
     /// ABIs, as the launcher has them; checks in a process of its own, which may crash, whether the library takes GPU
     /// pointers; measures latency and bandwidth between ranks of one host and of two. Rank 0 reports.
     Mpi(MpiProbe),
+}
+
+impl ProbeWhat {
+    /// The options of every probe.
+    pub fn scope(&self) -> &ScopeArguments {
+        match self {
+            Self::Copy(probe) => probe.scope(),
+            Self::Host(probe) => probe.scope(),
+            Self::P2p(probe) => probe.scope(),
+            Self::Rdma(probe) => probe.scope(),
+            Self::Async(probe) => probe.scope(),
+            Self::Mp(probe) => probe.scope(),
+            Self::Transfer(probe) => probe.scope(),
+            Self::Mpi(probe) => probe.scope(),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use anyhow::bail;
 
 use super::baseline::{self, Baseline};
 use super::machine::Machine;
+use super::mask_key::Masked;
 use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
@@ -48,7 +49,8 @@ pub fn run(
     // Starting CUDA takes most of the time of a report.
     sources.cuda &= !options.quick;
     sources.nvml.errors &= !options.quick;
-    let mut facts = machine.facts(sources);
+    let masked = Masked::by(options.masks.mask_key.as_deref())?;
+    let mut facts = masked.facts(machine.facts(sources))?;
     facts.platform.asserted = options.platform.map(Platform::kind);
     let earlier = earlier(options, &mut facts)?;
     super::notes(global, machine.is_imported(), &facts, err);

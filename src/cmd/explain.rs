@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail};
 use self::logs::Logs;
 use self::scope::Scope;
 use super::machine::Machine;
+use super::mask_key::Masked;
 use super::profiles::expectations;
 use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
@@ -58,6 +59,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let request = request(options)?;
+    let masked = Masked::by(options.masks.mask_key.as_deref())?;
     // Report a missing profile before reading a long text.
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
@@ -80,6 +82,9 @@ pub fn run(
             0
         }
         text => {
+            // A remark may name the machine.
+            let mut silent = io::sink();
+            let err: &mut dyn Write = if masked.is_on() { &mut silent } else { err };
             search(text, global, options, &expectations, &mut report, err)?;
             match &report.job {
                 Some(job) => lost::status(job),
@@ -88,6 +93,7 @@ pub fn run(
             }
         }
     };
+    let report = masked.explain(report)?;
     let text = match options.format {
         ExplainFormat::Table => render::explain::table(&report, style(global.color)),
         ExplainFormat::Json => {

@@ -26,6 +26,7 @@ mod undo;
 mod vendor_report;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::Context as _;
 
@@ -73,7 +74,11 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     {
         return expect::of_files(options, out, err);
     }
-    let machine = Machine::of(&cli.global, err)?;
+    let machine = match masked_names(&cli.command) {
+        // It would name the machine.
+        Some(_) => Machine::of(&cli.global, &mut io::sink()),
+        None => Machine::of(&cli.global, err),
+    }?;
     match &cli.command {
         // Handled above.
         Command::Explain(_) | Command::Fleet(_) | Command::Run(_) => Ok(0),
@@ -86,6 +91,17 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         Command::Undo(options) => undo::run(&machine, &cli.global, options, out, err),
         Command::Snapshot(options) => snapshot::run(machine, &cli.global, options, out, err),
     }
+}
+
+/// The key file of a command that masks what it reports.
+fn masked_names(command: &Command) -> Option<&Path> {
+    let masks = match command {
+        Command::Doctor(options) => &options.masks,
+        Command::Topo(options) => &options.masks,
+        Command::Probe(options) => &options.what.scope().masks,
+        _ => return None,
+    };
+    masks.mask_key.as_deref()
 }
 
 /// The result of a command that catches signals: after one, the exit status is the signal's, whatever was printed.

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
+use super::mask_key::Masked;
 use super::probe_copy::list_tests;
 use super::probe_file;
 use super::profiles::expectations;
@@ -73,6 +74,8 @@ impl Runner<'_> {
             global: self.global,
             scope: wanted.scope(),
             profile: A::PROFILE,
+            masked: Masked::by(wanted.scope().masks.mask_key.as_deref())?
+                .with_hosts(wanted.peer_host()),
         };
         let probe = wanted.probe(session.scope()?, self.machine.is_live())?;
         session.run(&probe, out, err)
@@ -93,6 +96,7 @@ pub struct Session<'a> {
     pub want: CollectOptions,
     pub global: &'a Global,
     pub scope: &'a ScopeArguments,
+    pub masked: Masked,
     /// The profile with the default thresholds.
     pub profile: &'static str,
 }
@@ -132,7 +136,7 @@ impl Session<'_> {
                     "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
                 );
             }
-            let report = supervise::expected(probe, &expected)?;
+            let report = self.masked.probe(supervise::expected(probe, &expected)?)?;
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
@@ -173,6 +177,7 @@ impl Session<'_> {
         if interrupts.status().is_none() {
             report.next_step = next_step(&report);
         }
+        let report = self.masked.probe(report)?;
         let is_chart = self.is_chart();
         // Of several ranks only the first one prints the report.
         let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::machine::{Machine, Recorded};
 use super::probe_file::Saved;
-use super::{document, names, vendor_report};
+use super::{document, mask_key, names, vendor_report};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
 use crate::model::{DIFF_SCHEMA, Diff, Facts, LibraryAnswer, MAX_PATHS, Side, Snapshot};
@@ -39,7 +39,7 @@ pub fn run(
     if options.with_reports {
         reject_plain_name(output)?;
     }
-    let key = super::mask_key::read(options.mask_key.as_deref())?;
+    let key = mask_key::read(options.mask_key.as_deref())?;
     document::check_writable(output).with_context(cannot_write)?;
     let log = options.with_reports.then(|| vendor_report::kernel_log(&world));
     let has_log = matches!(log, Some(LibraryAnswer::Answered(_)));
@@ -80,21 +80,7 @@ fn reject_plain_name(output: &Path) -> anyhow::Result<()> {
 
 /// Names of this machine and its users, to be masked.
 fn names_to_mask(facts: &Facts) -> Known {
-    // The user's name can also occur in files and paths.
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    let users = ["USER", "LOGNAME", "SUDO_USER"].map(variable);
-    let home = variable("HOME");
-    let home = home.rsplit('/').next().unwrap_or_default();
-    let users = users.iter().map(String::as_str).chain([home]);
-    Known {
-        hosts: facts.host.name.iter().cloned().collect(),
-        // root identifies no person.
-        users: users
-            .filter(|user| !user.is_empty() && *user != "root")
-            .map(str::to_owned)
-            .collect(),
-        ..Known::default()
-    }
+    Known { hosts: facts.host.name.iter().cloned().collect(), ..mask_key::known_users() }
 }
 
 /// Compares two snapshots, or two reports of a probe.
@@ -123,6 +109,7 @@ pub fn diff(
     let report = diff.0.report(diff.1, diff.2, options.all);
     match options.format {
         DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
+        DiffFormat::Html => super::print(out, &render::html::diff(&report, &output::now()))?,
         DiffFormat::Json => super::print_with(out, |out| {
             output::write_pretty(out, &Document::new(DIFF_SCHEMA, &report))
         })?,

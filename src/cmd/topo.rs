@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::machine::Machine;
+use super::mask_key::Masked;
 use crate::cli::{Global, P2p, Platform, Topo, TopoFormat, style};
 use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
@@ -23,7 +24,8 @@ pub fn run(
     if options.all && options.format != TopoFormat::Table {
         bail!("--all supports --format table; the other formats show all pairs anyway");
     }
-    let mut facts = machine.facts(want(options));
+    let masked = Masked::by(options.masks.mask_key.as_deref())?;
+    let mut facts = masked.facts(machine.facts(want(options)))?;
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);

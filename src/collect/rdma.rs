@@ -6,6 +6,7 @@ mod ports;
 mod roce;
 mod settings;
 mod stack;
+mod storage;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -89,7 +89,7 @@ pub fn kept(
 pub fn kept_if_there(
     files: &dyn Files,
     path: &str,
-    keep: fn(&str) -> String,
+    keep: impl Fn(&str) -> String,
     notes: &mut Vec<Note>,
 ) -> Fact<Option<String>> {
     let reduce = |bytes: Vec<u8>| keep(&String::from_utf8_lossy(&bytes)).into_bytes();

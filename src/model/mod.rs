@@ -129,7 +129,7 @@ pub use probe::{
 };
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,
-    VirtualFunction,
+    StorageRoute, VirtualFunction,
 };
 pub use readings::{Counts, DeviceReading, PortReading, Readings};
 pub use record::{

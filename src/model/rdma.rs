@@ -30,6 +30,10 @@ pub struct RdmaDevice {
     /// Interface with a default route: one of these, or a VLAN, bond or bridge above one; none if the default route leads elsewhere.
     #[serde(default)]
     pub default_route: Fact<Option<String>>,
+    /// Interface over which it reaches the server of a network file system or of an NVMe controller: one of these, or a VLAN, bond or
+    /// bridge above one; none if it reaches none. The interface of a file system that names no address (GPFS) is not known.
+    #[serde(default)]
+    pub storage: Fact<Option<StorageRoute>>,
     /// Firmware version (`fw_ver`), as in `28.43.2026`; none if the driver does not report it.
     #[serde(default)]
     pub firmware: Fact<Option<String>>,
@@ -51,6 +55,14 @@ impl RdmaDevice {
         let active = ports.iter().find(|port| port.is_active());
         active.or(ports.first())
     }
+}
+
+/// How a machine reaches network storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageRoute {
+    pub interface: String,
+    /// Type of the mount, or the NVMe transport, as in `nfs4`, `lustre`, `nvme-rdma`.
+    pub kind: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

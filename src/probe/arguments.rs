@@ -25,6 +25,11 @@ pub trait Arguments {
 
     fn scope(&self) -> &ScopeArguments;
 
+    /// The other machine, which results may name.
+    fn peer_host(&self) -> Option<String> {
+        None
+    }
+
     /// The probe that these options mean. On a recorded machine nothing is measured, so no other machine is needed.
     fn probe(&self, scope: Scope, is_live: bool) -> Result<Self::Probe, UsageError>;
 }
@@ -48,6 +53,17 @@ impl From<&str> for UsageError {
     fn from(text: &str) -> Self {
         Self::Options(text.to_owned())
     }
+}
+
+/// Masks of a report.
+#[derive(Debug, Args)]
+pub struct MaskOptions {
+    /// Replace host and user names, UUIDs, GUIDs, MAC and IP addresses; the key in this file makes the masks the same in every file
+    ///
+    /// The masks are those of gdr snapshot and gdr fleet report with this key. Without the key nobody can find out which name a
+    /// mask stands for by trying names, and whoever has the key can: keep it.
+    #[arg(long, value_name = "FILE")]
+    pub mask_key: Option<PathBuf>,
 }
 
 /// Options of every probe.
@@ -83,7 +99,7 @@ pub struct ScopeArguments {
     pub save: Option<PathBuf>,
 
     /// Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "mask_key")]
     pub baseline: Option<PathBuf>,
 
     /// Run the probe this many times; each figure is the median of the runs' medians
@@ -93,6 +109,10 @@ pub struct ScopeArguments {
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
     pub format: ProbeFormat,
+
+    /// Masks.
+    #[command(flatten)]
+    pub masks: MaskOptions,
 }
 
 impl ScopeArguments {

@@ -12,7 +12,8 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
     }
     page.push_str(&changes(&diff.changes, style));
     if diff.left_out > 0 {
-        page.push_str(&style.paint(Tone::Dim, &left_out(diff.left_out, style.width)));
+        let text = format!("\n{}", wrap(&left_out(diff.left_out), style.width, 0, ""));
+        page.push_str(&style.paint(Tone::Dim, &text));
         page.push('\n');
     }
     page
@@ -50,14 +51,13 @@ fn changes(all: &[Change], style: Style) -> String {
     page
 }
 
-fn left_out(count: usize, width: usize) -> String {
-    let text = match count {
+pub fn left_out(count: usize) -> String {
+    match count {
         1 => "1 difference is not shown, because it occurs between any two machines or moments; --all shows it".to_owned(),
         _ => format!(
             "{count} differences are not shown, because they occur between any two machines or moments; --all shows them"
         ),
-    };
-    format!("\n{}", wrap(&text, width, 0, ""))
+    }
 }
 
 fn side(letter: &str, side: &Side, style: Style) -> String {
@@ -94,11 +94,7 @@ fn fact(change: &Change, style: Style) -> String {
     let (from, to) = (value(&change.a), value(&change.b));
     let name =
         if change.fact.is_empty() { printable(&change.area) } else { printable(&change.fact) };
-    let percent = change.figure.as_ref().and_then(|figure| Some((figure.percent?, figure.noise)));
-    let percent = percent.map_or(String::new(), |(percent, noise)| {
-        format!(" ({percent:+.1} %; noise explains {noise:.1} %)")
-    });
-    let line = format!("{name}: {from} \u{2192} {to}{percent}");
+    let line = format!("{name}: {from} \u{2192} {to}{}", percent(change));
     let regressed = change.figure.as_ref().is_some_and(|figure| figure.regression);
     let mark = match change.kind {
         _ if regressed => "!",
@@ -115,7 +111,25 @@ fn fact(change: &Change, style: Style) -> String {
     )
 }
 
-fn tone(kind: ChangeKind) -> Tone {
+/// By how much a figure changed; empty for another fact.
+pub fn percent(change: &Change) -> String {
+    let percent = change.figure.as_ref().and_then(|figure| Some((figure.percent?, figure.noise)));
+    percent.map_or(String::new(), |(percent, noise)| {
+        format!(" ({percent:+.1} %; noise explains {noise:.1} %)")
+    })
+}
+
+pub const fn word(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Added => "only in B",
+        ChangeKind::Removed => "only in A",
+        ChangeKind::Changed => "changed",
+        ChangeKind::Learned => "now known",
+        ChangeKind::Lost => "now unknown",
+    }
+}
+
+pub fn tone(kind: ChangeKind) -> Tone {
     match kind {
         ChangeKind::Added => Tone::Good,
         ChangeKind::Removed => Tone::Bad,

@@ -4,4 +4,4 @@ mod diff;
 mod mask;
 
 pub use diff::diff;
-pub use mask::{Known, mask};
+pub use mask::{Known, Masks, mask};

@@ -569,3 +569,30 @@ fn table(case: &Case, snapshot: Value) -> String {
     args.extend(case.args.iter().map(OsString::from));
     run(args).stdout
 }
+
+/// Articles with which no message of a failure begins: a list of drained nodes shows twenty characters.
+const ARTICLES: [&str; 4] = ["The ", "A ", "An ", "Its "];
+
+/// What a scheduler shows of a failed check begins with the fault, and says it within 60 characters.
+#[test]
+fn failures_say_the_fault_at_once() {
+    let cases = cases();
+    let reports = cases.iter().zip(&*REPORTS);
+    let findings = reports.flat_map(|(case, report)| {
+        let findings = report["findings"].as_array().into_iter().flatten();
+        findings.filter(|finding| finding["id"] == case.check.as_str())
+    });
+    let mut wrong = BTreeSet::new();
+    let mut checks = BTreeSet::new();
+    for finding in findings.filter(|finding| finding["outcome"] == "fail") {
+        let text = |name: &str| finding[name].as_str().expect("a text");
+        let (id, message) = (text("id"), text("message"));
+        checks.insert(id);
+        let first = gdr::render::doctor::first_part(text("subject"), message, 49);
+        if ARTICLES.iter().any(|article| message.starts_with(article)) || first.ends_with("...") {
+            wrong.insert(format!("{id}: {first} | {message}"));
+        }
+    }
+    assert!(checks.len() > 20, "{}", checks.len());
+    assert!(wrong.is_empty(), "{}", wrong.into_iter().collect::<Vec<_>>().join("\n"));
+}

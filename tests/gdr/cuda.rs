@@ -163,7 +163,7 @@ fn old_driver_answers_partly() {
 fn cuda_error_leads_to_finding() {
     let fake = Fake::new(Driver::Current);
     for (code, name, check, outcome, words) in [
-        (100, "CUDA_ERROR_NO_DEVICE", "gpu.driver", "fail", "CUDA shows none"),
+        (100, "CUDA_ERROR_NO_DEVICE", "gpu.driver", "fail", "CUDA shows no GPU"),
         (3, "CUDA_ERROR_NOT_INITIALIZED", "gpu.driver", "fail", "uvm_disable_hmm"),
         (802, "CUDA_ERROR_SYSTEM_NOT_READY", "gpu.fabric", "fail", "nvidia-fabricmanager"),
         (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "gpu.driver", "fail", "Reboot"),

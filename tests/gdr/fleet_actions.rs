@@ -101,7 +101,7 @@ const PLANTED: &[Planted] = &[
         problem: "failed",
         class: "reseat_cable",
         drain: true,
-        words: "mlx5_4: The port is DOWN",
+        words: "mlx5_4: Port DOWN",
     },
     Planted {
         what: "half the rate",
@@ -112,7 +112,7 @@ const PLANTED: &[Planted] = &[
         problem: "failed",
         class: "reseat_cable",
         drain: true,
-        words: "mlx5_4: The port runs at 200 Gb/s",
+        words: "mlx5_4: Port at 200 Gb/s",
     },
     Planted {
         what: "Ethernet",

@@ -41,7 +41,7 @@ fn json_of(run: &Run) -> Value {
 }
 
 /// Ten days of six nodes.
-fn ten_days() -> tempfile::TempDir {
+pub fn ten_days() -> tempfile::TempDir {
     let dir = scratch();
     let lines = [
         ("n1", ".........."),

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::fleet_history::ten_days;
 use crate::support::{Gdr, Machine, Node, names, recorded, reports, scratch};
 
 fn root() -> &'static Path {
@@ -49,8 +50,69 @@ fn pages(dir: &Path) -> Vec<(String, String)> {
         "explain-job".to_owned(),
         page(&["explain", "--no-run", &log.display().to_string()]),
     ));
+    let log = dir.join("ranks.log");
+    fs::write(&log, ranks(64)).expect("a log");
+    pages.push((
+        "explain-ranks".to_owned(),
+        page(&["explain", "--no-run", &log.display().to_string()]),
+    ));
     pages.push(("fleet".to_owned(), page(&["fleet", "report", &fleet(dir)])));
+    let days = ten_days();
+    pages.push((
+        "fleet-history".to_owned(),
+        page(&["fleet", "history", &days.path().display().to_string()]),
+    ));
+    pages.extend(compared(dir));
     pages
+}
+
+/// Two states of a node: their snapshots, and the later one with what changed.
+fn compared(dir: &Path) -> [(String, String); 2] {
+    let mut changed = Node::good();
+    changed.at("0000:3c:00.0").rdma.as_mut().expect("a NIC").state = Some("1: DOWN".to_owned());
+    changed.at("0000:3b:00.0").link = Some(("32GT/s".to_owned(), 8));
+    let roots = [Node::good().laid_out(), changed.laid_out()];
+    let files = ["before.json", "after.json"].map(|name| dir.join(name).display().to_string());
+    for (root, file) in roots.iter().zip(&files) {
+        Gdr::new().sysroot(root.path()).args(["snapshot", "-o", file]).run().assert_code(0);
+    }
+    let doctor = ["doctor", "--format", "json"];
+    let report = Gdr::new().args(["--from", &files[0]]).args(doctor).run().stdout;
+    let baseline = dir.join("baseline.json").display().to_string();
+    fs::write(&baseline, report).expect("a file");
+    [
+        ("snapshot-diff".to_owned(), page(&["snapshot", "--diff", &files[0], &files[1]])),
+        (
+            "doctor-baseline".to_owned(),
+            page(&["--from", &files[1], "doctor", "--baseline", &baseline]),
+        ),
+    ]
+}
+
+/// A job of nodes with eight ranks each, in a ring; two ranks use shared memory, one sends without GPUDirect RDMA.
+fn ranks(count: usize) -> String {
+    let node = |rank: usize| {
+        format!("node{:02}:{}:{} [{}]", rank / 8 + 1, 1000 + rank, 1000 + rank, rank % 8)
+    };
+    let mut log = String::new();
+    for rank in 0..count {
+        log.push_str(&format!(
+            "{} NCCL INFO ncclCommInitRank comm 0x{:x} rank {rank} nranks {count} cudaDev {} busId {:x} commId 0x9ab - Init COMPLETE\n",
+            node(rank), 256 + rank, rank % 8, (rank % 8 + 1) << 12
+        ));
+    }
+    for rank in 0..count {
+        let next = (rank + 1) % count;
+        let ends = format!("{rank}[{}] -> {next}[{}]", rank % 8, next % 8);
+        let via = match rank {
+            19 | 20 => "via SHM/direct/direct".to_owned(),
+            31 => format!("[send] via NET/IB/{}", rank % 8),
+            _ if rank % 8 == 7 => format!("[send] via NET/IB/{}/GDRDMA", rank % 8),
+            _ => "via P2P/CUMEM".to_owned(),
+        };
+        log.push_str(&format!("{} NCCL INFO Channel 00/0 : {ends} {via}\n", node(rank)));
+    }
+    log
 }
 
 /// A job with everything that a page shows.
@@ -218,9 +280,20 @@ fn axe() -> String {
     source
 }
 
+const AXE: [&str; 8] = [
+    "hgx-acs-redirect-doctor",
+    "vm-iommu-on-topo",
+    "probe-copy",
+    "fleet",
+    "fleet-history",
+    "explain-ranks",
+    "snapshot-diff",
+    "doctor-baseline",
+];
+
 /// The pages that axe looks at: one of each kind.
 fn for_axe(name: &str) -> bool {
-    ["hgx-acs-redirect-doctor", "vm-iommu-on-topo", "probe-copy", "fleet"].contains(&name)
+    AXE.contains(&name)
 }
 
 /// Runs the check in headless Chromium; the result by page.
@@ -290,7 +363,7 @@ fn pages_are_laid_out_in_a_browser() {
     let light = look(dir.path(), &pages, false);
     let some: Vec<(String, String)> =
         pages.iter().filter(|(name, _)| for_axe(name)).cloned().collect();
-    assert_eq!(some.len(), 4);
+    assert_eq!(some.len(), AXE.len());
     let dark = look(dir.path(), &some, true);
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     let host = host.trim();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{Gdr, Node, script};
 
-const ACS: &str = "gdr: The downstream port 0000:17:02.0 redirects";
+const ACS: &str = "gdr: ACS redirects traffic at 0000:17:02.0";
 
 pub fn integrations() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations")

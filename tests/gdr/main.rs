@@ -59,6 +59,7 @@ mod kmod;
 mod kubernetes;
 mod layout;
 mod layout_lspci;
+mod masked_reports;
 mod memory_limit;
 mod metamorphic;
 mod nccl_decisions;

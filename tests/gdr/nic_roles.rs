@@ -76,7 +76,7 @@ fn compute_rail_that_is_down_or_slow_fails() {
     assert_is(
         &found,
         "fail",
-        "The port is DOWN; those of 7 of 7 other compute NICs of its kind are active. It is a compute NIC: the nearest of GPU2 (PIX).",
+        "Port DOWN; those of 7 of 7 other compute NICs of its kind are active. It is a compute NIC: the nearest of GPU2 (PIX).",
     );
     assert_eq!(found["action"]["class"], "reseat_cable");
     // Two of eight, and one that is slow.
@@ -91,7 +91,7 @@ fn compute_rail_that_is_down_or_slow_fails() {
     assert_is(
         &found,
         "fail",
-        "The port runs at 200 Gb/s, those of 6 of 7 other compute NICs of its kind at 400 Gb/s or more. It is a compute NIC: the nearest of GPU0 (PIX).",
+        "Port at 200 Gb/s; those of 6 of 7 other compute NICs of its kind run at 400 Gb/s or more. It is a compute NIC: the nearest of GPU0 (PIX).",
     );
     // Half of them are down on purpose.
     for nic in ["mlx5_0", "mlx5_4", "mlx5_6", "mlx5_8"] {
@@ -155,4 +155,97 @@ fn management_and_storage_ports_do_not_fail() {
     assert!(
         !findings.iter().any(|found| found["id"] == "rdma.port" && found["subject"] == "machine")
     );
+}
+
+/// Every network interface of mlx5_10 is the way to a server: of a mount, of an NVMe controller, or by name.
+#[test]
+fn nic_that_reaches_storage_is_a_storage_nic() {
+    const ROUTES: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+        eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+        eth9.100\t0000140A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+    let nfs = "10.20.0.5:/x /x nfs4 rw,clientaddr=10.20.0.77,addr=10.20.0.5 0 0\n";
+    let elsewhere = nfs.replace("10.20.0.5", "10.77.0.5");
+    let lustre = "10.20.1.1@o2ib:10.20.1.2@o2ib:/s /s lustre rw 0 0\n";
+    let beegfs = "beegfs_nodev /b beegfs rw,cfgFile=/etc/beegfs/beegfs-client.conf 0 0\n";
+    let gpfs = "gpfs0 /g gpfs rw 0 0\n";
+    let storage = |why: &str| format!("{DOWN} It is a storage NIC: {why}.");
+    let over = |kind: &str, interface: &str| {
+        storage(&format!("storage ({kind}) is reached over {interface}"))
+    };
+    let fabrics: &[(&str, &str)] = &[
+        ("sys/class/nvme/nvme4/transport", "rdma\n"),
+        ("sys/class/nvme/nvme4/address", "traddr=10.20.3.4,trsvcid=4420,src_addr=10.20.0.77\n"),
+        ("sys/class/nvme/nvme0/transport", "pcie\n"),
+        ("sys/class/nvme/nvme0/address", "0000:05:00.0\n"),
+    ];
+    let bound: &[(&str, &str)] = &[
+        ("sys/class/nvme/nvme4/transport", "tcp\n"),
+        ("sys/class/nvme/nvme4/address", "traddr=10.77.3.4,trsvcid=4420,host_iface=eth9\n"),
+    ];
+    let named: &[(&str, &str)] = &[
+        (
+            "etc/beegfs/beegfs-client.conf",
+            "sysMgmtdHost = m1\nconnInterfacesFile = /etc/beegfs/if.conf\n",
+        ),
+        ("etc/beegfs/if.conf", "eth9\n"),
+    ];
+    for (mounts, files, expected) in [
+        (Some(nfs), &[][..], over("nfs4", "eth9.100")),
+        (Some(lustre), &[], over("lustre", "eth9.100")),
+        (Some(beegfs), named, over("beegfs", "eth9")),
+        (Some(""), fabrics, over("nvme-rdma", "eth9.100")),
+        (Some(""), bound, over("nvme-tcp", "eth9")),
+        // Over another interface, without an address, without a configuration, and where nothing is known of mounts.
+        (Some(elsewhere.as_str()), &[], DOWN.to_owned()),
+        (Some(gpfs), &[], DOWN.to_owned()),
+        (Some(beegfs), &[], DOWN.to_owned()),
+        (None, &[], DOWN.to_owned()),
+    ] {
+        let root = machine(8);
+        let root = root.path();
+        write(root, "proc/net/route", ROUTES);
+        state(root, "mlx5_10", "1: DOWN\n");
+        if let Some(mounts) = mounts {
+            write(root, "proc/self/mounts", mounts);
+        }
+        for (file, text) in files {
+            write(root, file, text);
+        }
+        // A profile makes it a finding that a role can weigh.
+        let (report, _) = port(root, "mlx5_10", "[expect.ports]\nactive = 1\n");
+        let findings = report["findings"].as_array().expect("findings");
+        let found = findings
+            .iter()
+            .find(|found| found["id"] == "expect.port" && found["subject"] == "mlx5_10")
+            .expect("a finding");
+        let message = found["message"].as_str().expect("a message");
+        let is_storage = expected != DOWN;
+        let outcome = if is_storage { "warn" } else { "fail" };
+        assert_eq!(found["outcome"], outcome, "{mounts:?}: {message}");
+        let role = expected.strip_prefix(DOWN).expect("the role").trim();
+        assert!(message.ends_with(role), "{mounts:?}: {message}");
+    }
+}
+
+/// The nearest NIC of a GPU stays a compute NIC, whatever else it carries, and the recording of a machine has no address of a server.
+#[test]
+fn compute_nic_that_reaches_storage_too_is_judged_as_one() {
+    let root = machine(8);
+    let root = root.path();
+    let route = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+        ib4\t0000140A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+    write(root, "proc/net/route", route);
+    write(root, "proc/self/mounts", "10.20.0.5:/x /x nfs4 rw,addr=10.20.0.5 0 0\n");
+    fs::create_dir_all(root.join("sys/class/infiniband/mlx5_4/device/net/ib4"))
+        .expect("an interface");
+    state(root, "mlx5_4", "1: DOWN\n");
+    let (_, found) = port(root, "mlx5_4", "");
+    assert_eq!(found["outcome"], "fail", "{found:#}");
+    let snapshot = root.join("machine.json");
+    Gdr::new().sysroot(root).args(["snapshot", "-o"]).args([&snapshot]).run().assert_code(0);
+    let text = fs::read_to_string(&snapshot).expect("the snapshot");
+    let recorded: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(recorded["files"]["/proc/self/mounts"]["text"], "nfs4\n");
+    assert_eq!(recorded["files"]["/proc/net/route"]["text"], "ib4 nfs4\n");
+    assert!(!text.contains("10.20.0.5") && !text.contains("0000140A"));
 }

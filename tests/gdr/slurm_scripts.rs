@@ -12,7 +12,7 @@ use crate::support::{Slurm, script};
 const GDR: &str = env!("CARGO_BIN_EXE_gdr");
 
 /// What doctor prints of `n4`.
-const FAULT: &str = "gdr: The downstream port 0000:17:02.0 redirects; gdr fix acs; pcie.acs";
+const FAULT: &str = "gdr: ACS redirects traffic at 0000:17:02.0; gdr fix acs; pcie.acs";
 /// What the scripts say of `n5`.
 const HANGS: &str = "gdr: doctor did not finish within 2 s";
 /// What they say of `n3`.
@@ -98,7 +98,7 @@ fn health_check_drains_faulty_and_hanging_nodes_and_resumes_them() {
     }
     assert_eq!(reason(&slurm, "n4"), FAULT);
     assert_eq!(reason(&slurm, "n5"), HANGS);
-    assert_eq!(reasons(&slurm), ["gdr: The downstream|n4", "gdr: doctor did not|n5"]);
+    assert_eq!(reasons(&slurm), ["gdr: ACS redirects t|n4", "gdr: doctor did not|n5"]);
     for (name, line) in [("n3", CRASHES), ("n6", UNKNOWN)] {
         slurm.wait("a line in the log", |_| logged(work).contains(&format!("{name}: ")));
         assert!(logged(work).contains(line), "{}", logged(work));
@@ -192,7 +192,7 @@ fn requeued_job_gets_other_nodes() {
         fields.find(|known| known.starts_with(field)).unwrap_or_default()
     };
     slurm.wait("a job that is in the queue again", |_| job("Restarts=") == "Restarts=1");
-    assert_eq!(job("ExcNodeList="), "ExcNodeList=n4,n5,n8");
+    slurm.wait("nodes that it will not get", |_| job("ExcNodeList=") == "ExcNodeList=n4,n5,n8");
     let mut faults: Vec<String> =
         out().lines().filter(|line| line.contains("gdr: ")).map(str::to_owned).collect();
     faults.sort();

@@ -50,7 +50,7 @@ fn architecture(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(subject: String, found: ComputeCapability) -> Judgement {
     if found < VOLTA {
-        let message = "Its generation is older than Volta: NVSHMEM, NCCL's GIN, DOCA GPUNetIO and DeepEP have no kernels for it.";
+        let message = "Older than Volta: NVSHMEM, NCCL's GIN, DOCA GPUNetIO and DeepEP have no kernels for it.";
         return Judgement::broken(subject, message).advice("Use a GPU of a later generation.");
     }
     if found < HOPPER {

@@ -78,8 +78,8 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
         .advice("Allocate with cuMemHostAlloc and register that memory as host memory (ibv_reg_mr)."),
         _ => Judgement::broken(
             subject,
-            "CUDA offers no GPUDirect RDMA on it, neither by nv-p2p nor by dma-buf: its memory cannot be registered with \
-             a NIC, nor mapped by gdrcopy.",
+            "No GPUDirect RDMA: CUDA offers it neither by nv-p2p nor by dma-buf, so that its memory cannot be registered \
+             with a NIC, nor mapped by gdrcopy.",
         )
         .advice("Use a data-centre or professional GPU (once Tesla and Quadro): others stage through host \
                  memory. A virtual GPU and confidential computing disable it too: see gpu.vgpu and \

@@ -105,7 +105,7 @@ fn joint(ctx: &Ctx<'_>, gpus: &[Bdf]) -> Judgement {
     let judgement = if !failed.is_empty() {
         Judgement::broken(
             "machine",
-            format!("A job cannot use NVLink between this machine and others: {}.{open}", failed.join("; ")),
+            format!("No NVLink to other machines: {}.{open}", failed.join("; ")),
         )
         .advice("Repair what is named; gpu.fabric, gpu.imex and env.contradiction have the commands. Then compare the machines: gdr fleet.")
     } else if !unknown.is_empty() {

@@ -118,9 +118,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
 /// NVML also counts GPUs that it cannot access: fallen off the bus, in need of a reset, or not permitted to this user.
 fn lost(driver: &str, gpus: &[String]) -> Judgement {
     let gpus = gpus.join("; ");
-    let message = format!(
-        "Driver {driver} is loaded and NVML answers, but it cannot access every GPU: {gpus}."
-    );
+    let message = format!("NVML cannot access every GPU: {gpus}. Driver {driver} is loaded.");
     let reset = ActionClass::ResetGpu.drained(CHECK.action.source).then(ActionClass::Reboot);
     Judgement::broken("driver", message).action(reset).advice(
         "Read the NVRM and Xid lines of the kernel log. A reset (nvidia-smi -r) or a power cycle \
@@ -134,10 +132,8 @@ fn hidden(ctx: &Ctx<'_>, driver: &str) -> Option<Judgement> {
     let problems: Vec<_> = gpus.filter_map(|gpu| node::problem(ctx, *gpu)).collect();
     let first = problems.first()?;
     let texts: Vec<String> = problems.iter().map(node::Problem::text).collect();
-    let message = format!(
-        "Driver {driver} is loaded and NVML answers, but it cannot access every GPU: {}.",
-        texts.join("; ")
-    );
+    let message =
+        format!("NVML cannot access every GPU: {}. Driver {driver} is loaded.", texts.join("; "));
     Some(first.advise(Judgement::broken("driver", message)))
 }
 
@@ -145,7 +141,7 @@ fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
     if ctx.facts.pci.known().is_some() && ctx.facts.gpus().next().is_none() {
         return Judgement::skip("driver", "There is no NVIDIA GPU to drive.");
     }
-    Judgement::broken("driver", "The NVIDIA kernel module is not loaded.")
+    Judgement::broken("driver", "NVIDIA kernel module is not loaded.")
         .evidence(FILES, "not there")
         .command("modprobe nvidia")
         .advice(
@@ -173,7 +169,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
         NvmlOutcome::Read(_) => return Judgement::pass("driver", format!("Driver {version} is loaded.")),
         NvmlOutcome::Absent { reason } => (
             format!("libnvidia-ml.so.1: {reason}"),
-            format!("Kernel module {version} is loaded, but its user-space part is missing: there is no NVML."),
+            format!("There is no NVML: kernel module {version} is loaded, but its user-space part is missing."),
             format!(
                 "Install the user-space libraries of driver {version}; in a container, start it with the NVIDIA \
                  container toolkit (--gpus all)."
@@ -184,7 +180,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
             reason,
         } => (
             format!("nvmlInit: {MISMATCH}, {reason}"),
-            format!("Kernel module {version} and the NVIDIA libraries are of different versions: CUDA does not start."),
+            format!("Driver and libraries differ: kernel module {version} and the NVIDIA libraries are of different versions, so CUDA does not start."),
             "Reboot, or stop what uses the GPUs and reload the modules nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia."
                 .to_owned(),
         ),
@@ -193,7 +189,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
             reason,
         } => (
             format!("nvmlInit: {NOT_LOADED}, {reason}"),
-            format!("Kernel module {version} is loaded, but NVML does not reach it."),
+            format!("NVML does not reach the driver: kernel module {version} is loaded."),
             "Create the nodes /dev/nvidia* with nvidia-modprobe -c 0; in a container, add them with --gpus all.".to_owned(),
         ),
         NvmlOutcome::Failed {
@@ -201,7 +197,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
             reason,
         } => (
             format!("nvmlInit: {NO_PERMISSION}, {reason}"),
-            format!("Kernel module {version} is loaded, but this user may not open /dev/nvidiactl."),
+            format!("This user may not open /dev/nvidiactl; kernel module {version} is loaded."),
             "The owner and mode of /dev/nvidia* say who may; NVreg_DeviceFileMode and NVreg_DeviceFileGID set them.".to_owned(),
         ),
         NvmlOutcome::Failed { code, reason } => (
@@ -209,7 +205,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
                 Some(code) => format!("nvmlInit: {code}, {reason}"),
                 None => reason.clone(),
             },
-            format!("Kernel module {version} is loaded, but NVML does not work: {reason}."),
+            format!("NVML does not work: {reason}. Kernel module {version} is loaded."),
             "Read the NVRM and Xid lines of the kernel log.".to_owned(),
         ),
     };

@@ -134,7 +134,7 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
     match gpu.fabric_registration.known() {
         Some(FabricRegistration { status, .. }) if *status != 0 => {
             let message =
-                format!("Its registration with the NVLink fabric failed (NVML code {status}): it has no access to peers.");
+                format!("No NVLink fabric: its registration failed (NVML code {status}), and it has no access to peers.");
             manager(ctx, remedy(ctx, Judgement::broken(subject, message)))
         }
         Some(FabricRegistration {
@@ -228,14 +228,14 @@ fn waiting(ctx: &Ctx<'_>, subject: String, state: &str, start: Start) -> Judgeme
     let judgement = match start {
         Start::Starts => Judgement::info(
             subject,
-            format!("Its registration with the NVLink fabric is {words}, yet CUDA starts: the GPU works alone, without peers over NVLink."),
+            format!("No NVLink fabric yet: its registration is {words}. CUDA starts, so the GPU works alone, without peers over NVLink."),
         )
         .evidence("cuInit", "success"),
         _ => remedy(
             ctx,
             Judgement::broken(
                 subject,
-                format!("Its registration with the NVLink fabric is {words}: CUDA does not start until it is completed."),
+                format!("No NVLink fabric yet: its registration is {words}, and CUDA does not start until it is completed."),
             ),
         ),
     };

@@ -103,7 +103,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
     match (flavour, generation) {
         (Flavour::Open, Generation::BeforeTuring) => Judgement::broken(
             subject,
-            "The open kernel modules do not drive GPUs before Turing (Maxwell, Pascal, Volta).",
+            "Open kernel modules do not drive it: GPUs before Turing (Maxwell, Pascal, Volta) need the proprietary ones.",
         )
         .weighing(Severity::Error)
         .advice(format!("Install the proprietary kernel modules; {module} is the memory path for RDMA on this GPU.")),
@@ -114,7 +114,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
         (Flavour::Proprietary, Generation::BeforeTuring) if branch > Some(LAST_BEFORE_TURING) => {
             Judgement::broken(
                 subject,
-                "The last driver branch for GPUs before Turing is 580 (Maxwell, Pascal, Volta): this driver does not drive them.",
+                "No driver after branch 580 drives it: that is the last one for GPUs before Turing (Maxwell, Pascal, Volta).",
             )
             .weighing(Severity::Error)
             .advice("Install the proprietary kernel modules of the last branch that drives it: 580 for Maxwell, Pascal and Volta, 470 for Kepler.")
@@ -136,7 +136,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
         }),
         (Flavour::Proprietary, Generation::OpenOnly) => Judgement::broken(
             subject,
-            "The proprietary kernel modules do not drive this generation (Grace Hopper, Blackwell and later).",
+            "Proprietary modules do not drive it: Grace Hopper, Blackwell and later need the open ones.",
         )
         .weighing(Severity::Error)
         .advice("Install the open kernel modules (package nvidia-open, or the -open flavour)."),

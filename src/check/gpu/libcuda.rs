@@ -42,7 +42,7 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
         ),
         Fact::Known(CudaOutcome::Absent { reason }) => Judgement::broken(
             "driver",
-            format!("Driver {driver} is loaded, but there is no libcuda.so.1: no CUDA program starts here."),
+            format!("There is no libcuda.so.1: driver {driver} is loaded, but no CUDA program starts here."),
         )
         .evidence(CUDA, reason)
         .advice(
@@ -83,18 +83,18 @@ fn failed(
         Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.is_empty()) => pass,
         Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.iter().all(|gpu| gpu.mig == Fact::Known(true))) => {
             broken(
-                format!("Driver {driver} is loaded, but CUDA shows no GPU: MIG is on, and there are no instances."),
+                format!("CUDA shows no GPU: MIG is on, and there are no instances. Driver {driver} is loaded."),
                 "Create an instance (nvidia-smi mig -lgip lists the profiles, nvidia-smi mig -cgi PROFILE -C creates one), or \
                  switch MIG off (nvidia-smi -mig 0).",
             )
         }
         Some(code::NO_DEVICE) => broken(
-            format!("Driver {driver} is loaded and NVML shows GPUs, but CUDA shows none."),
+            format!("CUDA shows no GPU, but NVML does; driver {driver} is loaded."),
             "Check that this user may open the GPUs' nodes and /dev/nvidia-uvm; in a container, start it with --gpus all.",
         ),
         Some(code::OPERATING_SYSTEM) if few_files(ctx).is_some() => broken(
             format!(
-                "Driver {driver} is loaded and NVML answers, but CUDA does not start: this process may open only {} files (ulimit -n).",
+                "CUDA does not start: this process may open only {} files (ulimit -n). Driver {driver} is loaded and NVML answers.",
                 few_files(ctx).unwrap_or_default()
             ),
             "Raise the limit of open files: ulimit -n 1024, LimitNOFILE= of the service, --ulimit nofile=1024 of the container.",
@@ -118,12 +118,12 @@ fn failed(
              driver.",
         ),
         Some(code::NOT_INITIALIZED) => broken(
-            format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
+            format!("CUDA does not start; driver {driver} is loaded and NVML answers."),
             "If /dev/nvidia-uvm is missing, load nvidia-uvm and run nvidia-modprobe -u -c 0; else write 'options nvidia_uvm \
              uvm_disable_hmm=1' to a file of /etc/modprobe.d and reload nvidia_uvm: some kernels break its HMM.",
         ),
         Some(code::OUT_OF_MEMORY) => broken(
-            format!("Driver {driver} is loaded and NVML answers, but CUDA does not start: it gets no memory."),
+            format!("CUDA does not start: it gets no memory. Driver {driver} is loaded and NVML answers."),
             "CUDA reserves as much address space as the machine and its GPUs have memory: see ulimit -v and -d, and free.",
         ),
         Some(code::STUB_LIBRARY) => broken(
@@ -131,12 +131,12 @@ fn failed(
             "Remove the toolkit's directory 'stubs' from LD_LIBRARY_PATH.",
         ),
         Some(_) => broken(
-            format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
+            format!("CUDA does not start; driver {driver} is loaded and NVML answers."),
             "If /dev/nvidia-uvm is missing, load nvidia-uvm and run nvidia-modprobe -u -c 0; read the NVRM and Xid lines of \
              the kernel log.",
         ),
         None => broken(
-            format!("Driver {driver} is loaded, but its libcuda cannot be used: no CUDA program starts here."),
+            format!("libcuda cannot be used: no CUDA program starts here. Driver {driver} is loaded."),
             "Install the libcuda of the driver; ldconfig -p shows which one is found.",
         ),
     };

@@ -117,7 +117,7 @@ fn judge(
                 .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
         },
         PeerAccess::Denied(denial) => {
-            let message = format!("The driver denies peer-to-peer access: {}.", denial.because);
+            let message = format!("Peer-to-peer access is denied: {}.", denial.because);
             (if wanted {
                 Judgement::broken(subject, message)
             } else {

@@ -136,7 +136,7 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             dep(Judgement::broken(
                 "nvidia-peermem",
                 format!(
-                    "No module of {} exports {SYMBOL}: its RDMA stack does not support peer memory, and modprobe nvidia-peermem fails with Invalid argument or Unknown symbol.",
+                    "No peer memory in the RDMA stack: no module of {} exports {SYMBOL}, and modprobe nvidia-peermem fails with Invalid argument or Unknown symbol.",
                     kernel(ctx)
                 ),
             ))
@@ -149,7 +149,7 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             dep(Judgement::broken(
                 "nvidia-peermem",
                 format!(
-                    "nvidia-peermem of {} was built without the RDMA stack's symbols: modprobe fails with Invalid argument, and the kernel logs nothing.",
+                    "nvidia-peermem does not load: that of {} was built without the RDMA stack's symbols. modprobe fails with Invalid argument, and the kernel logs nothing.",
                     kernel(ctx)
                 ),
             ))

@@ -94,7 +94,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
         }
         MappingTrial::Wrong { backend, reason } => Judgement::broken(
             subject,
-            format!("A mapping through {backend} shows wrong bytes: do not use this backend."),
+            format!("Wrong bytes through {backend}: do not use this backend."),
         )
         .evidence(format!("mapped through {backend}"), reason)
         .advice(

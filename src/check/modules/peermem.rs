@@ -86,8 +86,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let judgement = match (&peermem, &dma_buf) {
         _ if let Err(missing) = is_denied => Judgement::missing(subject, missing),
         _ if is_denied == Ok(true) => {
-            let message = "GPU memory is reachable through the default mapping of a dma-buf alone: the driver denies the forced PCIe \
-                 mapping that NCCL's plugin for EFA (aws-ofi-nccl) asks for (param.grdma-topo).";
+            let message = "No forced PCIe mapping: GPU memory is reachable through the default mapping of a dma-buf alone. The driver denies \
+                 the one that NCCL's plugin for EFA (aws-ofi-nccl) asks for (param.grdma-topo).";
             Judgement::broken(subject, message).advice(forced_pcie_remedy(ctx.facts))
         }
         (PathState::Open(_), PathState::Open(_)) => Judgement::pass(

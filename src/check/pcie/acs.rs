@@ -162,8 +162,9 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             "the root complex sends it through the IOMMU, which works if the IOMMU does not translate; between host bridges it goes through the root complex anyway"
         }
     };
-    let mut message =
-        format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
+    let mut message = format!(
+        "ACS {verb} traffic at {port}: the {role} {verb} ({bits}) that of {pairs}: {effect}."
+    );
     if what.translated {
         message.push_str(
             " The IOMMU translates these devices' addresses, so clearing only the bits does not help: see pcie.iommu.",

@@ -140,7 +140,7 @@ fn mismatch(row: &Row, bdf: Bdf, express: &Express, chain: &Chain<'_>) -> Option
     let own = express.max_payload;
     if let Some((port, there)) = chain.iter().skip(1).find(|(_, port)| port.max_payload < own) {
         let message = format!(
-            "{subject} may send {own} bytes in a packet, and the port {port} above it accepts {}: its writes are malformed there, which is a fatal error.",
+            "Packets of {subject} are too large: it may send {own} bytes in one, and the port {port} above it accepts {}; its writes are malformed there, which is a fatal error.",
             there.max_payload
         );
         let judgement = Judgement::broken(subject, message).weighing(Severity::Error);
@@ -192,7 +192,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
             };
             let (from, to) = (words::row(&rows[from]), words::row(&rows[to]));
             let message = format!(
-                "{from} may send {} bytes in a packet, and on the path to {to} {bdf} accepts {}: writes between them are malformed there, which is a fatal error.",
+                "Packets of {from} are too large: it may send {} bytes in one, and on the path to {to} {bdf} accepts {}; writes between them are malformed there, which is a fatal error.",
                 sender.max_payload, receiver.max_payload
             );
             let judgement =

@@ -138,14 +138,14 @@ fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judge
     if is_pending(setting) {
         return Judgement::broken(
             name,
-            "Its first BAR is still prefetchable: the setting that changes it takes effect at the next reset.",
+            "First BAR is still prefetchable: the setting that changes it takes effect at the next reset.",
         )
         .command(format!("mlxfwreset -d {bdf} reset"))
         .advice("Or start the machine cold.");
     }
     Judgement::broken(
         name,
-        "Its first BAR is prefetchable: GPUs older than Pascal cannot map the NIC's doorbells there.",
+        "First BAR is prefetchable: GPUs older than Pascal cannot map the NIC's doorbells there.",
     )
     .fix("nonprefetchable")
     .command(format!("mlxconfig -d {bdf} set {SETTING}=1"))

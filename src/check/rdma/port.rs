@@ -29,8 +29,8 @@ pub const CHECK: Check = Check {
         is judged on active ports only: below 1024 bytes it warns, below 4096 it is noted. A compute \
         NIC that is down or slow while all others of its kind are not is an error. Of a storage NIC \
         nothing is more than a warning, of a management NIC nothing more than a note: a profile \
-        (table roles), a name, the place below a switch with a GPU, or the default route says which \
-        one a NIC is.",
+        (table roles), a name, the place below a switch with a GPU, the default route, or the way to \
+        mounted storage says which one a NIC is.",
     sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
     severity: Severity::Warn,
     why: "A port that is down transfers nothing. Programs address a RoCE peer by an index into \

@@ -69,7 +69,7 @@ fn judge(nic: &RdmaDevice, verbs: &Verbs, served: &str) -> Judgement {
     }
     Judgement::broken(
         &nic.name,
-        "It is in sysfs, but libibverbs does not list it: its provider library is missing.",
+        "libibverbs does not list it: it is in sysfs, but its provider library is missing.",
     )
     .evidence(CALL, if served.is_empty() { "none" } else { served })
     .evidence(CLASS, &nic.name)

@@ -54,7 +54,7 @@ impl<'a> Rails<'a> {
         if !port.is_active() {
             let those = active.len();
             return are_nearly_all(those, count)
-                .then(|| format!("The port is {state}; those of {} are active.", of(those)));
+                .then(|| format!("Port {state}; those of {} are active.", of(those)));
         }
         let own = rate(port)?;
         let faster = active.iter().filter_map(|port| rate(port)).filter(|other| own < *other);
@@ -62,7 +62,7 @@ impl<'a> Rails<'a> {
         let least = faster.iter().copied().reduce(f64::min)?;
         are_nearly_all(faster.len(), count).then(|| {
             let (speed, those) = (words::list(port.speed()), of(faster.len()));
-            format!("The port runs at {speed}, those of {those} at {least} Gb/s or more.")
+            format!("Port at {speed}; those of {those} run at {least} Gb/s or more.")
         })
     }
 }

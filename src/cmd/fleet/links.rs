@@ -13,6 +13,7 @@ use crate::cli::{FleetProbe, Global};
 use crate::cmd::document;
 use crate::cmd::expected::expected_machine;
 use crate::cmd::machine::Machine;
+use crate::cmd::mask_key::Masked;
 use crate::cmd::probe::Session;
 use crate::collect::CollectOptions;
 use crate::fleet::isolation::{Measurement, Nic};
@@ -82,6 +83,7 @@ fn measure(
         global,
         scope: &wanted.nics.scope,
         profile: RdmaProbe::PROFILE,
+        masked: Masked::by(None)?,
     };
     let facts = machine.facts(session.want);
     let expected = expected_machine(&machine, &facts)?;
@@ -107,7 +109,7 @@ fn measure(
     for text in &notes {
         crate::cmd::remark(err, text);
     }
-    let report = fleet.report(options.run.mask, None);
+    let report = fleet.report(options.run.mask || start.key.is_some(), start.key.as_ref());
     interrupts.printing();
     super::print(global, &report, options.run.format, out)
 }
@@ -214,12 +216,13 @@ fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
     let scope = &wanted.nics.scope;
     if scope.save.is_some()
         || scope.baseline.is_some()
+        || scope.masks.mask_key.is_some()
         || wanted.own.all
         || wanted.own.odp
         || wanted.own.show_perftest
     {
         bail!(
-            "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone"
+            "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone; --mask-key stands before --"
         );
     }
     Ok(())

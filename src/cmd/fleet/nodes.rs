@@ -12,8 +12,9 @@ use anyhow::Context as _;
 use super::child;
 use crate::check;
 use crate::cli::{FleetRun, Global};
+use crate::cmd::mask_key;
 use crate::fleet::Fleet;
-use crate::model::Absence;
+use crate::model::{Absence, MaskKey};
 use crate::probe::gather::{
     Collected, NodePlace, Nodes, Waits, collect, deliver, from_environment,
 };
@@ -76,7 +77,7 @@ fn work_on(
     let mut fleet = merge(place, waits.arrival, collected);
     // Who was rejected may be a node that is missing.
     notes.into_iter().for_each(|note| fleet.note(note));
-    let report = fleet.report(options.mask, None);
+    let report = fleet.report(options.mask || start.key.is_some(), start.key.as_ref());
     interrupts.printing();
     super::print(global, &report, options.format, out)
 }
@@ -86,6 +87,8 @@ pub struct Start {
     pub place: NodePlace,
     /// The name of this node.
     pub node: String,
+    /// Masks the names of the nodes.
+    pub key: Option<MaskKey>,
     secret: Option<Secret>,
     file: PathBuf,
 }
@@ -103,6 +106,7 @@ impl Start {
                 None => Secret::from_environment()?,
             },
             file: file(&place, options),
+            key: mask_key::read(options.mask_key.as_deref().filter(|_| place.rank == 0))?,
             place,
         })
     }

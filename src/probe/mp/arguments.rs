@@ -52,6 +52,10 @@ impl Arguments for MpProbe {
         &self.scope
     }
 
+    fn peer_host(&self) -> Option<String> {
+        self.peer.host()
+    }
+
     fn probe(&self, scope: Scope, is_live: bool) -> Result<Options, UsageError> {
         let hca = match self.hca {
             None if scope.sim => Hca::Sim,

@@ -108,6 +108,10 @@ impl Arguments for RdmaProbe {
         &self.nics.scope
     }
 
+    fn peer_host(&self) -> Option<String> {
+        self.nics.peer.host()
+    }
+
     fn probe(&self, scope: Scope, is_live: bool) -> Result<Options, UsageError> {
         self.nics.options(&self.own, scope, is_live)
     }

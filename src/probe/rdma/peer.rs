@@ -46,6 +46,11 @@ pub struct PeerArgs {
 }
 
 impl PeerArgs {
+    /// The host that the user names.
+    pub fn host(&self) -> Option<String> {
+        Some(self.peer.as_ref()?.host_and_port(DEFAULT_PORT).0)
+    }
+
     /// Location of the remote end.
     pub fn remote(&self, named_here: Option<&Named>) -> Result<RemoteEnd, UsageError> {
         if let Some(peer) = &self.peer {

@@ -25,6 +25,10 @@ impl Arguments for TransferProbe {
         &self.nics.scope
     }
 
+    fn peer_host(&self) -> Option<String> {
+        self.nics.peer.host()
+    }
+
     fn probe(&self, scope: Scope, is_live: bool) -> Result<Options, UsageError> {
         let options = self.nics.options(&RdmaArgs::default(), scope, is_live)?;
         Ok(Options(rdma::Options { curves: true, kind: MemoryKind::Gpu, ..options }))

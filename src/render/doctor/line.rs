@@ -9,7 +9,7 @@ use crate::render::text::printable;
 const MAX_CHARACTERS: usize = 240;
 /// Most characters of its first part, up to the number of further faults.
 const MAX_FIRST: usize = 60;
-/// A message is cut at a colon or a parenthesis that comes after so many characters.
+/// A message is cut at a colon, a semicolon or a parenthesis that comes after so many characters.
 const SHORTEST: usize = 12;
 
 /// `matters`: an unknown finding leaves a requirement open.
@@ -50,7 +50,7 @@ fn about(lead: &str, findings: &[(&Finding, bool)]) -> String {
         count => format!(" (+{count})"),
     };
     let room = MAX_FIRST.saturating_sub(lead.len() + more.len());
-    let words = shortened(&printable(&in_words(&first.subject, &first.message)), room);
+    let words = first_part(&first.subject, &first.message, room);
     let mut ids: Vec<&str> = Vec::new();
     for (finding, _) in findings {
         if !ids.contains(&finding.id.as_str()) {
@@ -65,15 +65,31 @@ fn about(lead: &str, findings: &[(&Finding, bool)]) -> String {
     format!("{lead}{words}{more}{action}; {}", ids.join(", "))
 }
 
-/// A message that fits: up to a colon before a list or to a parenthesis, else up to a word.
-fn shortened(words: &str, room: usize) -> String {
+/// What is wrong, in so many characters: the name of the subject without its address, and the beginning of the message.
+pub fn first_part(subject: &str, message: &str, room: usize) -> String {
+    let name = subject.split(" (").next().unwrap_or(subject);
+    // A path says nothing that a message does not.
+    let subject = if subject.starts_with('/') { "machine" } else { subject };
+    let words = printable(&in_words(subject, message));
+    let words = match words.strip_prefix(subject) {
+        Some(rest) => format!("{name}{rest}"),
+        None => words,
+    };
+    // The name of the subject is no message.
+    let start = if words.starts_with(&format!("{name}: ")) { name.len() + 2 } else { 0 };
+    shortened(&words, start, room)
+}
+
+/// A message that fits: up to a colon, a semicolon or a parenthesis, else up to a word.
+fn shortened(words: &str, start: usize, room: usize) -> String {
     if words.chars().count() <= room {
         return words.to_owned();
     }
     let end = words.char_indices().nth(room).map_or(words.len(), |(end, _)| end);
-    let head = &words[..end];
-    match head.rfind(": ").max(head.rfind(" (")) {
-        Some(aside) if aside >= SHORTEST => words[..aside].to_owned(),
+    let head = words.get(start..end).unwrap_or_default();
+    let asides = [": ", "; ", " ("].iter().filter_map(|mark| head.rfind(mark));
+    match asides.max() {
+        Some(aside) if start + aside >= SHORTEST => words[..start + aside].to_owned(),
         _ => cut(words, room),
     }
 }
@@ -98,7 +114,7 @@ mod tests {
             ("The port redirects (ReqRedir, CmpltRedir).", 30, "The port redirects"),
             ("mlx5_4: Active ports 0 of 1 that are expected", 30, "mlx5_4: Active ports 0 of 1..."),
         ] {
-            assert_eq!(shortened(words, room), expected);
+            assert_eq!(shortened(words, 0, room), expected);
         }
     }
 }

@@ -7,7 +7,7 @@ mod prometheus;
 mod table;
 
 pub(in crate::render) use group::Group;
-pub use line::line;
+pub use line::{first_part, line};
 pub use markdown::markdown;
 pub use prometheus::prometheus;
 pub use table::table;

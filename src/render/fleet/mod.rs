@@ -106,6 +106,40 @@ impl ActionRow<'_> {
     }
 }
 
+/// A column of the table of actions, in a terminal and in a page.
+pub(in crate::render) struct Column {
+    pub heading: &'static str,
+    pub text: fn(&ActionRow<'_>) -> String,
+    /// The terminal has no room for it.
+    pub is_long: bool,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column { heading: STATE, text: |row| row.first.problem.word().to_owned(), is_long: false },
+    Column { heading: NODE, text: |row| row.nodes.clone(), is_long: false },
+    Column { heading: "what is wrong", text: |row| row.words(), is_long: false },
+    Column {
+        heading: "since",
+        text: |row| row.first.since.clone().unwrap_or_default(),
+        is_long: false,
+    },
+    Column { heading: "action", text: |row| row.first.text.clone(), is_long: false },
+    Column { heading: DRAIN, text: |row| row.drain().to_owned(), is_long: false },
+    Column { heading: SOURCE, text: |row| row.first.action.source.clone(), is_long: true },
+];
+
+/// Headings of the columns whose cells have a form of their own.
+pub(in crate::render) const STATE: &str = "state";
+pub(in crate::render) const NODE: &str = "node";
+pub(in crate::render) const DRAIN: &str = "drain";
+pub(in crate::render) const SOURCE: &str = "source";
+
+/// The columns in which a row has something.
+pub(in crate::render) fn columns(rows: &[ActionRow<'_>]) -> Vec<&'static Column> {
+    let columns = COLUMNS.iter();
+    columns.filter(|column| rows.iter().any(|row| !(column.text)(row).is_empty())).collect()
+}
+
 /// The rows of the table of actions: nodes that need the same for the same reason share one.
 pub(in crate::render) fn action_rows(report: &FleetReport) -> Vec<ActionRow<'_>> {
     let mut rows: Vec<Vec<&NodeAction>> = Vec::new();

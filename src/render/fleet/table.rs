@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{SIMULATED, action_rows, group_words, headline};
+use super::{Column, NODE, SIMULATED, action_rows, columns, group_words, headline};
 use crate::model::{FleetFigure, FleetLink, FleetReport, FleetTopology, HeatMap};
 use crate::render::Style;
 use crate::render::probe::size;
@@ -102,23 +102,20 @@ impl Page {
             return;
         }
         self.text.push('\n');
-        let has_since = rows.iter().any(|row| row.first.since.is_some());
-        let since = has_since.then_some("SINCE");
+        let mut columns = columns(&rows);
+        columns.retain(|column| !column.is_long);
         let mut table = self.grid();
-        table.set_header(
-            ["STATE", "NODE", "WHAT IS WRONG"].into_iter().chain(since).chain(["ACTION", "DRAIN"]),
-        );
+        table.set_header(columns.iter().map(|column| column.heading.to_uppercase()));
         for row in &rows {
-            let since = row.first.since.as_deref().unwrap_or("");
-            // A long host list wraps behind a comma.
-            let nodes = match row.nodes.len() {
-                ..=LONGEST_NODES => row.nodes.clone(),
-                _ => row.nodes.replace(',', ", "),
+            let cell = |column: &&Column| {
+                let text = (column.text)(row);
+                // A long host list wraps behind a comma.
+                match column.heading {
+                    NODE if text.len() > LONGEST_NODES => printable(&text.replace(',', ", ")),
+                    _ => printable(&text),
+                }
             };
-            let cells = [row.first.problem.word(), &nodes, &row.words()].map(printable);
-            let since = has_since.then(|| printable(since));
-            let action = [row.first.text.as_str(), row.drain()].map(printable);
-            table.add_row(cells.into_iter().chain(since).chain(action));
+            table.add_row(columns.iter().map(cell));
         }
         self.print(&table);
     }

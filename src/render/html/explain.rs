@@ -80,7 +80,7 @@ fn of_job(page: &mut Page, job: &Job) {
         let name = format!("Paths of communicator {}", at + 1);
         page.section(&name);
         if let Some(drawing) = matrix(communicator) {
-            page.drawing(&name, &drawing);
+            page.drawing(&format!("Matrix of communicator {}", at + 1), &drawing);
         }
         let rows = communicator
             .paths

@@ -5,7 +5,10 @@ use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
 use crate::model::{FleetReport, FleetTopology, NodeGroup, NodeProblem};
-use crate::render::fleet::{SIMULATED, action_rows, group_words, headline};
+use crate::render::fleet::{
+    ActionRow, Column, DRAIN, NODE, SIMULATED, SOURCE, STATE, action_rows, columns, group_words,
+    headline,
+};
 use crate::render::probe::size;
 use crate::render::text::{Tone, counted};
 
@@ -57,22 +60,34 @@ fn actions(page: &mut Page, report: &FleetReport) {
         page.paragraph("No node needs an action.");
         return;
     }
-    let has_since = rows.iter().any(|row| row.first.since.is_some());
-    let since = has_since.then_some("since");
-    let headings = ["node", "state", "what is wrong"].into_iter().chain(since);
-    let headings: Vec<&str> = headings.chain(["action", "drain", "source"]).collect();
-    let rows = rows.iter().map(|row| {
-        let tone = match row.first.problem {
-            NodeProblem::Failed | NodeProblem::Absent => Tone::Bad,
-            NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
-            NodeProblem::Undetermined => Tone::Dim,
-        };
-        let first = [hosts(&row.nodes), mark(tone, row.first.problem.word()), text(&row.words())];
-        let since = has_since.then(|| text(row.first.since.as_deref().unwrap_or("")));
-        let action = [row.first.text.as_str(), row.drain(), &row.first.action.source].map(text);
-        first.into_iter().chain(since).chain(action).collect()
-    });
+    let mut columns = columns(&rows);
+    // The first cell of a row is its heading.
+    columns.sort_by_key(|column| column.heading != NODE);
+    let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
+    let rows = rows.iter().map(|row| columns.iter().map(|column| cell(column, row)).collect());
     page.table("Nodes and what to do about them", &headings, rows);
+}
+
+fn cell(column: &Column, row: &ActionRow<'_>) -> String {
+    let words = (column.text)(row);
+    match column.heading {
+        STATE => {
+            let tone = match row.first.problem {
+                NodeProblem::Failed | NodeProblem::Absent => Tone::Bad,
+                NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
+                NodeProblem::Undetermined => Tone::Dim,
+            };
+            mark(tone, &words)
+        }
+        NODE => hosts(&words),
+        DRAIN if !words.is_empty() => "yes".to_owned(),
+        // A long address may wrap.
+        SOURCE => {
+            let source = text(&words).replace('/', "/<wbr>");
+            format!("<span class=\"source\">{source}</span>")
+        }
+        _ => text(&words),
+    }
 }
 
 /// The topology that most nodes share, once.

@@ -38,13 +38,15 @@ pub fn history(history: &History, taken: &str) -> String {
                 let reports = counted(problem.reports, "report");
                 text(&format!(
                     "{} ({}): {reports}, last {}",
-                    problem.check, problem.device, problem.last
+                    problem.check,
+                    problem.device,
+                    day(&problem.last)
                 ))
             });
             vec![
                 text(&node.name),
                 mark(tone_of(node), state(node.state)),
-                text(&node.since),
+                text(day(&node.since)),
                 strip(node),
                 node.failures.to_string(),
                 node.link_flaps.to_string(),
@@ -63,6 +65,11 @@ pub fn history(history: &History, taken: &str) -> String {
         });
     }
     page.finish(&made(taken))
+}
+
+/// The page has one report a day.
+fn day(time: &str) -> &str {
+    time.split_once('T').map_or(time, |(day, _)| day)
 }
 
 /// Bars: the nodes that were not ok on each day.

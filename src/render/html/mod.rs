@@ -1,6 +1,7 @@
 //! Reports as one HTML page each, for people who get them by mail: nothing is loaded, nothing runs.
 
 mod comparison;
+mod diff;
 mod doctor;
 mod explain;
 mod fleet;
@@ -11,6 +12,7 @@ mod probe;
 mod ranks;
 mod topo;
 
+pub use diff::diff;
 pub use doctor::doctor;
 pub use explain::explain;
 pub use fleet::fleet;

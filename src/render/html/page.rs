@@ -20,6 +20,8 @@ pub struct Page {
     head: String,
     body: String,
     sections: Vec<(String, String)>,
+    /// Headings of the tables whose cells stand below each other on a phone.
+    stacked: Vec<String>,
 }
 
 /// Text of a document as HTML: markup, control and invisible characters do nothing.
@@ -50,7 +52,13 @@ impl Page {
             // Writing to a String cannot fail.
             let _ = writeln!(head, "<p class=\"soft\">{}</p>", text(below));
         }
-        Self { title: title.to_owned(), head, body: String::new(), sections: Vec::new() }
+        Self {
+            title: title.to_owned(),
+            head,
+            body: String::new(),
+            sections: Vec::new(),
+            stacked: Vec::new(),
+        }
     }
 
     /// The first thing to read.
@@ -112,15 +120,17 @@ impl Page {
         );
     }
 
-    /// A table. The cells are HTML that the caller has escaped; columns whose heading begins with # hold numbers.
+    /// A table. The cells are HTML that the caller has escaped; columns whose heading begins with # hold numbers. On a phone the cells
+    /// of a row stand below each other, unless there are two, or the first heading is empty, as that of a matrix.
     pub fn table(
         &mut self,
         caption: &str,
         headings: &[&str],
         rows: impl IntoIterator<Item = Vec<String>>,
     ) {
+        let class = self.stacked(headings);
         let mut table = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\n<caption>{caption}</caption>\n<thead><tr>",
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table{class}>\n<caption>{caption}</caption>\n<thead><tr>",
             caption = text(caption)
         );
         let is_number =
@@ -159,6 +169,37 @@ impl Page {
         }
     }
 
+    /// The class of a table whose cells stand below each other on a phone, each behind its heading; empty for another table.
+    fn stacked(&mut self, headings: &[&str]) -> String {
+        let is_plain = |heading: &&str| {
+            let words = heading.trim_start_matches('#');
+            !words.is_empty() && words.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ')
+        };
+        if headings.len() < 3 || !headings.iter().all(is_plain) {
+            return String::new();
+        }
+        let names: Vec<&str> =
+            headings.iter().map(|heading| heading.trim_start_matches('#')).collect();
+        let names = names.join(",");
+        let known = self.stacked.iter().position(|known| *known == names);
+        let at = known.unwrap_or_else(|| {
+            self.stacked.push(names);
+            self.stacked.len() - 1
+        });
+        format!(" class=\"stack k{at}\"")
+    }
+
+    /// The headings as CSS.
+    fn labels(&self) -> String {
+        let labels = self.stacked.iter().enumerate().flat_map(|(at, names)| {
+            names.split(',').enumerate().skip(1).map(move |(column, name)| {
+                format!(".k{at} td:nth-child({})::before{{content:\"{name}: \"}}", column + 1)
+            })
+        });
+        let labels: String = labels.collect();
+        if labels.is_empty() { labels } else { format!("@media (max-width:40rem){{{labels}}}\n") }
+    }
+
     /// Something that most readers do not need; it is there without scripts.
     pub fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
         let _ = writeln!(self.body, "<details><summary>{}</summary>", text(summary));
@@ -178,6 +219,7 @@ impl Page {
 
     /// The whole document. `made` says by what and when.
     pub fn finish(self, made: &str) -> String {
+        let labels = self.labels();
         let links: String = self
             .sections
             .iter()
@@ -192,9 +234,10 @@ impl Page {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}{labels}</style>\n</head>\n<body>\n\
              <header>\n{head}</header>\n{nav}<main>\n{body}</main>\n<footer>{made}</footer>\n</body>\n</html>\n",
             title = text(&self.title),
+            labels = labels,
             head = self.head,
             body = self.body,
             made = text(made)

@@ -2,7 +2,10 @@
 
 use super::scan::TextKind;
 
-/// Maps each string value; `None` if the text is not JSON. Values below a key that ends in `version` are versions.
+/// Ends of keys whose values are versions.
+const VERSIONS: [&str; 4] = ["version", "versions", "firmware", "release"];
+
+/// Maps each string value; `None` if the text is not JSON.
 pub fn map_texts(json: &str, mut map: impl FnMut(TextKind, &str) -> String) -> Option<String> {
     let mut out = String::with_capacity(json.len());
     // For each open list or object: whether it contains versions.
@@ -26,7 +29,8 @@ pub fn map_texts(json: &str, mut map: impl FnMut(TextKind, &str) -> String) -> O
         let (text, behind) = rest.split_at(length);
         let around = open.last().copied().unwrap_or(TextKind::Plain);
         if behind.trim_start().starts_with(':') {
-            place = if text.trim_end_matches('"').ends_with("version") {
+            let key = text.trim_end_matches('"');
+            place = if VERSIONS.iter().any(|end| key.ends_with(end)) {
                 TextKind::Version
             } else {
                 around

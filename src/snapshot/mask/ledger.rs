@@ -34,6 +34,8 @@ enum Kind {
     Domain,
     User,
     Serial,
+    /// Serial numbers in hexadecimal digits.
+    HexSerial,
 }
 
 /// The replacements so far.
@@ -42,7 +44,7 @@ pub struct Ledger {
     numbers: HashMap<(Kind, String), u64>,
     taken: HashSet<(Kind, u64)>,
     last: HashMap<Kind, u64>,
-    /// Numbers of names, ids and hardware addresses follow from it.
+    /// All numbers follow from it.
     pub key: Option<MaskKey>,
     /// First pass: reserve the numbers of existing replacements, assign none.
     pub learning: bool,
@@ -54,9 +56,12 @@ pub struct Ledger {
     containers: HashSet<String>,
 }
 
-/// Numbers have at most so many bits, those of names with a key `NAME_BITS`.
-const BITS: u32 = 24;
-const LIMIT: u64 = 1 << BITS;
+/// Numbers of ids and of all but some addresses are below.
+const LIMIT: u64 = 1 << NAME_BITS;
+/// Bits of the numbers that a MAC address, an IPv4 address of class E, and a short serial number have room for.
+const MAC_BITS: u32 = 32;
+const IPV4_BITS: u32 = 27;
+const HEX_BITS: u32 = 16;
 /// A locally administered EUI-64 with room for the number.
 const EUI: u64 = 0x0200 << 48;
 const MAC: u64 = 0x0200 << 32;
@@ -87,19 +92,29 @@ impl Ledger {
 
     /// The number that follows from the key; the next free one if another original has it.
     fn keyed(&self, kind: Kind, original: &str) -> Option<u64> {
-        let (name, bits) = match kind {
-            Kind::Host => ("host", NAME_BITS),
-            Kind::Domain => ("domain", NAME_BITS),
-            Kind::User => ("user", NAME_BITS),
-            Kind::Wide => ("id", BITS),
-            Kind::Eui => ("eui", BITS),
-            Kind::Mac => ("mac", BITS),
-            // Their numbers must be short.
-            Kind::Container | Kind::Ipv4 | Kind::Ipv6 | Kind::Serial => return None,
+        let of_bits = |bits: u32| (1_u64 << bits) - 1;
+        // The numbers of a kind are `least` to `most`.
+        let (name, least, most) = match kind {
+            Kind::Host => ("host", 1, of_bits(NAME_BITS)),
+            Kind::Domain => ("domain", 1, of_bits(NAME_BITS)),
+            Kind::User => ("user", 1, of_bits(NAME_BITS)),
+            Kind::Wide => ("id", 1, of_bits(NAME_BITS)),
+            Kind::Eui => ("eui", 1, of_bits(NAME_BITS)),
+            Kind::Mac => ("mac", 1, of_bits(MAC_BITS)),
+            Kind::Container => ("container", 1, of_bits(NAME_BITS)),
+            Kind::Ipv6 => ("ipv6", 1, of_bits(NAME_BITS)),
+            Kind::Ipv4 => ("ipv4", CLASS_E, CLASS_E + of_bits(IPV4_BITS)),
+            // The same in a text and in a field of fixed width, if that has room for the word and four digits.
+            Kind::Serial => {
+                let digits = original.len().saturating_sub(SERIAL.len()).clamp(4, 12);
+                ("serial", 1, 10_u64.pow(digits as u32) - 1)
+            }
+            Kind::HexSerial => ("serial", 1, of_bits(HEX_BITS)),
         };
-        let mut number = self.key.as_ref()?.number(name, original, bits);
+        let key = self.key.as_ref()?;
+        let mut number = least + (key.number(name, original, NAME_BITS) - 1) % (most - least + 1);
         while self.taken.contains(&(kind, number)) {
-            number = number % ((1 << bits) - 1) + 1;
+            number = if number < most { number + 1 } else { least };
         }
         Some(number)
     }
@@ -145,7 +160,7 @@ impl Ledger {
         if value == 0 || value == (1 << 48) - 1 {
             return value;
         }
-        if self.masked && value & !(LIMIT - 1) == MAC {
+        if self.masked && value >> MAC_BITS == MAC >> MAC_BITS {
             self.reserve(Kind::Mac, value - MAC);
             return value;
         }
@@ -321,11 +336,11 @@ impl Ledger {
         let significant = digits.trim_start_matches('0');
         if significant.len() <= 4 {
             if let Ok(number) = u64::from_str_radix(significant, 16) {
-                self.reserve(Kind::Serial, number);
+                self.reserve(Kind::HexSerial, number);
             }
             return digits.to_owned();
         }
-        let number = self.number(Kind::Serial, digits.to_ascii_uppercase());
+        let number = self.number(Kind::HexSerial, digits.to_ascii_uppercase());
         format!("{number:0width$x}", width = digits.len())
     }
 }
@@ -385,6 +400,8 @@ const BLOCKS: [(u32, u64); 5] = [
 
 /// Number of addresses for documentation only.
 const DOCUMENTED: u64 = 3 * 254;
+/// The first number of an address of class E, whose block alone has room for numbers that follow from a key.
+const CLASS_E: u64 = DOCUMENTED + (1 << 17) - 1;
 
 fn ipv4_of_number(number: u64) -> u32 {
     let mut left = number;

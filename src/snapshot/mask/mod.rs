@@ -8,6 +8,7 @@ mod command_line;
 mod json;
 mod keyed;
 mod ledger;
+mod report;
 mod scan;
 mod words;
 
@@ -27,6 +28,8 @@ use ledger::{Ledger, Word};
 use scan::{Patterns, TextKind};
 use words::Words;
 
+pub use report::Masks;
+
 /// Files with the kernel command line, which contains free text.
 const COMMAND_LINE: [&str; 3] = ["/proc/cmdline", "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
 
@@ -37,7 +40,7 @@ const GRUB_DEFAULT: &str = "/etc/default/grub";
 pub struct Known {
     pub hosts: Vec<String>,
     pub users: Vec<String>,
-    /// Makes the masks of names, ids and hardware addresses the same in all documents.
+    /// Makes the masks the same in all documents.
     pub key: Option<MaskKey>,
 }
 
@@ -49,15 +52,14 @@ static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(Patter
 /// Masks the snapshot and marks it as masked.
 pub fn mask(snapshot: &mut Snapshot, known: &Known) {
     let was_masked = std::mem::replace(&mut snapshot.masked, true);
-    let Ok(patterns) = PATTERNS.as_ref() else {
+    let Some(mut masker) = Masker::new(known) else {
         // A test prevents this. An empty document is better than an unmasked one.
         *snapshot = Snapshot { masked: true, ..Snapshot::default() };
         return;
     };
-    let mut masker = Masker { patterns, ledger: Ledger::default(), words: Words::default() };
     masker.ledger.masked = was_masked;
-    masker.ledger.key.clone_from(&known.key);
-    masker.learn(snapshot, known);
+    masker.learn(known, |masker| masker.read(snapshot));
+    vocabulary(snapshot, |text| masker.words.learn_vocabulary(text));
     masker.document(snapshot);
 }
 
@@ -68,10 +70,17 @@ struct Masker {
 }
 
 impl Masker {
+    fn new(known: &Known) -> Option<Self> {
+        let patterns = PATTERNS.as_ref().ok()?;
+        let mut ledger = Ledger::default();
+        ledger.key.clone_from(&known.key);
+        Some(Self { patterns, ledger, words: Words::default() })
+    }
+
     /// First pass: collects names and existing replacements.
-    fn learn(&mut self, snapshot: &Snapshot, known: &Known) {
+    fn learn(&mut self, known: &Known, read: impl FnOnce(&mut Self)) {
         self.ledger.learning = true;
-        self.read(snapshot);
+        read(self);
         self.ledger.learning = false;
         for host in &known.hosts {
             self.words.learn_host(host);
@@ -86,7 +95,6 @@ impl Masker {
                 Word::Host | Word::Domain => self.words.learn_host(&name),
             }
         }
-        vocabulary(snapshot, |text| self.words.learn_vocabulary(text));
     }
 
     /// Processes the document without changing it, one item at a time.
@@ -154,8 +162,10 @@ impl Masker {
             *name = self.ledger.own_host(name.trim());
         }
         // A path may contain names.
-        if !["", "live", SOURCE].contains(&host.source.as_str()) {
-            host.source = SOURCE.to_owned();
+        for source in [Some(&mut host.source), host.recorded_from.as_mut()].into_iter().flatten() {
+            if !["", "live", SOURCE].contains(&source.as_str()) {
+                *source = SOURCE.to_owned();
+            }
         }
         for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
             *text = self.text(TextKind::Version, text);
@@ -326,14 +336,17 @@ impl Masker {
                 LibraryAnswer::Failed { why: *why, message: self.text(TextKind::Plain, message) }
             }
             LibraryAnswer::Answered(outcome) => {
-                // A tree of values would take many times the memory of its text.
-                let masked = crate::model::to_json(outcome)
-                    .ok()
-                    .and_then(|text| json::map_texts(&text, |place, text| self.text(place, text)))
-                    .and_then(|text| serde_json::from_slice(text.as_bytes()).ok());
-                masked.map_or_else(|| lost(Why::Broken), LibraryAnswer::Answered)
+                self.value(outcome).map_or_else(|| lost(Why::Broken), LibraryAnswer::Answered)
             }
         }
+    }
+
+    /// Masks all strings of a value.
+    fn value<T: Serialize + DeserializeOwned>(&mut self, value: &T) -> Option<T> {
+        // A tree of values would take many times the memory of its text.
+        let text = crate::model::to_json(value).ok()?;
+        let masked = json::map_texts(&text, |place, text| self.text(place, text))?;
+        serde_json::from_slice(masked.as_bytes()).ok()
     }
 }
 

@@ -338,7 +338,7 @@ impl Scan<'_> {
         let joined = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
         let more = self.after(end) == b'.' && self.after(end + 1).is_ascii_alphanumeric();
         let after = self.after(end) != b'.' && joined(self.after(end));
-        let version = ["version ", "version: ", "version=", "version: \""];
+        let version = ["version ", "version: ", "version=", "version: \"", "firmware "];
         if joined(self.before(range.start))
             || after
             || more

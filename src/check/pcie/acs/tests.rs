@@ -50,7 +50,7 @@ fn redirecting_switch_port_fails() {
     let found = findings("pcie.acs", &facts, &["rdma"]);
     assert_eq!(outcomes(&found), [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]);
     assert!(found[0].message.starts_with(
-        "The downstream port 0000:02:00.0 redirects (ReqRedir, CmpltRedir) the traffic of GPU0 and NIC0 (PIX): "
+        "ACS redirects traffic at 0000:02:00.0: the downstream port redirects (ReqRedir, CmpltRedir) that of GPU0 and NIC0 (PIX): "
     ));
     let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c";
     assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
