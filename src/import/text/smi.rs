@@ -31,7 +31,10 @@ GPU 00000000:17:00.0
         Used                              : 1 MiB
     Performance State                     : P0
 ",
-    read: |text, recording| recording.smi(text),
+    read: |text, recording| match text.contains("NVSMI LOG") {
+        true => recording.smi(text),
+        false => recording.smi(&part(text)),
+    },
 };
 
 pub const TABLE: Kind = Kind {
@@ -169,6 +172,7 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     let text = match KINDS[section.kind].name {
         "nvidia-smi" => table(&section.text),
         "nvidia-smi -q -x" => xml(&section.text),
+        _ if !section.text.contains("NVSMI LOG") => part(&section.text),
         _ => section.text.clone(),
     };
     let mut gpus: Vec<(Bdf, String)> = Vec::new();
@@ -387,13 +391,53 @@ fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 
 /// `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)`: the number and the rest. PyTorch's collect_env leaves out the UUID.
 fn listed_gpu(line: &str) -> Option<(usize, &str)> {
+    let line = match line.split_once(':') {
+        Some((key, rest)) if key.trim_end() == "GPU models and configuration" => rest.trim_start(),
+        _ => line,
+    };
+    let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
+    let is_listed = rest.contains("(UUID: GPU-") || is_model(rest);
+    Some((number.parse().ok().filter(|_| is_listed)?, rest))
+}
+
+/// The name of one of NVIDIA's GPUs, and nothing else.
+pub fn is_model(text: &str) -> bool {
     const BRANDS: [&str; 7] =
         ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
-    let line = line.strip_prefix("GPU models and configuration: ").unwrap_or(line);
-    let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
-    let is_model = rest.contains("(UUID: GPU-")
-        || rest.len() < 64 && BRANDS.iter().any(|brand| rest.starts_with(brand));
-    Some((number.parse().ok().filter(|_| is_model)?, rest))
+    text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
+}
+
+/// The address in `Bus Id : 00000000:17:00.0`, or in the line that begins a GPU, of `nvidia-smi -q` without its head.
+fn of_part(line: &str) -> Option<Bdf> {
+    let address = match line.split_once(" : ") {
+        Some((key, address)) if key.trim_end() == "Bus Id" => address,
+        Some(_) => return None,
+        // The form of `nvidia-smi -q`: other programs print four digits.
+        None => line.strip_prefix("GPU ").filter(|address| address.len() == 16)?,
+    };
+    address.trim().parse().ok()
+}
+
+/// True for a line of `nvidia-smi -q` that names a GPU.
+pub fn is_part(line: &str) -> bool {
+    of_part(line).is_some()
+}
+
+/// Output of `nvidia-smi -q` that begins with a GPU or with its address, as of grep, with a head that says nothing.
+fn part(text: &str) -> String {
+    let mut out = "NVSMI LOG\n\n".to_owned();
+    if text.starts_with("GPU ") {
+        return out + text;
+    }
+    let indent = text.lines().next().map_or(0, |line| line.len() - line.trim_start().len());
+    let by = if indent == 0 { 8 } else { 4 };
+    for line in text.lines() {
+        if let Some(bdf) = of_part(line.trim()) {
+            out.push_str(&format!("GPU {bdf}\n    PCI\n"));
+        }
+        out.push_str(&format!("{:by$}{line}\n", ""));
+    }
+    out
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.
