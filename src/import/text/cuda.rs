@@ -260,10 +260,8 @@ fn programs(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         return Ok(());
     }
     let is_same = devices.windows(2).all(|pair| pair[0].model == pair[1].model);
-    let gpu = |device: &Device<'_>| match is_same {
-        true => (device.number, listed_gpu(device.model)),
-        false => (device.number, ListedGpu::default()),
-    };
+    let gpu =
+        |device: &Device<'_>| (device.number, listed_gpu(if is_same { device.model } else { "" }));
     let mut listed: Vec<(usize, ListedGpu)> = devices.iter().map(gpu).collect();
     if listed.is_empty() {
         let count = text.lines().filter_map(|line| columns(line.trim())).max().unwrap_or(0);

@@ -248,16 +248,14 @@ fn inxi(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         let chip = field(fields, &["chip-ID:", "chip ID:"]).filter(|chip| chip.len() == 9);
         let bdf = field(fields, &["bus-ID:", "bus ID:"]).and_then(|bus| bus.parse().ok());
         let class = field(fields, &["class-ID:"]).filter(|class| class.len() == 4);
-        let guessed = match is_gpu {
-            true => "VGA compatible controller",
-            false
-                if ["Wireless", "Wi-Fi", "WiFi", "802.11"]
-                    .iter()
-                    .any(|word| name.contains(word)) =>
-            {
-                "Network controller"
-            }
-            false => "Ethernet controller",
+        let is_wireless =
+            ["Wireless", "Wi-Fi", "WiFi", "802.11"].iter().any(|word| name.contains(word));
+        let guessed = if is_gpu {
+            "VGA compatible controller"
+        } else if is_wireless {
+            "Network controller"
+        } else {
+            "Ethernet controller"
         };
         let (vendor, device) = match chip {
             Some(chip) => (chip, ""),

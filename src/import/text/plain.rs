@@ -22,9 +22,9 @@ fn utf16(bytes: &[u8]) -> Option<Vec<u8>> {
         [a, 0, b, 0, c, 0, d, 0, ..] if ![a, b, c, d].contains(&&0) => (bytes, true),
         _ => return None,
     };
-    let units = rest.chunks_exact(2).map(|pair| match is_little {
-        true => u16::from_le_bytes([pair[0], pair[1]]),
-        false => u16::from_be_bytes([pair[0], pair[1]]),
+    let units = rest.chunks_exact(2).map(|pair| {
+        let bytes = [pair[0], pair[1]];
+        if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
     });
     let text: String =
         char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();

@@ -31,9 +31,8 @@ GPU 00000000:17:00.0
         Used                              : 1 MiB
     Performance State                     : P0
 ",
-    read: |text, recording| match text.contains("NVSMI LOG") {
-        true => recording.smi(text),
-        false => recording.smi(&part(text)),
+    read: |text, recording| {
+        if text.contains("NVSMI LOG") { recording.smi(text) } else { recording.smi(&part(text)) }
     },
 };
 
@@ -380,7 +379,8 @@ fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
         let (model, uuid) = match rest.split_once(" (UUID: ") {
             Some((model, uuid)) => (model, Some(uuid.trim_end_matches(')').to_owned())),
-            None => (rest, None),
+            // Programs write further properties behind a comma.
+            None => (rest.split(", ").next().unwrap_or_default(), None),
         };
         let model = Some(model.trim().to_owned());
         gpus.push((number, ListedGpu { model, uuid, ..ListedGpu::default() }));
