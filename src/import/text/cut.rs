@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::machines::{self, Machines};
-use super::{KINDS, Starts, smi};
+use super::{KINDS, Starts, query};
 use crate::import::matrix;
 
 /// Longer lines are cut.
@@ -211,9 +211,9 @@ fn continued(line: &str, part: &Part) -> Option<usize> {
     let within =
         |name: &str| matches!(part, Part::Section(section) if KINDS[section.kind].name == name);
     let name = if matrix::is_row(line) {
-        smi::MATRIX.name
-    } else if smi::is_part(line) {
-        smi::QUERY.name
+        "nvidia-smi topo -m"
+    } else if query::is_part(line) {
+        "nvidia-smi -q"
     } else {
         return None;
     };

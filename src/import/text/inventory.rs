@@ -342,7 +342,7 @@ fn hwinfo(text: &str, recording: &mut Recording) {
     }
 }
 
-/// The address in `Slot:	17:00.0`.
+/// The address in `Slot: 17:00.0`.
 fn slot(line: &str) -> Option<Bdf> {
     line.strip_prefix("Slot:")?.trim().parse().ok()
 }

@@ -181,7 +181,7 @@ fn listed_by_perftest(line: &str) -> Option<usize> {
     rest.split_once(": PCIe address is ")?.0.parse().ok()
 }
 
-/// The device in `Dual-port       : OFF		Device         : mlx5_0`.
+/// The device in `Dual-port       : OFF  Device         : mlx5_0`.
 fn device_of_perftest(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("Dual-port")?.split_once("Device")?.1;
     rest.trim_start().strip_prefix(':')?.split_ascii_whitespace().next()

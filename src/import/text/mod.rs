@@ -19,6 +19,7 @@ mod nccl;
 mod nic_tools;
 mod other;
 mod plain;
+mod query;
 mod rdma_lists;
 mod smi;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub(super) use cut::embedded;
 pub(super) use plain::plain;
 
 use super::ImportError;
+use super::matrix;
 use super::support::{Recording, SupportReport};
 use crate::model::ListedGpu;
 
@@ -169,7 +171,13 @@ fn and(words: &[String]) -> String {
 
 /// What a text looks like that yields nothing, for a message.
 pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String> {
-    kinds.first().copied().or_else(|| other::foreign(bytes)).map(|name| match name {
+    let text = String::from_utf8_lossy(bytes);
+    // Rows without a head have a name of their own.
+    let is_whole = |name: &&str| {
+        *name != smi::MATRIX.name || text.lines().any(|line| matrix::is_head(line.trim()))
+    };
+    let known = kinds.first().copied().filter(|name| is_whole(name));
+    known.or_else(|| other::foreign(bytes)).map(|name| match name {
         _ if name.starts_with("kernel log") => {
             format!("a {name}, whose failures gdr explain FILE shows")
         }

@@ -3,6 +3,7 @@
 use super::KINDS;
 use super::by_index;
 use super::cut::Section;
+use super::query;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
@@ -32,7 +33,11 @@ GPU 00000000:17:00.0
     Performance State                     : P0
 ",
     read: |text, recording| {
-        if text.contains("NVSMI LOG") { recording.smi(text) } else { recording.smi(&part(text)) }
+        if text.contains("NVSMI LOG") {
+            recording.smi(text)
+        } else {
+            recording.smi(&query::whole(text))
+        }
     },
 };
 
@@ -171,7 +176,7 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     let text = match KINDS[section.kind].name {
         "nvidia-smi" => table(&section.text),
         "nvidia-smi -q -x" => xml(&section.text),
-        _ if !section.text.contains("NVSMI LOG") => part(&section.text),
+        _ if !section.text.contains("NVSMI LOG") => query::whole(&section.text),
         _ => section.text.clone(),
     };
     let mut gpus: Vec<(Bdf, String)> = Vec::new();
@@ -405,39 +410,6 @@ pub fn is_model(text: &str) -> bool {
     const BRANDS: [&str; 7] =
         ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
     text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
-}
-
-/// The address in `Bus Id : 00000000:17:00.0`, or in the line that begins a GPU, of `nvidia-smi -q` without its head.
-fn of_part(line: &str) -> Option<Bdf> {
-    let address = match line.split_once(" : ") {
-        Some((key, address)) if key.trim_end() == "Bus Id" => address,
-        Some(_) => return None,
-        // The form of `nvidia-smi -q`: other programs print four digits.
-        None => line.strip_prefix("GPU ").filter(|address| address.len() == 16)?,
-    };
-    address.trim().parse().ok()
-}
-
-/// True for a line of `nvidia-smi -q` that names a GPU.
-pub fn is_part(line: &str) -> bool {
-    of_part(line).is_some()
-}
-
-/// Output of `nvidia-smi -q` that begins with a GPU or with its address, as of grep, with a head that says nothing.
-fn part(text: &str) -> String {
-    let mut out = "NVSMI LOG\n\n".to_owned();
-    if text.starts_with("GPU ") {
-        return out + text;
-    }
-    let indent = text.lines().next().map_or(0, |line| line.len() - line.trim_start().len());
-    let by = if indent == 0 { 8 } else { 4 };
-    for line in text.lines() {
-        if let Some(bdf) = of_part(line.trim()) {
-            out.push_str(&format!("GPU {bdf}\n    PCI\n"));
-        }
-        out.push_str(&format!("{:by$}{line}\n", ""));
-    }
-    out
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.
