@@ -299,9 +299,8 @@ fn vulkaninfo(text: &str, recording: &mut Recording) {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let begins = |line: &&str| value(line, "vendorID").is_some();
     let mut rest = lines.as_slice();
-    while let Some(at) = rest.iter().position(|line| begins(line)) {
-        let length =
-            rest[at + 1..].iter().position(|line| begins(line)).unwrap_or(rest.len() - at - 1);
+    while let Some(at) = rest.iter().position(begins) {
+        let length = rest[at + 1..].iter().position(begins).unwrap_or(rest.len() - at - 1);
         let (own, below) = rest[at..].split_at(length + 1);
         rest = below;
         let of = |name: &str| own.iter().find_map(|line| value(line, name));
