@@ -211,6 +211,9 @@ struct Parts {
 
 impl Parts {
     fn add(&mut self, mut bytes: Vec<u8>, file: Option<String>) -> anyhow::Result<()> {
+        if matches!(import::recognise(&bytes), None | Some(Dump::Lspci)) {
+            bytes = import::plain(&bytes).unwrap_or(bytes);
+        }
         if self.dump.is_none()
             && matches!(import::recognise(&bytes), None | Some(Dump::Lspci))
             && let Some((dump, rest)) = import::embedded(&bytes)

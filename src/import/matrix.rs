@@ -1,5 +1,12 @@
 //! The matrix of `nvidia-smi topo -m`: classes and NVLinks of pairs, CPUs and NUMA nodes of GPUs.
 
+mod headless;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+pub use headless::is_row;
+
 use crate::model::Order as _;
 use crate::model::{
     Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, P2pCapability,
@@ -82,11 +89,13 @@ fn linked_pairs(listed: &Listed, addresses: &[Bdf]) -> Option<Vec<LinkedPair>> {
 pub fn listed(text: &str) -> Option<Listed> {
     let mut lines = text.lines();
     let mut found: Option<Listed> = None;
+    let mut has_head = false;
     for _ in 0..MAX_HEADS {
         // On a terminal nvidia-smi underlines the head.
         let Some(head) = lines.find(|line| is_head(line)) else {
             break;
         };
+        has_head = true;
         let Some(matrix) = matrix(&self::head(head), lines.clone()) else {
             continue;
         };
@@ -95,11 +104,14 @@ pub fn listed(text: &str) -> Option<Listed> {
             Some(found) => add_pairs(found, &matrix),
         }
     }
-    found
+    if has_head { found } else { headless::listed(text) }
 }
 
 /// True for the first line of a matrix: names of devices, perhaps with titles of further columns.
 pub fn is_head(line: &str) -> bool {
+    if !line.contains("GPU0") {
+        return false;
+    }
     let line = head(line);
     let mut words = line.split_ascii_whitespace();
     words.next() == Some("GPU0")
@@ -109,11 +121,34 @@ pub fn is_head(line: &str) -> bool {
 
 /// The line without the underline of a terminal and without the words of collect_env: `GPU topology: GPU0 …`.
 fn head(line: &str) -> String {
-    let line = line.replace("\u{1b}[4m", " ");
-    match line.split_once(": ") {
-        Some((words, head)) if words.to_ascii_lowercase().ends_with("topology") => head.to_owned(),
-        _ => line,
+    let line = bare(line).replace("\u{1b}[4m", " ");
+    let line = match line.split_once(": ") {
+        Some((words, head)) if words.to_ascii_lowercase().ends_with("topology") => head,
+        _ => line.as_str(),
+    };
+    // Where a terminal or an editor wrapped the line, the blanks at the break are gone: `NIC10   NIC11CPU Affinity`.
+    const NAMES: [&str; 4] = ["GPU", "NIC", "CPU", "mlx5_"];
+    let mut out = String::with_capacity(line.len() + 8);
+    let mut last = ' ';
+    for (at, c) in line.char_indices() {
+        if last.is_ascii_digit() && NAMES.iter().any(|name| line[at..].starts_with(name)) {
+            out.push(' ');
+        }
+        out.push(c);
+        last = c;
     }
+    out
+}
+
+/// The line without the mark of a comment and the bars of a table.
+fn bare(line: &str) -> Cow<'_, str> {
+    let line = line.trim_start().trim_start_matches(['#', '/', ';', '*']);
+    if line.contains('|') { Cow::Owned(line.replace('|', " ")) } else { Cow::Borrowed(line) }
+}
+
+/// The line below the head of a table in Markdown, or an empty one.
+fn is_rule(line: &str) -> bool {
+    line.chars().all(|c| c.is_whitespace() || "|-:#/*".contains(c))
 }
 
 fn is_device(name: &str) -> bool {
@@ -133,33 +168,24 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
     }
     let (gpus, nics) = names.split_at(count);
     // A paste may wrap or drop the empty lines between rows.
-    let mut below = rows.clone().filter(|line| !line.trim().is_empty());
+    let rows = rows.map(bare);
+    let mut below = rows.clone().filter(|line| !is_rule(line));
     let mut cells: Vec<Vec<ListedPair>> = Vec::new();
     let mut found = Vec::new();
     for (at, name) in gpus.iter().enumerate() {
         // A paste may end within the rows.
-        let own = below.next().and_then(|line| row(line, names.len()));
+        let Some(line) = below.next() else { break };
+        let own = row(&line, names.len());
         let Some(row) = own.filter(|row| row.name == *name && row.itself == Some(at)) else {
             break;
         };
-        found.push(ListedGpu {
-            cpus: row.rest.first().map_or(Fact::default(), |cpus| match cpus.parse() {
-                Ok(cpus) => Fact::Known(cpus),
-                Err(_) => Fact::Unknown(Why::NotCovered),
-            }),
-            numa_node: row
-                .rest
-                .get(1)
-                .and_then(|node| node.parse().ok())
-                .map_or(Fact::Unknown(Why::NotCovered), |node| Fact::Known(Some(node))),
-            ..ListedGpu::default()
-        });
+        found.push(gpu(&row));
         cells.push(row.cells);
     }
     let is_whole = found.len() == count;
     let has_more = below
         .next()
-        .is_some_and(|next| row(next, names.len()).is_some_and(|row| row.name.starts_with("GPU")));
+        .is_some_and(|next| row(&next, names.len()).is_some_and(|row| row.name.starts_with("GPU")));
     if found.is_empty() || is_whole && has_more {
         // A cut head: there are more GPUs than columns.
         return None;
@@ -169,27 +195,49 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
         cells.push(mirrored(&cells, names.len()));
     }
     let skipped = if is_whole { count } else { usize::MAX };
-    let mut below = rows.clone().filter(|line| !line.trim().is_empty()).skip(skipped).peekable();
+    let mut below = rows.clone().filter(|line| !is_rule(line)).skip(skipped).peekable();
     for name in nics {
-        let own =
-            below.peek().and_then(|line| row(line, names.len())).filter(|row| row.name == *name);
+        let own = below
+            .peek()
+            .and_then(|line| Some(row(line, names.len()).filter(|row| row.name == *name)?.cells));
         match own {
-            Some(row) => {
-                cells.push(row.cells);
+            Some(own) => {
+                cells.push(own);
                 below.next();
             }
             // The columns of the GPUs say as much of the pairs that count.
             None => cells.push(mirrored(&cells, names.len())),
         }
     }
-    let rest: Vec<&str> = rows.take(names.len() + MAX_LEGEND).collect();
-    let mut listed = Listed { gpus: found, nics: named(nics, &rest), cells };
-    if !shows_nvlinks(&listed, &rest) {
+    let rest: Vec<Cow<'a, str>> = rows.take(names.len() + MAX_LEGEND).collect();
+    let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
+    Some(with_nvlinks(Listed { gpus: found, nics: named(nics, &rest), cells }, &rest))
+}
+
+/// The matrix, whose cells say nothing of NVLinks where it does not show them.
+fn with_nvlinks(mut listed: Listed, rest: &[&str]) -> Listed {
+    if !shows_nvlinks(&listed, rest) {
         for cell in listed.cells.iter_mut().flatten() {
             cell.nvlinks = None;
         }
     }
-    Some(listed)
+    listed
+}
+
+/// The GPU of a row.
+fn gpu(row: &Row<'_>) -> ListedGpu {
+    ListedGpu {
+        cpus: row.rest.first().map_or(Fact::default(), |cpus| match cpus.parse() {
+            Ok(cpus) => Fact::Known(cpus),
+            Err(_) => Fact::Unknown(Why::NotCovered),
+        }),
+        numa_node: row
+            .rest
+            .get(1)
+            .and_then(|node| node.parse().ok())
+            .map_or(Fact::Unknown(Why::NotCovered), |node| Fact::Known(Some(node))),
+        ..ListedGpu::default()
+    }
 }
 
 /// The row of a device that the text lacks, as far as the columns of the rows above say it.
@@ -204,7 +252,7 @@ const MAX_LEGEND: usize = 600;
 
 /// The names of NICs: newer drivers number the columns and print `NIC0: mlx5_0` below.
 fn named(nics: &[&str], rest: &[&str]) -> Vec<String> {
-    let legend: std::collections::BTreeMap<&str, &str> = rest
+    let legend: BTreeMap<&str, &str> = rest
         .iter()
         .take_while(|line| !is_head(line))
         .filter_map(|line| line.trim().split_once(": "))

@@ -91,6 +91,12 @@ pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     is_whole.then_some((xml, rest))
 }
 
+/// The bytes of a text that a program wrote for another: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all
+/// lines. None if there is nothing to undo.
+pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
+    text::plain(bytes)
+}
+
 /// The facts of lspci's output alone.
 fn printed_by_lspci(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     if lspci::is_format(bytes) {

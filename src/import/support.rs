@@ -14,6 +14,7 @@ mod tar;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -57,6 +58,10 @@ pub struct SupportReport {
     gpus: Vec<PciDevice>,
     /// Functions that other texts name, as a kernel's log.
     functions: BTreeMap<Bdf, Ids>,
+    /// Functions of lshw, inxi and hwinfo, as lspci prints them.
+    inventory: BTreeMap<Bdf, String>,
+    /// Network controllers by the names of interfaces; true with InfiniBand.
+    controllers: BTreeMap<Bdf, bool>,
     /// NUMA nodes of such functions.
     nodes: BTreeMap<Bdf, u32>,
     /// Peer-to-peer status by the indexes of GPUs.
@@ -107,7 +112,8 @@ impl SupportReport {
     /// The facts of lspci's output, with the files that the report has of single functions; none without functions.
     /// Fails if the report describes no machine.
     pub fn printed(&self, names: &PciNames) -> Result<Option<Facts>, ImportError> {
-        let printed = super::printed_by_lspci(&self.lspci, names).ok();
+        let (text, is_lspcis) = self.functions_text();
+        let printed = super::printed_by_lspci(&text, names).ok();
         let Some(mut facts) = printed.filter(|facts| !facts.devices().is_empty()) else {
             return if self.is_empty() {
                 Err(ImportError::Malformed(
@@ -120,10 +126,24 @@ impl SupportReport {
         facts.pci = facts
             .pci
             .map(|devices| devices.into_iter().map(|device| self.located(device)).collect());
+        if !is_lspcis {
+            // Remarks name lines of lspci.
+            for note in &mut facts.notes {
+                note.source = "list of PCI functions".to_owned();
+            }
+        }
         super::matrix::add(&mut facts, &self.smi);
         super::matrix::add(&mut facts, &self.matrices);
         facts.partial = !self.complete;
         Ok(Some(facts))
+    }
+
+    /// The output of lspci, or the functions of other programs where there is none: lspci says more of each.
+    fn functions_text(&self) -> (Cow<'_, [u8]>, bool) {
+        if self.inventory.is_empty() || super::lspci::is_format(&self.lspci) {
+            return (Cow::Borrowed(&self.lspci), true);
+        }
+        (Cow::Owned(self.inventory.values().flat_map(|line| line.bytes()).collect()), false)
     }
 
     /// True if it describes no machine.
@@ -141,6 +161,8 @@ impl SupportReport {
             && self.nvml.as_ref().is_none_or(is_empty)
             && self.listed.is_empty()
             && self.functions.is_empty()
+            && self.inventory.is_empty()
+            && self.controllers.is_empty()
             && self.environment.is_empty()
             && super::matrix::listed(&self.matrices).is_none()
     }
@@ -169,14 +191,23 @@ impl SupportReport {
         if facts.pci.known().is_none() && !functions.is_empty() && !more_listed {
             if facts.rdma.known().is_none() {
                 facts.unnamed_nics = super::nics(&functions);
+                let known = facts.unnamed_nics.clone();
+                let others = self.controllers.iter().filter(|(_, has_infiniband)| **has_infiniband);
+                facts
+                    .unnamed_nics
+                    .extend(others.map(|(bdf, _)| *bdf).filter(|bdf| !known.contains(bdf)));
             }
             facts.pci = Fact::Known(functions);
             facts.partial = true;
             super::matrix::add(facts, &self.smi);
             super::matrix::add(facts, &self.matrices);
         }
-        if facts.listed.is_none() && (facts.pci.known().is_none() || facts.gpus().next().is_none())
-        {
+        let count = facts.gpus().count();
+        if facts.listed.is_none() && count > 0 && self.listed.len() == count {
+            // Models of GPUs whose addresses another part shows.
+            facts.listed = Some(Listed::default());
+        }
+        if facts.listed.is_none() && (facts.pci.known().is_none() || count == 0) {
             facts.listed = super::matrix::listed(&self.matrices);
             if facts.listed.is_none() && !self.listed.is_empty() {
                 facts.listed = Some(Listed::default());
@@ -211,6 +242,15 @@ impl SupportReport {
         let has_gpus = !self.gpus.is_empty();
         let others = named.filter(|function| !(has_gpus && is_gpu(function)));
         let mut all: Vec<PciDevice> = others.collect();
+        let controllers = self.controllers.keys().filter(|bdf| !self.functions.contains_key(bdf));
+        all.extend(controllers.map(|bdf| PciDevice {
+            bdf: *bdf,
+            ids: Fact::default(),
+            place: Fact::default(),
+            numa_node: Fact::default(),
+            config: Config::default(),
+            attributes: None,
+        }));
         all.extend(self.gpus.iter().cloned());
         all.order_by_key(|function| function.bdf);
         all.dedup_by_key(|function| function.bdf);

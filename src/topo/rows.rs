@@ -14,6 +14,8 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
         .filter(|device| device.management != Fact::Known(true))
         // Without their addresses, these are the same NICs.
         .filter(|_| facts.unnamed_nics.is_empty())
+        // A matrix without a legend shows them by number.
+        .filter(|device| device.place.present().is_some() || !has_numbered_nics(facts))
         .enumerate()
         .map(|(n, device)| nic(facts, n, device));
     let unnamed = facts.unnamed_nics.iter().enumerate().map(|(n, bdf)| Row {
@@ -62,6 +64,14 @@ fn listed(facts: &Facts, known: &[Row]) -> Vec<Row> {
     gpus.chain(added).collect()
 }
 
+/// True if a matrix shows NICs by number and has no legend.
+fn has_numbered_nics(facts: &Facts) -> bool {
+    let is_number = |name: &String| {
+        name.strip_prefix("NIC").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    facts.listed.iter().flat_map(|listed| &listed.nics).any(is_number)
+}
+
 /// The GPUs of the driver, in the order of nvidia-smi and CUDA; without driver data, all GPUs.
 fn managed_gpus(facts: &Facts) -> Vec<&PciDevice> {
     let managed = |device: &&PciDevice| match facts.driver.gpus.known() {
@@ -77,7 +87,9 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
     let from_driver = |field: fn(&DriverGpu) -> Option<String>| driver.and_then(field);
     let name = nvml.and_then(|gpu| gpu.name.known().cloned());
     let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
-    let label = name.or_else(|| from_driver(|gpu| gpu.model.clone())).unwrap_or_default();
+    let listed = || facts.listed.as_ref().and_then(|listed| listed.gpus.get(number)?.model.clone());
+    let label =
+        name.or_else(|| from_driver(|gpu| gpu.model.clone())).or_else(listed).unwrap_or_default();
     let is = |property: fn(&Ids) -> bool| device.ids.known().is_some_and(property);
     Row {
         integrated: is(Ids::is_integrated_gpu),

@@ -194,6 +194,22 @@ impl Recording {
         }
     }
 
+    /// Adds a PCI function that another program than lspci lists, as lspci prints it. What is known of it stays.
+    pub fn inventory(&mut self, bdf: Bdf, line: String) {
+        let functions = &mut self.report.inventory;
+        if functions.len() < FUNCTIONS || functions.contains_key(&bdf) {
+            functions.entry(bdf).or_insert(line);
+        }
+    }
+
+    /// Adds the function of a network controller whose numbers the text does not show.
+    pub fn controller(&mut self, bdf: Bdf, has_infiniband: bool) {
+        let controllers = &mut self.report.controllers;
+        if controllers.len() < FUNCTIONS || controllers.contains_key(&bdf) {
+            *controllers.entry(bdf).or_default() |= has_infiniband;
+        }
+    }
+
     /// Adds the NUMA node of a function that the text names.
     pub fn function_node(&mut self, bdf: Bdf, node: u32) {
         if self.report.functions.contains_key(&bdf) {

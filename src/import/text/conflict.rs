@@ -22,6 +22,8 @@ fn of<'a>(sections: &'a [Section], kind: &'static Kind) -> impl Iterator<Item = 
 /// Lists of GPUs of which each has one that the other lacks, or another model at one address.
 fn gpus(sections: &[Section]) -> Option<String> {
     let of_smi = of(sections, &smi::TABLE).chain(of(sections, &smi::QUERY));
+    // A part without a head need not show all GPUs.
+    let of_smi = of_smi.filter(|section| has_head(section));
     let lists: Vec<Shown<'_>> = of_smi
         .chain(of(sections, &smi::XML))
         .map(|section| Shown { section, gpus: smi::gpus(section) })
@@ -35,29 +37,49 @@ fn gpus(sections: &[Section]) -> Option<String> {
             }
         }
     }
-    None
+    let parts = of(sections, &smi::QUERY).filter(|section| !has_head(section)).take(MOST);
+    let mut parts = parts.map(|section| Shown { section, gpus: smi::gpus(section) });
+    parts.find_map(|part| {
+        let whole = lists.iter().find(|list| is_whole(list) && lacks(&part, list))?;
+        Some(several(&part, whole))
+    })
+}
+
+fn has_head(section: &Section) -> bool {
+    KINDS[section.kind].name != smi::QUERY.name || section.text.contains("NVSMI LOG")
+}
+
+/// True for a list with as many GPUs as its head says.
+fn is_whole(shown: &Shown<'_>) -> bool {
+    let mut counts = shown.section.text.lines().filter_map(|line| line.split_once(':'));
+    let count = counts.find(|(key, _)| key.trim() == "Attached GPUs");
+    count.and_then(|(_, count)| count.trim().parse().ok()) == Some(shown.gpus.len())
+}
+
+/// True if `from` has a GPU that `other` lacks.
+fn lacks(from: &Shown<'_>, other: &Shown<'_>) -> bool {
+    from.gpus.iter().any(|(bdf, _)| !other.gpus.iter().any(|(known, _)| known == bdf))
 }
 
 /// Sections that are compared with each other.
 const MOST: usize = 64;
 
 fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
-    let lacks = |from: &Shown<'_>, other: &Shown<'_>| {
-        from.gpus.iter().any(|(bdf, _)| !other.gpus.iter().any(|(known, _)| known == bdf))
-    };
     let differs = a.gpus.iter().any(|(bdf, name)| {
         b.gpus.iter().any(|(other, of_other)| {
             // Long names are cut, and then none stands here.
             other == bdf && !name.is_empty() && !of_other.is_empty() && name != of_other
         })
     });
-    (differs || lacks(a, b) && lacks(b, a)).then(|| {
-        format!(
-            "nvidia-smi lists other GPUs from line {} than from line {}: these are several machines; give what one of them shows",
-            a.section.line.max(b.section.line),
-            a.section.line.min(b.section.line)
-        )
-    })
+    (differs || lacks(a, b) && lacks(b, a)).then(|| several(a, b))
+}
+
+fn several(a: &Shown<'_>, b: &Shown<'_>) -> String {
+    format!(
+        "nvidia-smi lists other GPUs from line {} than from line {}: these are several machines; give what one of them shows",
+        a.section.line.max(b.section.line),
+        a.section.line.min(b.section.line)
+    )
 }
 
 /// Matrices of different numbers of GPUs.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::machines::{self, Machines};
-use super::{KINDS, Starts};
+use super::{KINDS, Starts, query};
+use crate::import::matrix;
 
 /// Longer lines are cut.
 const LONGEST: usize = 64 << 10;
@@ -48,6 +49,10 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
     let mut list = Vec::with_capacity(bytes.len());
     for (raw, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
         let mut line = clean(&raw[..raw.len().min(LONGEST)]);
+        if let Some(first) = behind_fence(&line) {
+            cut.end(std::mem::replace(&mut part, Part::Open));
+            line = first.to_owned();
+        }
         let mut kept = raw;
         let behind = prefix.and_then(|name| machines::without(&line, name)).map(str::to_owned);
         if let Some(rest) = behind {
@@ -59,7 +64,8 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
         let command = command(words);
         let is_open = !matches!(part, Part::Section(_));
         machine = machine_of(words, command, is_open).or(machine);
-        let kind = if command.is_some() { None } else { kind(words) };
+        let kind =
+            if command.is_some() { None } else { kind(words).or_else(|| continued(words, &part)) };
         part = match (command, part) {
             (Some(command), part) => {
                 cut.end(part);
@@ -92,6 +98,12 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
     list.pop();
     cut.lspci = list;
     cut
+}
+
+/// The first line of an output that stands behind its fence.
+fn behind_fence(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("```")?.trim_start();
+    kind(rest).filter(|kind| *kind > 0).map(|_| rest)
 }
 
 /// Kinds that a program on one machine prints of others.
@@ -192,6 +204,20 @@ fn closed(xml: &[u8]) -> Vec<u8> {
 /// The kind that a line begins.
 fn kind(line: &str) -> Option<usize> {
     if line.is_empty() { None } else { KINDS.iter().position(|kind| (kind.begins)(line)) }
+}
+
+/// The kind of a line that stands within an output, where the text lacks its beginning.
+fn continued(line: &str, part: &Part) -> Option<usize> {
+    let within =
+        |name: &str| matches!(part, Part::Section(section) if KINDS[section.kind].name == name);
+    let name = if matrix::is_row(line) {
+        "nvidia-smi topo -m"
+    } else if query::is_part(line) {
+        "nvidia-smi -q"
+    } else {
+        return None;
+    };
+    if within(name) { None } else { KINDS.iter().position(|kind| kind.name == name) }
 }
 
 impl Cut {
@@ -302,7 +328,7 @@ fn command(line: &str) -> Option<&str> {
 
 /// Programs that a bare mark stands before: a comment may begin with the same mark.
 fn is_program(command: &str) -> bool {
-    const PROGRAMS: [&str; 33] = [
+    const PROGRAMS: [&str; 41] = [
         "sudo",
         "cat",
         "nvidia-smi",
@@ -336,6 +362,14 @@ fn is_program(command: &str) -> bool {
         "dcgmi",
         "nvcc",
         "lstopo",
+        "lshw",
+        "inxi",
+        "hwinfo",
+        "ibv_devices",
+        "vulkaninfo",
+        "gpustat",
+        "kubectl",
+        "python",
     ];
     let program = command.split_ascii_whitespace().next().unwrap_or_default();
     PROGRAMS.contains(&program.rsplit('/').next().unwrap_or_default())

@@ -4,7 +4,7 @@ use super::by_index;
 use super::smi::Log;
 use super::{Kind, Starts};
 use crate::import::ImportError;
-use crate::import::support::Recording;
+use crate::import::support::{Class, Recording};
 use crate::model::ListedGpu;
 use crate::model::limited::MAX_GPUS;
 
@@ -28,8 +28,12 @@ CUDA_VISIBLE_DEVICES=0,1
 pub const TESTS: Kind = Kind {
     name: "nccl-tests, perftest",
     starts: Starts::Line,
-    begins: |line| rank(line).is_some() || listed_by_perftest(line).is_some(),
-    yields: "GPUs, with their models by nccl-tests, if all ranks are on one machine",
+    begins: |line| {
+        rank(line).is_some()
+            || listed_by_perftest(line).is_some()
+            || device_of_perftest(line).is_some()
+    },
+    yields: "GPUs, with their models by nccl-tests, if all ranks are on one machine; the RDMA device of perftest",
     example:
         "#  Rank  0 Group  0 Pid  64904 on      node1 device  0 [0000:17:00] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid  64904 on      node1 device  1 [0000:2a:00] NVIDIA H100 80GB HBM3
@@ -37,7 +41,11 @@ pub const TESTS: Kind = Kind {
     read: |text, recording| {
         let mut gpus = Vec::new();
         let mut hosts = Vec::new();
+        let mut class = Class::default();
         for line in text.lines().map(str::trim) {
+            if let Some(name) = device_of_perftest(line) {
+                class.device(name);
+            }
             if let Some((host, index, model)) = rank(line) {
                 hosts.push(host);
                 let model = Some(model.to_owned()).filter(|model| !model.is_empty());
@@ -50,7 +58,7 @@ pub const TESTS: Kind = Kind {
         if hosts.len() < 2 {
             recording.listed(by_index(gpus));
         }
-        Ok(())
+        recording.class(class)
     },
 };
 
@@ -171,6 +179,12 @@ fn rank(line: &str) -> Option<(&str, usize, &str)> {
 fn listed_by_perftest(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("CUDA device ")?;
     rest.split_once(": PCIe address is ")?.0.parse().ok()
+}
+
+/// The device in `Dual-port       : OFF  Device         : mlx5_0`.
+fn device_of_perftest(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("Dual-port")?.split_once("Device")?.1;
+    rest.trim_start().strip_prefix(':')?.split_ascii_whitespace().next()
 }
 
 /// Reads lines, because people cut JSON.

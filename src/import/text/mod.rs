@@ -6,22 +6,31 @@
 mod adapters;
 mod cluster;
 mod conflict;
+mod cuda;
 mod cut;
 mod diagnoses;
 mod driver;
+mod interfaces;
+mod inventory;
 mod job;
 mod kernel_log;
 mod machines;
 mod nccl;
 mod nic_tools;
 mod other;
+mod plain;
+mod query;
+mod rdma_lists;
 mod smi;
 #[cfg(test)]
 mod tests;
+mod xml_parts;
 
 pub(super) use cut::embedded;
+pub(super) use plain::plain;
 
 use super::ImportError;
+use super::matrix;
 use super::support::{Recording, SupportReport};
 use crate::model::ListedGpu;
 
@@ -50,7 +59,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 42] = [
+pub const KINDS: [&Kind; 57] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -63,24 +72,39 @@ pub const KINDS: [&Kind; 42] = [
     &other::UNAME,
     &other::NUMACTL,
     &other::LSCPU,
+    &inventory::LSPCI_FOR_PROGRAMS,
+    &inventory::HWINFO,
+    &inventory::LSHW,
+    &inventory::INXI,
     &adapters::IBSTATUS,
     &adapters::IBV_DEVINFO,
     &adapters::IBSTAT,
     &adapters::RDMA_LINK,
     &adapters::IBDEV2NETDEV,
     &adapters::SHOW_GIDS,
+    &rdma_lists::RDMA_DEV,
+    &rdma_lists::SYSFS,
+    &rdma_lists::IBV_DEVICES,
+    &rdma_lists::LSTOPO,
+    &xml_parts::XML_PART,
     &diagnoses::MLXLINK,
     &nic_tools::MST_STATUS,
     &nic_tools::MLXCONFIG,
     &nic_tools::ETHTOOL,
+    &interfaces::IP_LINK,
     &nic_tools::UCX_INFO,
     &nic_tools::FI_INFO,
+    &rdma_lists::UCX_LOG,
     &smi::QUERY,
     &smi::XML,
     &smi::TABLE,
     &smi::CSV,
     &smi::LIST,
     &smi::MATRIX,
+    &cuda::ENVIRONMENT,
+    &cuda::PROGRAMS,
+    &cuda::MONITOR,
+    &cuda::VULKANINFO,
     &cluster::DCGMI,
     &diagnoses::DIAG,
     &diagnoses::TOPOLOGY,
@@ -147,7 +171,13 @@ fn and(words: &[String]) -> String {
 
 /// What a text looks like that yields nothing, for a message.
 pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String> {
-    kinds.first().copied().or_else(|| other::foreign(bytes)).map(|name| match name {
+    let text = String::from_utf8_lossy(bytes);
+    // Rows without a head have a name of their own.
+    let is_whole = |name: &&str| {
+        *name != smi::MATRIX.name || text.lines().any(|line| matrix::is_head(line.trim()))
+    };
+    let known = kinds.first().copied().filter(|name| is_whole(name));
+    known.or_else(|| other::foreign(bytes)).map(|name| match name {
         _ if name.starts_with("kernel log") => {
             format!("a {name}, whose failures gdr explain FILE shows")
         }
@@ -158,7 +188,7 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
 }
 
 /// Beginnings of names that are not names of commands.
-const BARE: [&str; 6] = ["a ", "an ", "rows ", "lines ", "environment ", "NCCL"];
+const BARE: [&str; 7] = ["a ", "an ", "rows ", "lines ", "environment ", "NCCL", "PyTorch's "];
 
 /// A list up to the largest index: the GPUs before it exist too.
 pub fn by_index(gpus: Vec<(usize, ListedGpu)>) -> Vec<ListedGpu> {

@@ -44,11 +44,13 @@ pub const GRAPH: Kind = Kind {
 fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut class = Class::default();
     let (mut hosts, mut gpus) = (BTreeSet::new(), BTreeSet::new());
+    let mut numbers = BTreeSet::new();
     for line in text.lines() {
         let Some((head, message)) = line.split_once(" NCCL INFO ") else {
             continue;
         };
         hosts.extend(host(head));
+        numbers.extend(number(head));
         if let Some((name, value)) = message.split_once(" set by environment to ")
             && let Some(name) = name.split(' ').next_back()
         {
@@ -59,15 +61,34 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         }
         let bus = message.split_once(" busId ").and_then(|(_, rest)| rest.split(' ').next());
         gpus.extend(bus.and_then(address));
+        gpus.extend(message.split([' ', ':']).filter_map(in_path));
     }
     // Devices of several machines are not those of one.
     if hosts.len() > 1 {
         return Ok(());
     }
+    if gpus.is_empty() {
+        recording
+            .listed(by_index(numbers.into_iter().map(|at| (at, ListedGpu::default())).collect()));
+    }
     for bdf in gpus {
         recording.function(bdf, GPU);
     }
     recording.class(class)
+}
+
+/// The number of the GPU in `node1:100:120 [0]`, as CUDA counts the GPUs that the process sees.
+fn number(head: &str) -> Option<usize> {
+    let word = head.split_ascii_whitespace().next_back()?;
+    word.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+/// The address of a GPU in a line of paths: `GPU/0-17000` of this machine, `GPU/17000` of older versions.
+fn in_path(word: &str) -> Option<Bdf> {
+    let rest = word.strip_prefix("GPU/")?;
+    let hex = rest.strip_prefix("0-").unwrap_or(rest);
+    // Versions without the number of the machine write the lower parts of an address at least.
+    address(hex).filter(|_| hex.len() >= 4)
 }
 
 /// The host in `node1:100:120 [0]`, perhaps behind a time. Several processes print to one stream, so a line may begin with numbers of

@@ -17,10 +17,13 @@ ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      1a:00.0   mlx5_0          
 };
 
 pub const MLXCONFIG: Kind = Kind {
-    name: "mlxconfig or mstconfig query",
+    name: "mlxconfig or mstconfig query, mlxfwmanager",
     starts: Starts::Line,
     begins: |line| {
-        let of_type = line.strip_prefix("Device type:").map(str::trim);
+        // mlxfwmanager writes a capital.
+        let of_type =
+            ["Device type:", "Device Type:"].iter().find_map(|key| line.strip_prefix(key));
+        let of_type = of_type.map(str::trim);
         of_type.is_some_and(|name| name.starts_with("ConnectX") || name.starts_with("BlueField"))
     },
     yields: "addresses of NICs",
@@ -29,7 +32,11 @@ Name:               MCX75310AAS-NEA_Ax
 Device:             0000:1a:00.0
 ",
     read: |text, recording| {
-        for line in text.lines().filter_map(|line| line.trim().strip_prefix("Device:")) {
+        let keys = ["Device:", "PCI Device Name:"];
+        let of_line = |line: &str| {
+            keys.iter().find_map(|key| line.trim().strip_prefix(key)).map(str::to_owned)
+        };
+        for line in text.lines().filter_map(of_line) {
             if let Some(bdf) = line.split_ascii_whitespace().find_map(|word| word.parse().ok()) {
                 recording.function(bdf, mellanox(None));
             }
@@ -41,22 +48,49 @@ Device:             0000:1a:00.0
 pub const ETHTOOL: Kind = Kind {
     name: "ethtool -i",
     starts: Starts::Output,
-    begins: |line| matches!(line, "driver: mlx5_core" | "driver: mlx4_core" | "driver: mlx4_en"),
-    yields: "addresses of NICs",
+    begins: |line| vendor_of_driver(line).is_some(),
+    yields: "addresses of network controllers",
     example: "driver: mlx5_core
 version: 6.8.0-45-generic
 firmware-version: 28.39.1002 (MT_0000000838)
 bus-info: 0000:1a:00.0
 ",
     read: |text, recording| {
-        for line in text.lines().filter_map(|line| line.trim().strip_prefix("bus-info:")) {
-            if let Ok(bdf) = line.trim().parse() {
-                recording.function(bdf, mellanox(None));
-            }
+        let vendor = text.lines().find_map(|line| vendor_of_driver(line.trim()));
+        let addresses = text.lines().filter_map(|line| line.trim().strip_prefix("bus-info:"));
+        for bdf in addresses.filter_map(|address| address.trim().parse().ok()) {
+            let vendor = vendor.unwrap_or(Ids::MELLANOX);
+            recording.function(bdf, Ids { vendor, ..mellanox(None) });
         }
         Ok(())
     },
 };
+
+/// Drivers of network controllers and the vendors of all devices that they drive.
+const DRIVERS: [(&str, u16); 16] = [
+    ("mlx5_core", Ids::MELLANOX),
+    ("mlx5e_rep", Ids::MELLANOX),
+    ("mlx4_core", Ids::MELLANOX),
+    ("mlx4_en", Ids::MELLANOX),
+    ("bnxt_en", 0x14e4),
+    ("tg3", 0x14e4),
+    ("ice", 0x8086),
+    ("i40e", 0x8086),
+    ("ixgbe", 0x8086),
+    ("igb", 0x8086),
+    ("igc", 0x8086),
+    ("e1000e", 0x8086),
+    ("ena", 0x1d0f),
+    ("cxgb4", 0x1425),
+    ("r8169", 0x10ec),
+    ("ionic", 0x1dd8),
+];
+
+/// The vendor by a line `driver: mlx5_core`.
+fn vendor_of_driver(line: &str) -> Option<u16> {
+    let driver = line.strip_prefix("driver: ")?;
+    DRIVERS.iter().find(|(name, _)| *name == driver).map(|(_, vendor)| *vendor)
+}
 
 pub const UCX_INFO: Kind = Kind {
     name: "ucx_info -d",

@@ -171,7 +171,7 @@ fn lscpu(text: &str) -> String {
 }
 
 /// Programs whose output says nothing about GPUs, NICs and PCI devices, by the first line.
-const FOREIGN: [(&str, &str); 12] = [
+const FOREIGN: [(&str, &str); 15] = [
     ("              total        used        free", "free"),
     ("               total        used        free", "free"),
     ("Filesystem ", "df"),
@@ -184,24 +184,48 @@ const FOREIGN: [(&str, &str); 12] = [
     ("<?xml", "an XML document"),
     ("<", "an XML or HTML document"),
     ("nvcc: NVIDIA", "nvcc --version"),
+    ("Bus 001 Device ", "lsusb"),
+    ("[default]", "a configuration file"),
+    ("usage: ", "a program's help"),
 ];
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 14] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 31] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
     ("LnkSta:", "GT/s", "lines of lspci -vv without the line that names the device"),
     ("-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
     ("-+-[0000:", "-", "a tree of lspci -t, whose devices have no names"),
+    ("BAR1 Memory Usage", "", "a part of nvidia-smi -q without the line that names the GPU"),
+    ("GPU Link Info", "", "a part of nvidia-smi -q without the line that names the GPU"),
     ("max locked memory", "-l)", "ulimit -a"),
     ("Settings for ", ":", "ethtool"),
+    ("Features for ", ":", "ethtool -k"),
     ("+-----  Integration", "", "dcgmi diag, without its head"),
     ("NvSwitches:", "", "dcgmi nvlink"),
-    ("", ": <BROADCAST,", "ip link"),
-    ("", "UCX  DEBUG", "a log of UCX"),
+    ("GP0 ", " GP1 ", "a matrix of a sample of DCGM, whose classes gdr does not know"),
+    (
+        "nvidia.com/gpu:",
+        "",
+        "a part of kubectl describe node without the labels of GPU Feature Discovery",
+    ),
+    ("VULKANINFO", "", "vulkaninfo, without a GPU of NVIDIA"),
+    ("vendorID ", "=", "vulkaninfo, without a GPU of NVIDIA"),
+    ("", " ROCm System Management Interface ", "rocm-smi, which shows GPUs of another vendor"),
+    ("HSA Agents", "", "rocminfo, which shows GPUs of another vendor"),
+    ("", "AMD-SMI", "amd-smi, which shows GPUs of another vendor"),
+    ("MTHREADS Topology", "", "a topology of another vendor's GPUs"),
+    ("| NPU ", "|", "npu-smi, which shows devices of another vendor"),
+    ("", "XPU-SMI", "xpu-smi, which shows GPUs of another vendor"),
+    ("", "| DeviceID", "xpu-smi, which shows GPUs of another vendor"),
+    ("Graphics:", "", "inxi, without addresses (inxi -Fxx shows them)"),
+    ("Interface  Slave Of", "", "xsos"),
     ("Container runtime", "", "docker info"),
-    ("PyTorch version:", "", "PyTorch's collect_env"),
+    ("Machine (", ")", "lstopo, without a GPU or an RDMA device"),
+    ("Package L#0", "", "lstopo, without a GPU or an RDMA device"),
+    ("Device-1:", "", "inxi, without addresses (inxi -Fxx shows them)"),
+    ("PyTorch version", ":", "PyTorch's collect_env"),
 ];
 
 /// What another text looks like, by its first lines.

@@ -3,6 +3,7 @@
 use super::KINDS;
 use super::by_index;
 use super::cut::Section;
+use super::query;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
@@ -31,7 +32,13 @@ GPU 00000000:17:00.0
         Used                              : 1 MiB
     Performance State                     : P0
 ",
-    read: |text, recording| recording.smi(text),
+    read: |text, recording| {
+        if text.contains("NVSMI LOG") {
+            recording.smi(text)
+        } else {
+            recording.smi(&query::whole(text))
+        }
+    },
 };
 
 pub const TABLE: Kind = Kind {
@@ -169,6 +176,7 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     let text = match KINDS[section.kind].name {
         "nvidia-smi" => table(&section.text),
         "nvidia-smi -q -x" => xml(&section.text),
+        _ if !section.text.contains("NVSMI LOG") => query::whole(&section.text),
         _ => section.text.clone(),
     };
     let mut gpus: Vec<(Bdf, String)> = Vec::new();
@@ -376,7 +384,8 @@ fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
         let (model, uuid) = match rest.split_once(" (UUID: ") {
             Some((model, uuid)) => (model, Some(uuid.trim_end_matches(')').to_owned())),
-            None => (rest, None),
+            // Programs write further properties behind a comma.
+            None => (rest.split(", ").next().unwrap_or_default(), None),
         };
         let model = Some(model.trim().to_owned());
         gpus.push((number, ListedGpu { model, uuid, ..ListedGpu::default() }));
@@ -387,13 +396,20 @@ fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 
 /// `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)`: the number and the rest. PyTorch's collect_env leaves out the UUID.
 fn listed_gpu(line: &str) -> Option<(usize, &str)> {
+    let line = match line.split_once(':') {
+        Some((key, rest)) if key.trim_end() == "GPU models and configuration" => rest.trim_start(),
+        _ => line,
+    };
+    let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
+    let is_listed = rest.contains("(UUID: GPU-") || is_model(rest);
+    Some((number.parse().ok().filter(|_| is_listed)?, rest))
+}
+
+/// The name of one of NVIDIA's GPUs, and nothing else.
+pub fn is_model(text: &str) -> bool {
     const BRANDS: [&str; 7] =
         ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
-    let line = line.strip_prefix("GPU models and configuration: ").unwrap_or(line);
-    let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
-    let is_model = rest.contains("(UUID: GPU-")
-        || rest.len() < 64 && BRANDS.iter().any(|brand| rest.starts_with(brand));
-    Some((number.parse().ok().filter(|_| is_model)?, rest))
+    text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.

@@ -1,0 +1,214 @@
+//! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all lines.
+
+/// The text without them; none if there is nothing to undo.
+pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
+    let decoded = utf16(bytes);
+    let text = String::from_utf8_lossy(decoded.as_deref().unwrap_or(bytes));
+    let mut changed: Option<String> = None;
+    for undo in [of_json, of_html, of_editor, of_comment] {
+        if let Some(text) = undo(changed.as_deref().unwrap_or(&text)) {
+            changed = Some(text);
+        }
+    }
+    changed.map(String::into_bytes).or(decoded)
+}
+
+/// Windows writes the output of programs as UTF-16.
+fn utf16(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (rest, is_little) = match bytes {
+        [0xff, 0xfe, rest @ ..] => (rest, true),
+        [0xfe, 0xff, rest @ ..] => (rest, false),
+        // Without a mark, every second byte of ASCII is zero.
+        [a, 0, b, 0, c, 0, d, 0, ..] if ![a, b, c, d].contains(&&0) => (bytes, true),
+        _ => return None,
+    };
+    let units = rest.chunks_exact(2).map(|pair| {
+        let bytes = [pair[0], pair[1]];
+        if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
+    });
+    let text: String =
+        char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    Some(text.into_bytes())
+}
+
+/// A string of JSON or of a program: `"…\n\tGPU0\tGPU1\n…"` on few lines.
+fn of_json(text: &str) -> Option<String> {
+    let escaped = text.matches("\\n").count();
+    if escaped < 3 || escaped < text.matches('\n').count() {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => {}
+            Some('u') => {
+                let hex: String = chars.by_ref().take(4).collect();
+                out.extend(u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32));
+            }
+            Some(c @ ('"' | '\\' | '/' | '\'')) => out.push(c),
+            Some(c) => out.extend(['\\', c]),
+            None => out.push('\\'),
+        }
+    }
+    Some(out)
+}
+
+/// Escapes of HTML, and the elements that format text.
+const ENTITIES: [(&str, &str); 7] = [
+    ("&gt;", ">"),
+    ("&lt;", "<"),
+    ("&quot;", "\""),
+    ("&#39;", "'"),
+    ("&nbsp;", " "),
+    ("&#x27;", "'"),
+    ("&amp;", "&"),
+];
+const ELEMENTS: [&str; 10] = ["pre", "code", "br", "p", "div", "span", "font", "b", "td", "tr"];
+
+/// Web pages and mails. XML of hwloc, NCCL and nvidia-smi has escapes of its own.
+fn of_html(text: &str) -> Option<String> {
+    const XML: [&str; 4] = ["<?xml", "<topology", "<system version", "<nvidia_smi_log"];
+    let has_entities = ENTITIES.iter().any(|(entity, _)| text.contains(entity));
+    let has_elements =
+        ["<pre", "<code", "<br", "<span"].iter().any(|element| text.contains(element));
+    if !has_entities && !has_elements || XML.iter().any(|begin| text.contains(begin)) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '&']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let entity = ENTITIES.iter().find(|(entity, _)| from.starts_with(entity));
+        rest = if let Some((entity, c)) = entity {
+            out.push_str(c);
+            &from[entity.len()..]
+        } else if let Some((name, behind)) = element(from) {
+            out.push_str(if name == "br" { "\n" } else { "" });
+            behind
+        } else {
+            out.push_str(&from[..1]);
+            &from[1..]
+        };
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// The name of an element that formats text, and what stands behind it.
+fn element(text: &str) -> Option<(&'static str, &str)> {
+    const LONGEST: usize = 256;
+    let inner = text.strip_prefix('<')?;
+    let inner = inner.strip_prefix('/').unwrap_or(inner);
+    let name = ELEMENTS.into_iter().find(|name| {
+        inner.strip_prefix(*name).is_some_and(|rest| rest.starts_with(['>', ' ', '/']))
+    })?;
+    let head = inner.get(..LONGEST).unwrap_or(inner);
+    let end = head.find('>').filter(|end| !head[..*end].contains(['<', '\n']))?;
+    Some((name, &inner[end + 1..]))
+}
+
+/// Lines with their numbers, as editors and pagers show them.
+fn of_editor(text: &str) -> Option<String> {
+    let numbered = |line: &'_ str| -> Option<(usize, usize)> {
+        let words = line.trim_start();
+        let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number = words.get(..digits)?.parse().ok()?;
+        let behind = words[digits..].trim_start_matches([':', '|', '.', ')']);
+        let is_end = behind.is_empty() || behind.starts_with([' ', '\t']);
+        let from = line.len() - behind.len();
+        is_end.then_some((number, (from + 1).min(line.len())))
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut last = None;
+    let mut count = 0;
+    for line in text.lines() {
+        let (number, from) = numbered(line)?;
+        if last.is_some_and(|last| number != last + 1) {
+            return None;
+        }
+        last = Some(number);
+        count += 1;
+        out.push_str(&line[from..]);
+        out.push('\n');
+    }
+    (count > 3).then_some(out)
+}
+
+/// A text in a comment of a program, with the same mark before all lines.
+fn of_comment(text: &str) -> Option<String> {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let mark = ["#", "//", ";", "--", "*"].into_iter().find(|mark| {
+        let has = |line: &str| {
+            line.trim_start()
+                .strip_prefix(mark)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+        };
+        lines().count() > 3 && lines().all(has)
+    })?;
+    // Some programs print such lines themselves, and each is read as it is.
+    let behind = |line: &str| {
+        line.trim_start()
+            .strip_prefix(mark)
+            .map(|rest| rest.strip_prefix(' ').unwrap_or(rest).to_owned())
+    };
+    let begins = |line: &str| super::KINDS.iter().any(|kind| (kind.begins)(line.trim()));
+    if lines().any(begins) {
+        return None;
+    }
+    Some(text.lines().map(|line| behind(line).unwrap_or_default() + "\n").collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undone(text: &str) -> Option<String> {
+        plain(text.as_bytes()).map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+    }
+
+    #[test]
+    fn what_programs_do_to_a_text_is_undone() {
+        let text = "\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tPIX\t X \n\nLegend:\n";
+        for units in [text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>(), {
+            let marked: String = format!("\u{feff}{text}");
+            marked.encode_utf16().flat_map(u16::to_be_bytes).collect()
+        }] {
+            let decoded = plain(&units);
+            // Every second byte of a tab and a letter is zero; of other texts too.
+            assert_eq!(decoded.as_deref(), Some(text.as_bytes()));
+        }
+        let json =
+            format!("{{\"output\": \"{}\"}}\n", text.replace('\n', "\\n").replace('\t', "\\t"));
+        assert!(undone(&json).is_some_and(|undone| undone.contains("\nGPU1\tPIX\t X \n")));
+        let html = format!(
+            "<pre class=\"a\">{}</pre>\n",
+            text.replace(" X ", " <b>X</b> ").replace("PIX", "&lt;PIX&gt;")
+        );
+        assert!(
+            undone(&html).is_some_and(|undone| undone.starts_with("\tGPU0\tGPU1\nGPU0\t X \t<P"))
+        );
+        let numbered: String =
+            text.lines().zip(7..).map(|(line, number)| format!("{number:4}\t{line}\n")).collect();
+        assert_eq!(undone(&numbered).as_deref(), Some(text));
+        let ports = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n";
+        let comment: String = ports.lines().map(|line| format!("# {line}\n")).collect();
+        assert_eq!(undone(&comment).as_deref(), Some(ports));
+        for text in [
+            text,
+            "0 1\n1 2\n3 4\n4 5\n",
+            "<topology>\n<object name=\"a &lt; b\"/>\n</topology>\n",
+            "a < b && c\n",
+            "#  Rank  0 Group  0 Pid  1 on node1 device  0 [0000:17:00] NVIDIA H100\n# a\n# b\n# c\n",
+        ] {
+            assert_eq!(undone(text), None, "{text}");
+        }
+    }
+}

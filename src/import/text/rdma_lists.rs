@@ -1,0 +1,205 @@
+//! RDMA devices as lists name them: lstopo's text, links of sysfs, ibv_devices, rdma dev, and logs of UCX.
+
+use super::by_index;
+use super::nccl::GPU;
+use super::{Kind, Starts};
+use crate::import::ImportError;
+use crate::import::support::{Class, Recording};
+use crate::model::{Bdf, ListedGpu};
+
+pub const LSTOPO: Kind = Kind {
+    name: "lstopo (text)",
+    starts: Starts::Line,
+    begins: |line| {
+        line.starts_with("HostBridge")
+            || line.starts_with("PCIBridge")
+            || function(line).is_some()
+            || named(line).is_some()
+    },
+    yields: "GPUs that NVML or CUDA drives, RDMA devices; their addresses if hwloc is 2.0 or later",
+    example: "HostBridge
+  PCIBridge
+    PCI 0000:1a:00.0 (InfiniBand)
+      Net \"ib0\"
+      OpenFabrics \"mlx5_0\"
+  PCIBridge
+    PCI 0000:17:00.0 (3D)
+      GPU(NVML) \"nvml0\"
+",
+    read: lstopo,
+};
+
+pub const SYSFS: Kind = Kind {
+    name: "ls -l /sys/class/infiniband",
+    starts: Starts::Line,
+    begins: |line| link(line).is_some(),
+    yields: "RDMA devices and their PCI addresses",
+    example: "lrwxrwxrwx 1 root root 0 Jan  2 10:00 mlx5_0 -> ../../devices/pci0000:15/0000:15:01.0/0000:1a:00.0/infiniband/mlx5_0
+",
+    read: |text, recording| {
+        let mut class = Class::default();
+        for (name, bdf) in text.lines().filter_map(|line| link(line.trim())) {
+            if let Some(device) = class.device(name) {
+                class.links.push((device, bdf));
+            }
+        }
+        recording.class(class)
+    },
+};
+
+pub const IBV_DEVICES: Kind = Kind {
+    name: "ibv_devices",
+    starts: Starts::Output,
+    begins: |line| line.split_ascii_whitespace().eq(["device", "node", "GUID"]),
+    yields: "RDMA devices",
+    example: "    device          \t   node GUID
+    ------          \t----------------
+    mlx5_0          \t0123456789abcdef
+",
+    read: |text, recording| {
+        let mut class = Class::default();
+        for line in text.lines() {
+            if let [name, guid] = line.split_ascii_whitespace().collect::<Vec<_>>().as_slice()
+                && guid.len() == 16
+                && guid.bytes().all(|byte| byte.is_ascii_hexdigit())
+            {
+                class.device(name);
+            }
+        }
+        recording.class(class)
+    },
+};
+
+pub const RDMA_DEV: Kind = Kind {
+    name: "rdma dev",
+    starts: Starts::Line,
+    begins: |line| rdma_dev(line).is_some(),
+    yields: "RDMA devices and their firmware",
+    example: "0: mlx5_0: node_type ca fw 28.39.1002 node_guid 0123:4567:89ab:cdef sys_image_guid 0123:4567:89ab:cdef
+",
+    read: |text, recording| {
+        let mut class = Class::default();
+        for (name, words) in text.lines().filter_map(|line| rdma_dev(line.trim())) {
+            let mut words = words.split_ascii_whitespace();
+            let firmware = words.find(|word| *word == "fw").and_then(|_| words.next());
+            if let Some(device) = class.device(name) {
+                class.add_some(&device, "fw_ver", firmware);
+            }
+        }
+        recording.class(class)
+    },
+};
+
+pub const UCX_LOG: Kind = Kind {
+    name: "a log of UCX",
+    starts: Starts::Line,
+    begins: |line| {
+        let level = line.split_once(" UCX  ").map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
+        level.is_some_and(|level| ["TRACE", "DEBUG", "DIAG", "INFO", "WARN", "ERROR", "REQ", "FUNC"].contains(&level))
+    },
+    yields: "RDMA devices that UCX opened; failures: gdr explain FILE",
+    example: "[1750000000.100000] [node1:100  :0]       ib_device.c:645  UCX  DEBUG initialized device 'mlx5_0' (InfiniBand channel adapter) with 1 ports
+[1750000000.200000] [node1:100  :0]      ucp_worker.c:1855 UCX  INFO  ep_cfg[0]: tag(self/memory rc_mlx5/mlx5_0:1 cuda_ipc/cuda)
+",
+    read: ucx_log,
+};
+
+/// The address of a line `PCI 0000:1a:00.0 (InfiniBand)`; none in it of hwloc 1, which prints the numbers `PCI 15b3:1021`.
+fn function(line: &str) -> Option<Option<Bdf>> {
+    let rest = line.strip_prefix("PCI ")?;
+    let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_numbers = word.len() == 9
+        && word.bytes().enumerate().all(|(at, byte)| match at {
+            4 => byte == b':',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    if is_numbers && (rest.is_empty() || rest.starts_with('(')) {
+        return Some(None);
+    }
+    let bdf = word.parse().ok().filter(|_| rest.starts_with('(') || rest.starts_with("L#"))?;
+    Some(Some(bdf))
+}
+
+/// The kind and the name in `OpenFabrics L#3 "mlx5_0"` and `GPU(NVML) "nvml0"`.
+fn named(line: &str) -> Option<(&str, &str)> {
+    const KINDS: [&str; 5] = ["OpenFabrics", "GPU(NVML)", "GPU", "CoProc(CUDA)", "CoProc"];
+    let (kind, rest) = line.split_once(' ').filter(|(kind, _)| KINDS.contains(kind))?;
+    let rest = match rest.split_once(' ') {
+        Some((number, rest)) if number.starts_with("L#") => rest,
+        _ => rest,
+    };
+    let name = rest.strip_prefix('"')?.split('"').next()?;
+    Some((kind, name))
+}
+
+fn lstopo(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut class = Class::default();
+    let mut gpus = Vec::new();
+    let mut last = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(bdf) = function(line) {
+            last = bdf;
+            continue;
+        }
+        match named(line) {
+            Some(("OpenFabrics", name)) => {
+                if let Some(device) = class.device(name) {
+                    class.links.extend(last.map(|bdf| (device, bdf)));
+                }
+            }
+            Some((_, name)) => {
+                let number = ["nvml", "cuda"]
+                    .iter()
+                    .find_map(|driver| name.strip_prefix(driver)?.parse().ok());
+                match (number, last) {
+                    (Some(_), Some(bdf)) => recording.function(bdf, GPU),
+                    (Some(number), None) => gpus.push((number, ListedGpu::default())),
+                    (None, _) => {}
+                }
+            }
+            None if line.starts_with("PCIBridge") || line.starts_with("HostBridge") => last = None,
+            None => {}
+        }
+    }
+    recording.listed(by_index(gpus));
+    recording.class(class)
+}
+
+/// The device and its address in a link to its directory in sysfs.
+fn link(line: &str) -> Option<(&str, Bdf)> {
+    let (_, target) = line.split_once(" -> ")?;
+    let (place, name) = target.trim().split_once("/infiniband/")?;
+    let bdf = place.rsplit('/').next()?.parse().ok()?;
+    (!name.contains('/')).then_some((name, bdf))
+}
+
+/// The device and the rest of `0: mlx5_0: node_type ca fw …`.
+fn rdma_dev(line: &str) -> Option<(&str, &str)> {
+    let (number, rest) = line.split_once(": ")?;
+    number.parse::<u32>().ok()?;
+    rest.split_once(": ").filter(|(_, rest)| rest.starts_with("node_type "))
+}
+
+fn ucx_log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut class = Class::default();
+    for line in text.lines() {
+        let opened =
+            line.split_once("initialized device '").and_then(|(_, rest)| rest.split('\'').next());
+        if let Some(name) = opened {
+            class.device(name);
+        }
+        for word in line.split([' ', '(', ')', '"', '\'', ',']) {
+            let Some((transport, port)) = word.split_once('/') else { continue };
+            if !["rc_", "ud_", "dc_"].iter().any(|start| transport.starts_with(start)) {
+                continue;
+            }
+            let Some((name, number)) = port.split_once(':') else { continue };
+            if number.parse::<u8>().is_ok()
+                && let Some(device) = class.device(name)
+            {
+                class.port(&device, number);
+            }
+        }
+    }
+    recording.class(class)
+}
