@@ -382,7 +382,11 @@ fn pages_are_laid_out_in_a_browser() {
         for line in light[name]["outline"].as_array().expect("an outline") {
             let line = line.as_str().expect("a line");
             let line = line.replace(&format!("on {host}"), "on HOST");
-            let line = line.replace(&dir.path().display().to_string(), "DIR");
+            let mut line = line.replace(&dir.path().display().to_string(), "DIR");
+            if name == "probe-copy" && line.starts_with("details") {
+                // One result more for each kind of store that this CPU has.
+                line = line.replace(|c: char| c.is_ascii_digit(), "9");
+            }
             outlines.push_str(&format!("  {line}\n"));
         }
     }
