@@ -193,7 +193,9 @@ fn wrong_arguments_are_errors() {
     let empty = dir.path().to_string_lossy().into_owned();
     let run = gdr(&["fleet", "report", &empty]);
     run.assert_code(2);
-    run.assert_stderr("no file of this directory ends in .json");
+    run.assert_stderr("no file of this directory ends in .json\n");
+    fs::write(dir.path().join("nccl.n1.7.log"), "").expect("a file");
+    gdr(&["fleet", "report", &empty]).assert_stderr("gdr explain --job reads the logs of a job");
     let run = gdr(&["fleet", "report", "--nodes", "n[1-", &empty]);
     run.assert_code(2);
     run.assert_stderr("--nodes: ");

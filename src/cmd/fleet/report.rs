@@ -1,5 +1,6 @@
 //! `gdr fleet report`: merges files.
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,13 @@ fn merged(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
     Ok(fleet)
 }
 
+/// True if the directory holds what gdr run wrote.
+fn has_logs(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.path().extension().is_some_and(|end| end == "log"))
+    })
+}
+
 /// The files of the arguments, those of directories included.
 fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -102,7 +110,9 @@ fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         }
         let inside = baseline::inside(source)?;
         if inside.is_empty() {
-            bail!("{}: no file of this directory ends in .json", source.display());
+            let next =
+                if has_logs(source) { "; gdr explain --job reads the logs of a job" } else { "" };
+            bail!("{}: no file of this directory ends in .json{next}", source.display());
         }
         files.extend(inside);
     }
