@@ -68,7 +68,7 @@ fn excludes(faster: FasterPath, name: &str, value: &str) -> bool {
     let names: &[&str] = match faster {
         FasterPath::Rdma => &["rc", "dc", "ud", "ib", "all", "rc_x", "srd"],
         FasterPath::PeerAccess => &["cuda_ipc", "cuda", "all"],
-        _ => &["sm", "shm", "mm", "sysv", "posix", "cma", "xpmem", "knem", "cuda_ipc", "all"],
+        _ => &["sm", "shm", "mm", "sysv", "posix", "cma", "xpmem", "knem", "all"],
     };
     let is_named = words.iter().any(|word| {
         let word = word.split(':').next().unwrap_or(word);

@@ -55,6 +55,22 @@ fn paths_of_each_library() {
              [1] [n1:1:0]   |            8247..inf | rendezvous zero-copy read from remote | rc_mlx5/mlx5_0:1 50% on path0 and 50% on path1 |\n",
             vec!["UCX tag rc_mlx5 [mlx5_0:1] cuda nodes", "UCX tag cma [] host node"],
         ),
+        // UCX 1.22 writes the heading in two lines; the second table is of a copy that goes through host memory.
+        (
+            "[1.1] [n1:1:0]   | ucp_context_0 intra-node cfg#2                                     |\n\
+             [1.1] [n1:1:0]   | tagged message by ucp_tag_send*(fast-completion) from cuda/GPU0    |\n\
+             [1.1] [n1:1:0]   +-----------+----------------------------------------+---------------+\n\
+             [1.1] [n1:1:0]   |   Range   |              Description               |    Config     |\n\
+             [1.1] [n1:1:0]   |   1..4111 | eager copy-in copy-out                 | sysv/memory   |\n\
+             [1.1] [n1:1:0]   | 4112..inf | (?) rendezvous zero-copy read from remote | cuda_ipc/cuda |\n\
+             [1.1] [n1:2:0]   | ucp_context_0 self cfg#1                         |\n\
+             [1.1] [n1:2:0]   | tagged message by ucp_tag_send* from host memory |\n\
+             [1.1] [n1:2:0]   | 2285..inf | (?) rendezvous copy from mapped remote memory | self/memory |\n\
+             [1.2] [n1:3:0]   | ucp_context_0 intra-node cfg#2                         |\n\
+             [1.2] [n1:3:0]   | tagged message by ucp_tag_send*(multi) from cuda/GPU1 |\n\
+             [1.2] [n1:3:0]   | 524289..inf | (?) rendezvous pipeline cuda_copy, copy to attached, frag host, cuda_copy, frag host |  |\n",
+            vec!["UCX tag cuda_copy [] cuda node", "UCX tag cuda_ipc [] cuda node"],
+        ),
         (
             "| ctx intra-node cfg#1 | remote memory write by ucp_put*(multi) from host memory to cuda/dev[0] |\n\
              | 9384..inf | zero-copy | rc_mlx5/mlx5_0:1/path0 |\n",
@@ -186,6 +202,10 @@ fn lost_paths_of_ucx() {
         (
             vec!["x UCX  INFO ctx intra-node cfg#2 rma_am(tcp/eth1)\n"],
             Some((FasterPath::SharedMemory, false)),
+        ),
+        (
+            vec![variables, "x UCX  INFO ctx intra-node cfg#2 rma_am(tcp/eth1)\n"],
+            Some((FasterPath::SharedMemory, true)),
         ),
         (vec!["x UCX  INFO ctx intra-node cfg#2 tag(sysv/memory cma/memory)\n"], None),
         (

@@ -1,5 +1,5 @@
 //! UCX: the lanes of endpoints (`UCX_LOG_LEVEL=info`, src/ucp/core/ucp_worker.c) and the table of protocols (`UCX_PROTO_INFO=y`,
-//! src/ucp/proto/proto_debug.c), as versions 1.9 to 1.20 write them.
+//! src/ucp/proto/proto_debug.c), as versions 1.9 to 1.22 write them.
 
 use std::collections::BTreeMap;
 
@@ -115,9 +115,19 @@ fn failure(line: &str) -> Option<Statement> {
 /// A heading whose rows follow.
 #[derive(Debug, Clone)]
 struct Heading {
-    route: Route,
+    what: Headed,
     left: usize,
 }
+
+#[derive(Debug, Clone)]
+enum Headed {
+    /// The first line of a heading of two lines.
+    Place(String),
+    Path(Route),
+}
+
+/// Transports between GPU and host memory, which a row of a staged copy names in its description alone.
+const STAGING: [&str; 3] = ["cuda_copy", "gdr_copy", "rocm_copy"];
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +148,15 @@ impl Tables {
         !self.open.is_empty()
     }
 
+    fn begin(&mut self, process: &str, what: Option<Headed>) {
+        self.open.remove(process);
+        if let Some(what) = what
+            && self.open.len() < MAX_TABLES
+        {
+            self.open.insert(process.to_owned(), Heading { what, left: MAX_LINES });
+        }
+    }
+
     /// The path of the longest messages.
     pub fn line(&mut self, line: &str) -> Option<Route> {
         let Row { route, is_longest } = self.row(line)?;
@@ -156,22 +175,35 @@ impl Tables {
             line[at..].trim().trim_matches('|').split('|').map(str::trim).collect();
         match cells.as_slice() {
             [place, what] if place.contains("cfg") => {
-                self.open.remove(process);
-                if let Some(route) = heading(place, what)
-                    && self.open.len() < MAX_TABLES
-                {
-                    self.open.insert(process.to_owned(), Heading { route, left: MAX_LINES });
+                self.begin(process, heading(place, what).map(Headed::Path));
+                None
+            }
+            // From UCX 1.22 on in two lines.
+            [place] if place.contains("cfg#") => {
+                self.begin(process, Some(Headed::Place((*place).to_owned())));
+                None
+            }
+            [what] => {
+                if let Some(Headed::Place(place)) = self.open.get(process).map(|open| &open.what) {
+                    let path = heading(place, what);
+                    self.begin(process, path.map(Headed::Path));
                 }
                 None
             }
             [range, how, lanes] if range.contains("..") => {
                 let is_longest = range.ends_with("inf");
-                let mut route = self.open.get(process)?.route.clone();
+                let Headed::Path(route) = &self.open.get(process)?.what else { return None };
+                let mut route = route.clone();
                 if is_longest {
                     self.open.remove(process);
                 }
                 (route.transports, route.devices) = split(lanes);
                 let how = how.trim_start_matches("(?) ");
+                if route.transports.is_empty() {
+                    let words: Vec<&str> = how.split([' ', ',']).collect();
+                    let staging = STAGING.into_iter().filter(|name| words.contains(name));
+                    route.transports = staging.map(str::to_owned).collect();
+                }
                 route.protocol = (!how.is_empty()).then(|| how.to_owned());
                 (!route.transports.is_empty()).then_some(Row { route, is_longest })
             }
