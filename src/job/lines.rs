@@ -80,6 +80,7 @@ impl JobReader {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
         self.line += u64::from(!rest.is_empty());
+        self.programs.next_log(self.line);
         self.collector.next_log();
     }
 
@@ -93,7 +94,7 @@ impl JobReader {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
         self.ras.end(&mut self.collector);
-        self.programs.end(&mut self.collector);
+        self.programs.end(self.line, &mut self.collector);
         self.collector.end();
         if !self.collector.is_job(around.is_explained) {
             return None;

@@ -106,6 +106,10 @@ const LAUNCHERS: [&str; 6] = [
 /// Lines in which a traceback may still end.
 const LONGEST_TRACEBACK: u32 = 64;
 
+/// Lines after an exception, and no other failure among them, that show that the program handled it: more than what other ranks say
+/// while a job ends.
+const WENT_ON: u64 = 60;
+
 /// Failures that wait for the end of the log.
 const MAX_PENDING: usize = 1_024;
 
@@ -140,7 +144,27 @@ pub struct Programs {
     returned: Option<(Said, String, u64)>,
     /// How some process ended, in a table whose first line is not in the log.
     ended: Option<(Said, String, u64)>,
-    pending: BTreeMap<(FailureKind, Option<u32>), (Said, String, u64)>,
+    pending: BTreeMap<(FailureKind, Option<u32>), Pending>,
+}
+
+/// A failure that a program may have handled.
+#[derive(Debug)]
+struct Pending {
+    said: Said,
+    text: String,
+    /// Number of its first line.
+    number: u64,
+    /// Number of the last line that says the same.
+    last: u64,
+    /// Number of the last line of its log, once it has ended.
+    log_end: Option<u64>,
+}
+
+impl Pending {
+    /// The log went on for long, so the program did too.
+    fn is_survived(&self, end: u64) -> bool {
+        self.log_end.unwrap_or(end).saturating_sub(self.last) > WENT_ON
+    }
 }
 
 impl Programs {
@@ -162,15 +186,25 @@ impl Programs {
         self.whole(line, number, collector);
     }
 
-    /// The log has ended.
-    pub fn end(&mut self, collector: &mut Collector) {
+    /// What follows the line is another log of the job.
+    pub fn next_log(&mut self, line: u64) {
+        for pending in self.pending.values_mut() {
+            pending.log_end.get_or_insert(line);
+        }
+    }
+
+    /// The last log has ended, with this line.
+    pub fn end(&mut self, line: u64, collector: &mut Collector) {
         if let Some((held, at)) = self.held.take() {
             self.whole(&held, at, collector);
         }
         self.close(collector);
         let is_of_job = self.is_launched || collector.has_lines() || collector.has_failed();
-        for (said, text, number) in std::mem::take(&mut self.pending).into_values() {
-            if is_of_job {
+        let has_failed = collector.has_failed() || self.ended.is_some();
+        let pending = std::mem::take(&mut self.pending);
+        let is_survived = !has_failed && pending.values().all(|pending| pending.is_survived(line));
+        for Pending { said, text, number, .. } in pending.into_values() {
+            if is_of_job && !is_survived {
                 report(said, &text, number, collector);
             }
         }
@@ -265,7 +299,14 @@ impl Programs {
         }
         if self.pending.len() < MAX_PENDING {
             let entry = self.pending.entry((said.kind, said.rank));
-            entry.or_insert_with(|| (said, line.to_owned(), number));
+            let pending = entry.or_insert_with(|| Pending {
+                said,
+                text: line.to_owned(),
+                number,
+                last: number,
+                log_end: None,
+            });
+            (pending.last, pending.log_end) = (number, None);
         }
     }
 }

@@ -248,3 +248,22 @@ n1:5:6 [0] include/socket.h:360 WARN Call to connect failed : Connection timed o
         ["ConnectionFailed [] Call to connect failed : Connection timed out"]
     );
 }
+
+/// A program that goes on for long has handled its exception; one that ends has not.
+#[test]
+fn handled_exceptions() {
+    let exception = "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/opt/a.py\", line 4, in read\n[rank1]: ValueError: bad image\n";
+    let training = "step 7 loss 2.1\n".repeat(100);
+    let rank_exited = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 1 (pid: 81) of binary: /usr/bin/python\n";
+    let failed = vec!["Exception [1] ValueError: bad image".to_owned()];
+    assert_eq!(failures(&[exception, &training].concat()), Vec::<String>::new());
+    assert_eq!(failures(&[&training, exception].concat()), failed);
+    assert_eq!(failures(&[exception, &training, exception].concat()), failed);
+    assert_eq!(failures(&[exception, &training, rank_exited].concat()).len(), 2);
+    // The second log is of another rank.
+    let mut reader = JobReader::default();
+    reader.feed(exception.as_bytes());
+    reader.next_log();
+    reader.feed(training.as_bytes());
+    assert_eq!(reader.finish().map(|job| job.failures.len()), Some(1));
+}
