@@ -8,6 +8,9 @@ use crate::model::FailureKind;
 /// Lines that may follow a heading.
 const LONGEST: u32 = 16;
 
+/// What ranks did not do, by Horovod's warning of a stall. They may do it later.
+pub const STALLED: &str = "submit what the others wait for";
+
 /// Ranks that one message names.
 const MAX_RANKS: usize = 64;
 
@@ -140,7 +143,7 @@ impl Block {
                 said(kind, rank, detail)
             }
             Kind::Missing { ranks } if !ranks.is_empty() => {
-                said(FailureKind::Timeout, None, missing(&ranks, "submit what the others wait for"))
+                said(FailureKind::Timeout, None, missing(&ranks, STALLED))
             }
             Kind::Tasks { ranks } if !ranks.is_empty() => {
                 said(FailureKind::Timeout, None, missing(&ranks, "reach the barrier"))

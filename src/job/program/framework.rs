@@ -1,6 +1,6 @@
 //! What Ray, Horovod, XLA, SGLang and TensorRT-LLM say of a job that fails.
 
-use super::block::{missing, task};
+use super::block::{STALLED, missing, task};
 use super::{RETURNED, Said, short, texts};
 use crate::job::failure::{self, Detail, Warning};
 use crate::model::FailureKind;
@@ -44,7 +44,7 @@ fn horovod(text: &str) -> Option<Said> {
     let (_, rest) = text.split_once("[missing ranks: ")?;
     let list = rest.split(']').next()?;
     let ranks: Vec<u32> = list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect();
-    let detail = missing(&ranks, "submit what the others wait for");
+    let detail = missing(&ranks, STALLED);
     (!ranks.is_empty()).then_some(Said { kind: FailureKind::Timeout, rank: None, detail })
 }
 

@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use self::block::Block;
+use self::block::{Block, STALLED};
 use self::prefix::Prefixed;
 use super::collector::Collector;
 use super::failure::{Detail, Failure};
@@ -231,7 +231,7 @@ impl Programs {
         if let Some(said) = launcher::received(prefixed.text) {
             self.ended.get_or_insert_with(|| (said, line.to_owned(), number));
         }
-        let mut found = self.failures(&prefixed);
+        let mut found = self.failures(&prefixed, prefix::is_info(line, prefixed.text));
         found.iter_mut().for_each(|said| said.rank = said.rank.or(prefixed.rank));
         match Block::open(prefixed.text, line, number) {
             Some(block) => self.block = Some((block, found)),
@@ -247,9 +247,9 @@ impl Programs {
         }
     }
 
-    fn failures(&mut self, line: &Prefixed<'_>) -> Vec<Said> {
+    fn failures(&mut self, line: &Prefixed<'_>, is_info: bool) -> Vec<Said> {
         let text = line.text;
-        let is_in_traceback = self.traceback > 0 || line.is_of_process;
+        let is_in_traceback = self.traceback > 0;
         self.traceback = self.traceback.saturating_sub(1);
         if python::is_of_traceback(text) {
             self.traceback = LONGEST_TRACEBACK;
@@ -259,12 +259,19 @@ impl Programs {
             self.is_launched = true;
             return launched;
         }
+        if is_info {
+            return Vec::new();
+        }
         if let Some(said) = torch::read(text).or_else(|| framework::read(text)) {
             self.is_launched = true;
             return vec![said];
         }
         let exception = python::exception(text);
-        if let Some((name, message)) = exception.filter(|_| is_in_traceback) {
+        // `Error: 0.31` alone may be a figure.
+        let is_end = |name: &str| {
+            is_in_traceback || line.is_of_process && !["Error", "Exception"].contains(&name)
+        };
+        if let Some((name, message)) = exception.filter(|(name, _)| is_end(name)) {
             self.traceback = 0;
             return self.exception(name, message, text).into_iter().collect();
         }
@@ -294,7 +301,7 @@ impl Programs {
             self.returned.get_or_insert_with(|| (said, line.to_owned(), number));
             return;
         }
-        if !texts::is_of_any_program(said.kind) {
+        if !texts::is_of_any_program(said.kind) && !said.detail.ends_with(STALLED) {
             return report(said, line, number, collector);
         }
         if self.pending.len() < MAX_PENDING {

@@ -50,6 +50,19 @@ fn one(text: &str) -> Option<Prefixed<'_>> {
     }
 }
 
+/// True if a line is marked as information: in its prefixes, or at the start of its text.
+pub fn is_info(line: &str, text: &str) -> bool {
+    let is_mark = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        // `I0131 10:00:00.1` of glog.
+        let of_glog =
+            word.strip_prefix('I').is_some_and(|day| day.len() == 4 && day.parse::<u16>().is_ok());
+        of_glog || matches!(word.split(':').next(), Some("INFO" | "DEBUG"))
+    };
+    let prefixes = &line[..line.len().saturating_sub(text.len())];
+    prefixes.split(' ').chain(text.split(' ').take(1)).any(is_mark)
+}
+
 /// The name in brackets, and what follows.
 fn inside(text: &str, close: char) -> Option<(&str, &str)> {
     let (name, rest) = text.get(1..)?.split_once(close)?;
@@ -162,6 +175,22 @@ mod tests {
             ("é x", None, false, "é x"),
         ] {
             assert_eq!(strip(line), Prefixed { rank, is_of_process, text }, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_information() {
+        for (line, expected) in [
+            ("INFO 04-17 23:05:06 [core.py:390] x", true),
+            ("[rank1]: INFO:root: x", true),
+            ("[1,0]<stderr>:[INFO] x", true),
+            ("I0131 10:00:00.1 7 server.cc:9] x", true),
+            ("2026-02-24 14:09:34 DEBUG x", true),
+            ("ERROR 04-17 23:05:06 [core.py:390] no INFO", false),
+            ("ValueError: x INFO", false),
+            ("It x", false),
+        ] {
+            assert_eq!(is_info(line, strip(line).text), expected, "{line}");
         }
     }
 }

@@ -267,3 +267,27 @@ fn handled_exceptions() {
     reader.feed(training.as_bytes());
     assert_eq!(reader.finish().map(|job| job.failures.len()), Some(1));
 }
+
+/// Advice, settings, figures and lines of information in the log of a job.
+#[test]
+fn words_of_failures_without_one() {
+    let job = "torch/distributed/run.py:779] Setting OMP_NUM_THREADS\n";
+    for line in [
+        "worker.py:88] To avoid CUDA out of memory errors, decrease the share of memory\n",
+        "If CUDA out of memory appears, use smaller batches\n",
+        "INFO 01-01 10:00:01 [worker.py:88] CUDA out of memory, next size\n",
+        "heartbeat timeout: 600, monitoredBarrier is on for rank 0\n",
+        "[rank1]: Error: 0.31 (mean absolute)\n",
+    ] {
+        assert_eq!(failures(&[job, line].concat()), Vec::<String>::new(), "{line}");
+    }
+    let memory =
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Try to set an option to avoid it\n";
+    assert_eq!(failures(&[job, memory].concat()).len(), 1);
+    // Horovod warns of ranks that are late; the job may go on.
+    let stalled =
+        "[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [Allreduce/x]\n[1,0]<stdout>:epoch 1\n";
+    assert_eq!(failures(stalled).len(), 1);
+    let went_on = [stalled, &"[1,0]<stdout>:epoch\n".repeat(100)].concat();
+    assert_eq!(failures(&went_on), Vec::<String>::new());
+}

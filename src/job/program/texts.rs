@@ -1,9 +1,13 @@
 //! What a text names by itself, in an exception or alone: memory that ran out, an error of CUDA, a port, a rendezvous.
 
+use memchr::memmem;
+
 use crate::model::FailureKind::{
     self, ConnectionClosed, ConnectionFailed, CudaFailure, GpuMemory, HostMemory, PortInUse,
     Rendezvous, SharedMemory, Timeout,
 };
+
+const HEARTBEAT: &str = "heartbeat timeout";
 
 /// Lower-case texts; the first that a line has counts.
 const TEXTS: [(&str, FailureKind); 48] = [
@@ -43,7 +47,7 @@ const TEXTS: [(&str, FailureKind); 48] = [
     ("runtimeerror: socket timeout", Timeout),
     ("barrier timed out", Timeout),
     ("getkeyvalue() timed out", Timeout),
-    ("heartbeat timeout", Timeout),
+    (HEARTBEAT, Timeout),
     ("for recv operation to complete", Timeout),
     ("for send operation to complete", Timeout),
     ("connectfullmesh failed", ConnectionFailed),
@@ -57,9 +61,26 @@ const TEXTS: [(&str, FailureKind); 48] = [
     ("no cuda gpus are available", CudaFailure),
 ];
 
+/// Words before a text that make it advice, or something that may happen.
+const ADVICE: [&str; 11] = [
+    "avoid", "prevent", "if ", "in case", "may ", "might ", "could ", "can ", "risk of",
+    "against ", "until ",
+];
+
+/// Bytes before a text in which such a word counts.
+const NEAR: usize = 48;
+
 pub fn kind(text: &str) -> Option<FailureKind> {
     let lower = text.to_ascii_lowercase();
-    let found = TEXTS.iter().find(|(needle, _)| lower.contains(needle));
+    let is_said = |needle: &str| {
+        let at = lower.find(needle)?;
+        let near = lower.as_bytes().get(at.saturating_sub(NEAR)..at)?;
+        let is_advice = ADVICE.iter().any(|word| memmem::find(near, word.as_bytes()).is_some());
+        // `heartbeat timeout: 600` is a setting.
+        let is_setting = needle == HEARTBEAT && lower[at + needle.len()..].starts_with([':', '=']);
+        (!is_advice && !is_setting).then_some(())
+    };
+    let found = TEXTS.iter().find(|(needle, _)| is_said(needle).is_some());
     let kind = found.map(|(_, kind)| *kind)?;
     // `No such file`, of an option that names the error.
     (!lower.contains("enable_") || kind != PortInUse).then_some(kind)

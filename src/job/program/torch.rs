@@ -84,7 +84,8 @@ fn store(line: &str) -> Option<Said> {
     }
     // `Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.`
     // `[Rank 0]: Rank 3 failed to pass monitoredBarrier in 60000 ms`
-    if line.contains("monitoredBarrier") {
+    let is_barrier = line.contains("monitoredBarrier");
+    if is_barrier && ["failed to", "errors", "imed out"].iter().any(|text| line.contains(text)) {
         let at = line.find("Rank ").or_else(|| line.find("rank "))?;
         let kind = FailureKind::Timeout;
         return Some(Said { kind, rank: None, detail: short(&line[at..]) });
