@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::fleet_slurm::snapshots;
 use crate::integrations::integrations;
@@ -198,6 +199,8 @@ fn requeued_job_gets_other_nodes() {
     faults.sort();
     assert_eq!(faults, [format!("n4 {FAULT}"), format!("n5 {HANGS}")]);
     assert!(!out().contains("works on"), "{}", out());
+    // Slurm counts in seconds: the credential of a job that starts in the second in which its last one was revoked is revoked too.
+    std::thread::sleep(Duration::from_secs(2));
     // Five sound nodes are left of eight.
     slurm.control(&["scontrol", "update", "jobid=1", "numnodes=5"]);
     slurm.wait("the end of the job", |slurm| {
