@@ -105,7 +105,7 @@ fn refuses_unloadable_module_with_fix() {
         (json!({dep: [alone]}), ["built without", "Reinstall the NVIDIA driver"]),
         (
             json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),
-            ["does not support peer memory", "DOCA-OFED"],
+            ["No peer memory in the RDMA stack", "DOCA-OFED"],
         ),
         (json!({dep: ["updates/dkms/nvidia.ko.zst:"]}), ["no nvidia-peermem.ko", "DOCA-OFED"]),
         (
