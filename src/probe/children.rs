@@ -53,7 +53,7 @@ pub struct Start<'a> {
     pub keeps_messages: bool,
     /// Its end is judged by the caller: a crash is a result.
     pub is_trial: bool,
-    /// It is not killed after its answer: see [`Task::stays`].
+    /// It is not killed after its answer: see `Task::stays`.
     pub stays: bool,
 }
 
