@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -112,10 +113,13 @@ struct LogDirectory {
     /// Removes it, and shows with a lock until then that it is in use.
     _temporary: Option<(TempDir, File)>,
     is_kept: bool,
+    begun: SystemTime,
 }
 
 impl LogDirectory {
     fn new(kept: Option<&Path>) -> anyhow::Result<Self> {
+        // File systems may store whole seconds.
+        let begun = SystemTime::now() - Duration::from_secs(1);
         let Some(kept) = kept else {
             remove_left(&std::env::temp_dir());
             let temporary = tempfile::Builder::new().prefix(TEMPORARY).tempdir();
@@ -127,7 +131,12 @@ impl LogDirectory {
                 Ok(file)
             });
             let lock = lock.context("cannot lock the directory for logs; --log names one")?;
-            return Ok(Self { directory, _temporary: Some((temporary, lock)), is_kept: false });
+            return Ok(Self {
+                directory,
+                _temporary: Some((temporary, lock)),
+                is_kept: false,
+                begun,
+            });
         };
         let shown = kept.to_string_lossy().into_owned();
         // The job may change its directory before it opens the log.
@@ -136,7 +145,7 @@ impl LogDirectory {
         if !directory.is_dir() {
             bail!("'{shown}' is not a directory");
         }
-        Ok(Self { directory, _temporary: None, is_kept: true })
+        Ok(Self { directory, _temporary: None, is_kept: true, begun })
     }
 
     /// Sets the variables that ask NCCL for its log; returns what is left as it is. A log that the user asked for stays where it is.
@@ -211,11 +220,20 @@ impl LogDirectory {
         }
     }
 
+    /// NCCL's logs, and those that other libraries have written since this process began.
     fn logs(&self) -> io::Result<Vec<PathBuf>> {
         let mut logs = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path.as_os_str().as_bytes().ends_with(LOGS.as_bytes()) && path.is_file() {
+            let entry = entry?;
+            let (name, path) = (entry.file_name(), entry.path());
+            let is_new = || {
+                let changed = fs::metadata(&path).and_then(|of| of.modified());
+                changed.is_ok_and(|changed| changed >= self.begun)
+            };
+            if name.as_bytes().ends_with(LOGS.as_bytes())
+                && path.is_file()
+                && (name.as_bytes().starts_with(LOG.as_bytes()) || is_new())
+            {
                 logs.push(path);
             }
         }

@@ -97,13 +97,13 @@ pub fn watch(
     };
     let mut messages = Messages { pipe: child.child.stderr.take(), lines: Lines::default() };
     let ended =
-        follow(&mut child, &mut pipe, &mut messages, interrupts, wire.as_ref(), timeout, report)?;
+        follow(&mut child, &mut pipe, &mut messages, interrupts, wire.as_ref(), timeout, report);
     // Reads at most a full pipe, because a child that hangs may continue to write.
     for _ in 0..PIPE / CHUNK {
         messages.read(report);
     }
     messages.flush(report);
-    Ok((ended, child))
+    Ok((ended?, child))
 }
 
 fn follow(

@@ -75,6 +75,7 @@ fn reports_logs_of_other_libraries() {
         format!("echo '{line}' >{logs}/ucx.node1.828.log; echo '{line}' >{logs}/notes.txt");
     let run = Gdr::new().args(["run", "--log", logs, "--", "sh", "-c", &script]).run();
     assert!(run.stderr.contains("sysv cma") && run.stderr.contains("on a node"), "{}", run.stderr);
+    assert!(!run.stderr.contains("eth7"), "{}", run.stderr);
     assert!(run.stderr.contains("the logs are in"), "{}", run.stderr);
 }
 

@@ -1,4 +1,4 @@
-//! Failures that Python, PyTorch, launchers and frameworks print, by rank; and what is none.
+//! Failures that Python, PyTorch, launchers and frameworks print, by rank; and lines that are no failure.
 
 use crate::job::JobReader;
 use crate::model::Job;

@@ -6,7 +6,7 @@ use verbs::STATIC_RATES;
 use super::settings::{MTUS, RelaxedOrdering, Settings, flow_label_of};
 use crate::probe::arguments::UsageError;
 
-/// How packets are addressed and retried. Each is none unless given: the server uses what the client chooses.
+/// How packets are addressed and retried. An option that is left out has no value: the server uses what the client chooses.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Packets (the client chooses for both ends)")]
 pub struct Packets {
