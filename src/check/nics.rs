@@ -25,7 +25,7 @@ pub fn driver(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
     }
 }
 
-/// NVIDIA's NICs on the PCI bus that no virtual machine holds, also those that are no RDMA devices.
+/// NVIDIA's NICs on the PCI bus that no virtual machine holds, also those that are not RDMA devices.
 pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
     let nics = facts.devices().iter();
     nics.filter(|device| {

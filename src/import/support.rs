@@ -138,7 +138,7 @@ impl SupportReport {
         Ok(Some(facts))
     }
 
-    /// The output of lspci, or the functions of other programs where there is none: lspci says more of each.
+    /// The output of lspci; without it, the functions that other programs list, of which they say less.
     fn functions_text(&self) -> (Cow<'_, [u8]>, bool) {
         if self.inventory.is_empty() || super::lspci::is_format(&self.lspci) {
             return (Cow::Borrowed(&self.lspci), true);

@@ -85,7 +85,7 @@ fn no_device(ctx: &Ctx<'_>) -> Judgement {
         return Judgement::skip("machine", "There is no RDMA device.");
     }
     let list = words::list(nics().map(|nic| nic.bdf));
-    Judgement::broken("machine", format!("NVIDIA NICs are no RDMA devices: {list}."))
+    Judgement::broken("machine", format!("NVIDIA NICs are not RDMA devices: {list}."))
         .evidence(CLASS, "empty, or not there")
         .evidence("/sys/bus/pci/devices", list)
         .fix("rdma-modules")
