@@ -224,11 +224,3 @@ fn enter(root: &Path, lists: &[(PathBuf, String)]) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn committed_files_are_current() {
-        super::run(true).expect("fresh files");
-    }
-}
