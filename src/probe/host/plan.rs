@@ -15,7 +15,7 @@ impl Depth {
 
     pub fn host_point(self) -> Budget {
         match self {
-            Self::Quick => Budget::new(8, 5, 0.02),
+            Self::Quick => Budget::new(5, 5, 0.02),
             Self::Default => Budget::new(40, 8, 0.01),
             Self::Full => Budget::new(400, 20, 0.002),
         }
@@ -24,7 +24,7 @@ impl Depth {
     /// The sizes to verify.
     pub fn host_verified(self) -> &'static [usize] {
         match self {
-            Self::Quick => &[4 << 10, 1 << 20, 16 << 20],
+            Self::Quick => &[4 << 10, 4 << 20],
             Self::Default | Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20],
         }
     }
@@ -32,7 +32,7 @@ impl Depth {
     /// Size of the message that is copied in chunks.
     pub fn message(self) -> usize {
         match self {
-            Self::Quick => 16 << 20,
+            Self::Quick => 8 << 20,
             Self::Default | Self::Full => 64 << 20,
         }
     }
@@ -40,7 +40,7 @@ impl Depth {
     /// Chunk sizes of staged copies.
     pub fn chunks(self) -> &'static [usize] {
         match self {
-            Self::Quick => &[64 << 10, 256 << 10, 1 << 20, 4 << 20],
+            Self::Quick => &[64 << 10, 256 << 10, 1 << 20],
             Self::Default | Self::Full => {
                 &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20]
             }

@@ -81,6 +81,9 @@ pub(super) const LOOP: u64 = LONGEST_DEFAULT_LINGER;
 /// Copies of a loop before it wakes helpers for sizes that alone would not be worth it.
 const LOOP_STREAK: u32 = 8;
 
+/// After a longer pause a CPU sleeps so deeply that waking it takes longer than a write of 512 KiB, in nanoseconds.
+const LONG_PAUSE: u64 = 5_000_000;
+
 /// `None`: the caller copies alone.
 pub(super) fn decide(
     budget: Budget,
@@ -119,9 +122,14 @@ fn saving(direction: Direction, len: usize, most: usize, now: Situation) -> Deci
         len / READ_PER_THREAD
     };
     let helpers = most.min(threads - 1);
-    // Waking a helper takes 50 to 100 µs in a virtual machine, in which the caller reads 100 KiB
-    // and writes 2 MiB.
-    let worth_waking = len >= if write { 4 << 20 } else { 512 << 10 };
+    // Waking a helper takes 15 µs in a virtual machine after a pause of 100 µs, and 50 to 100 after 10 ms; in 50 µs the caller reads
+    // 50 KiB and writes 750.
+    let worth_waking = len
+        >= match (write, now.pause < LONG_PAUSE) {
+            (true, true) => 1 << 20,
+            (true, false) => 2 << 20,
+            (false, _) => 512 << 10,
+        };
     // Expected duration: a thread reads 1 GB/s and writes 17.
     let duration = len as u64 / (helpers as u64 + 1) / if write { 17 } else { 1 };
     Decision {
@@ -189,12 +197,16 @@ mod tests {
         for len in [4 << 10, 64 << 10, 256 << 10] {
             assert_eq!(helpers(Direction::Read, len, ASLEEP), 0, "{len}");
         }
-        for len in [64 << 10, 1 << 20] {
+        for len in [64 << 10, 512 << 10] {
             assert_eq!(helpers(Direction::Write, len, ASLEEP), 0, "{len}");
         }
         assert_eq!(helpers(Direction::Read, 512 << 10, ASLEEP), 4);
         assert_eq!(helpers(Direction::Read, 1 << 20, ASLEEP), 9);
         assert_eq!(helpers(Direction::Read, 16 << 20, ASLEEP), 14);
+        assert_eq!(helpers(Direction::Write, 1 << 20, ASLEEP), 1);
+        let paused = Situation { pause: 10_000_000, ..ASLEEP };
+        assert_eq!(helpers(Direction::Write, 1 << 20, paused), 0);
+        assert_eq!(helpers(Direction::Write, 2 << 20, paused), 1);
         assert_eq!(helpers(Direction::Write, 16 << 20, ASLEEP), 1);
     }
 
