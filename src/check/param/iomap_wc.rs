@@ -33,7 +33,7 @@ pub const CHECK: Check = Check {
 fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match loaded(ctx.facts) {
         Ok(params) => params,
-        Err(judgement) => return vec![judgement],
+        Err(judgements) => return judgements,
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));

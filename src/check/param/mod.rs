@@ -32,11 +32,11 @@ const AMPERE: u16 = 0x1def;
 /// Lists all parameters; `/sys/module/nvidia/parameters` has only a few.
 const PARAMS: &str = "/proc/driver/nvidia/params";
 
-/// The parameters of the loaded driver, or the judgement without them.
-fn loaded(facts: &Facts) -> Result<&BTreeMap<String, String>, Judgement> {
+/// The parameters of the loaded driver, or what a check says without them.
+fn loaded(facts: &Facts) -> Result<&BTreeMap<String, String>, Vec<Judgement>> {
     match &facts.driver.params {
         Fact::Known(Some(params)) => Ok(params),
-        Fact::Known(None) => Err(Judgement::no_driver("driver")),
-        Fact::Unknown(why) => Err(Judgement::unknown("driver", *why, Area::Proc, PARAMS)),
+        Fact::Known(None) => Err(vec![Judgement::no_driver("driver")]),
+        Fact::Unknown(why) => Err(vec![Judgement::unknown("driver", *why, Area::Proc, PARAMS)]),
     }
 }
