@@ -7,8 +7,8 @@
 #![no_main]
 
 use gdr::probe::rendezvous::{
-    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, RendezvousFile,
-    Secret, ServerHandshake, expand, from_environment, quote, shortened,
+    Envelope, FrameReader, FrameWriter, Handshake, LONGEST, MESSAGE, Next, RendezvousFile, Secret,
+    expand, from_environment, quote, shortened,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -18,21 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let piece = usize::from(*piece).max(1);
     let secret = Secret::parse(&"5a".repeat(32)).expect("64 digits");
-    let mut server = ServerHandshake::new(&secret.key()).expect("random bytes");
-    prove(rest, piece, &mut |bytes| {
-        let room = server.room();
-        let taken = room.len().min(bytes.len());
-        assert!(taken <= MESSAGE);
-        room[..taken].copy_from_slice(&bytes[..taken]);
-        (taken, server.received(taken))
-    });
-    let (mut client, _) = ClientHandshake::new(&secret.key()).expect("random bytes");
-    prove(rest, piece, &mut |bytes| {
-        let room = client.room();
-        let taken = room.len().min(bytes.len());
-        room[..taken].copy_from_slice(&bytes[..taken]);
-        (taken, client.received(taken))
-    });
+    prove(rest, piece, Handshake::server(&secret.key()).expect("random bytes"));
+    prove(rest, piece, Handshake::client(&secret.key()).expect("random bytes").0);
 
     // Bytes that nobody made, after a frame that somebody did.
     let (mut writer, mut reader) = (FrameWriter::new(&[1; 32]), FrameReader::new(&[1; 32]));
@@ -90,12 +77,15 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// Gives bytes to an end that knows a secret: it lets nobody in, and takes no more than it answers.
-fn prove(bytes: &[u8], piece: usize, give: &mut dyn FnMut(&[u8]) -> (usize, Next)) {
+fn prove(bytes: &[u8], piece: usize, mut handshake: Handshake) {
     for mut some in bytes.chunks(piece) {
         while !some.is_empty() {
-            let (taken, next) = give(some);
+            let room = handshake.room();
+            let taken = room.len().min(some.len());
+            assert!(taken <= MESSAGE);
+            room[..taken].copy_from_slice(&some[..taken]);
             some = &some[taken..];
-            match next {
+            match handshake.received(taken) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => return,
                 Next::Done(..) => panic!("nobody knows the secret"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Invitation, Side};
 use gdr::probe::rendezvous::{
-    ClientHandshake, Conditions, Link, Listener, MESSAGE, Next, Secret, connect,
+    Conditions, Handshake, Link, Listener, MESSAGE, Next, Secret, connect,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -70,7 +70,7 @@ fn connect_from(number: usize, port: u16) -> TcpStream {
 fn attempt(port: u16, number: usize) -> bool {
     let mut stream = connect_from(number, port);
     let wrong = Secret::parse(&format!("{:064x}", number + 1)).expect("a secret");
-    let (mut handshake, hello) = ClientHandshake::new(&wrong.key()).expect("random bytes");
+    let (mut handshake, hello) = Handshake::client(&wrong.key()).expect("random bytes");
     // Each may be closed before it is done: there are many.
     match number % 4 {
         0 => {}

@@ -4,6 +4,7 @@ use std::io;
 
 use gdr_sys::rm::Status;
 use gpu::DevicePtr;
+pub use gpu::Kind;
 
 use crate::gdr::{BackendKind, Explanation};
 use crate::mapping::{MapRequest, MappingType};
@@ -155,25 +156,6 @@ pub enum Error {
     Revoked,
 }
 
-/// Class of an error, by what a caller can do about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A device, module or library does not exist.
-    Absent,
-    /// Permission denied.
-    Denied,
-    /// The driver, GPU or kind of memory does not support it.
-    Unsupported,
-    /// In use.
-    Busy,
-    /// Invalid request.
-    Invalid,
-    /// Resource exhausted.
-    OutOfMemory,
-    /// Hardware or driver failure.
-    Broken,
-}
-
 impl Error {
     /// Class of this error.
     pub fn kind(&self) -> Kind {
@@ -190,7 +172,7 @@ impl Error {
             | Self::Revoked => Kind::Invalid,
             Self::Memory { .. } => Kind::Unsupported,
             Self::AlreadyMapped => Kind::Busy,
-            Self::Cuda { source, .. } => of_cuda(source.kind()),
+            Self::Cuda { source, .. } => source.kind(),
             Self::Rm { status, .. } => of_status(*status),
             Self::System { source, .. } => of_system(source),
             Self::Bar1 { .. } => Kind::OutOfMemory,
@@ -235,18 +217,6 @@ fn worst(explanations: &[Explanation]) -> Kind {
         Kind::Denied
     } else {
         Kind::Absent
-    }
-}
-
-fn of_cuda(kind: gpu::Kind) -> Kind {
-    match kind {
-        gpu::Kind::Absent => Kind::Absent,
-        gpu::Kind::Denied => Kind::Denied,
-        gpu::Kind::Unsupported => Kind::Unsupported,
-        gpu::Kind::Busy => Kind::Busy,
-        gpu::Kind::Invalid => Kind::Invalid,
-        gpu::Kind::OutOfMemory => Kind::OutOfMemory,
-        _ => Kind::Broken,
     }
 }
 

@@ -1,6 +1,6 @@
 //! param.iomap-wc: uncached CPU mappings of GPU memory make writes slow.
 
-use super::{AMPERE, PARAMS, registry_keys as keys};
+use super::{AMPERE, PARAMS, loaded, registry_keys as keys};
 use crate::check::{Check, Ctx, Judgement, version};
 use crate::model::{ActionClass, Area, Bdf, Fact, Facts, Ids, PciDevice, Severity};
 
@@ -31,10 +31,9 @@ pub const CHECK: Check = Check {
 /// The driver maps BAR memory write-combined, except by registry key and on some machines
 /// (chipset.c, chipset_info.c, hypervisor.c of the open kernel modules; used in nv-mmap.c).
 fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let params = match &ctx.facts.driver.params {
-        Fact::Known(Some(params)) => params,
-        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, Area::Proc, PARAMS)],
+    let params = match loaded(ctx.facts) {
+        Ok(params) => params,
+        Err(judgements) => return judgements,
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));

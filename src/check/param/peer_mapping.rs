@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{PARAMS, next, registry_keys as keys};
+use super::{PARAMS, loaded, next, registry_keys as keys};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, container, passthrough, words};
 use crate::kmod::nvidia;
-use crate::model::{ActionClass, Area, Bdf, Fact, Process, Severity};
+use crate::model::{ActionClass, Bdf, Fact, Process, Severity};
 
 const KEY: &str = "PeerMappingOverride";
 
@@ -134,10 +134,9 @@ pub const CHECK: Check = Check {
 
 /// The driver requires CAP_SYS_ADMIN in the initial user namespace, unless `PeerMappingOverride` is set.
 fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let params = match &ctx.facts.driver.params {
-        Fact::Known(Some(params)) => params,
-        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, Area::Proc, PARAMS)],
+    let params = match loaded(ctx.facts) {
+        Ok(params) => params,
+        Err(judgements) => return judgements,
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));

@@ -91,8 +91,8 @@ impl Probe for Options {
         }
         let nics = match self.hca {
             HcaOption::None | HcaOption::Sim => Vec::new(),
-            HcaOption::Device { .. } => match children.nics()? {
-                Some(served) => rdma::served(machine, &served),
+            HcaOption::Device { .. } => match rdma::served(machine, children)? {
+                Some(nics) => nics,
                 None => return Ok(()),
             },
         };

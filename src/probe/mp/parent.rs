@@ -108,8 +108,8 @@ impl Probe for Options {
         }
         let nics = match self.hca {
             Hca::Sim => Vec::new(),
-            _ => match children.nics()? {
-                Some(names) => rdma::served(machine, &names),
+            _ => match rdma::served(machine, children)? {
+                Some(nics) => nics,
                 None => return Ok(()),
             },
         };

@@ -3,7 +3,9 @@
 use super::curve::Curve;
 use super::options::{MemoryKind, Named, Options};
 use super::task::{Extent, LocalEnd, Memory, Part, Port, Task};
+use crate::probe::children::Children;
 use crate::probe::machine::{Machine, ProbedNic};
+use crate::probe::scope::ProbeError;
 use crate::probe::target::Target;
 
 /// The selected ends of this machine, in order of the GPUs and NICs. The error says what is missing.
@@ -217,8 +219,12 @@ fn place(
     }
 }
 
-/// Those that libibverbs serves; of one that sysfs does not show, which a container may hide, nothing but its name is known.
-pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
+/// Those that libibverbs serves; of one that sysfs does not show, which a container may hide, nothing but its name is known. `None` if
+/// the probe cannot continue.
+pub fn served(
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<Option<Vec<ProbedNic>>, ProbeError> {
     let known = |name: &String| machine.nics.iter().find(|nic| nic.name == *name).cloned();
     let bare = |name: &String| ProbedNic {
         name: name.clone(),
@@ -226,7 +232,7 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
         ..ProbedNic::default()
     };
     let find = |name: &String| known(name).unwrap_or_else(|| bare(name));
-    served.iter().map(find).collect()
+    Ok(children.nics()?.map(|names| names.iter().map(find).collect()))
 }
 
 /// The task of a child with both ends.

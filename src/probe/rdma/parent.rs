@@ -208,15 +208,13 @@ fn devices(
     let nics = if options.simulates_nic() {
         vec![simulated_nic()]
     } else {
-        match children.nics()? {
-            Some(names) => served(machine, &names),
-            None => {
-                if options.scope.sim {
-                    children.report.notes.push(NIC_IS_REAL.to_owned());
-                }
-                return Ok(None);
+        let Some(nics) = served(machine, children)? else {
+            if options.scope.sim {
+                children.report.notes.push(NIC_IS_REAL.to_owned());
             }
-        }
+            return Ok(None);
+        };
+        nics
     };
     Ok(gpus(options, machine, children)?.map(|gpus| (nics, gpus)))
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use mp::session::{ClientHandshake, Next, Rejection, Session};
+use mp::session::{Handshake, Next, Rejection, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -246,7 +246,7 @@ fn prove(
     conditions: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Box<Session>> {
-    let (mut handshake, first) = match ClientHandshake::new(&secret.key()) {
+    let (mut handshake, first) = match Handshake::client(&secret.key()) {
         Ok(begun) => begun,
         Err(error) => {
             return Attempt::Failed(Error::System {

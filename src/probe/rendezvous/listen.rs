@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use mp::session::{Next, Rejection, ServerHandshake, Session, rejection_message};
+use mp::session::{Handshake, Next, Rejection, Session, rejection_message};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -41,7 +41,7 @@ struct Pending {
     stream: TcpStream,
     address: SocketAddr,
     /// None after the client was rejected. The socket stays open until the client has read the answer.
-    handshake: Option<ServerHandshake>,
+    handshake: Option<Handshake>,
     since: Instant,
 }
 
@@ -186,7 +186,7 @@ impl Listener {
                 }
             }
             let handshake =
-                ServerHandshake::new(&self.secret.key()).map_err(|error| Error::System {
+                Handshake::server(&self.secret.key()).map_err(|error| Error::System {
                     what: "cannot check a client's secret".to_owned(),
                     why: error.to_string(),
                 })?;
@@ -220,7 +220,7 @@ impl Listener {
 fn choose_evicted(pending: &[Pending]) -> usize {
     let count_from = |ip: IpAddr| pending.iter().filter(|other| other.address.ip() == ip).count();
     let rank = |pending: &Pending| {
-        let has_begun = pending.handshake.as_ref().is_some_and(ServerHandshake::has_begun);
+        let has_begun = pending.handshake.as_ref().is_some_and(Handshake::has_begun);
         (
             pending.handshake.is_none(),
             !has_begun,
@@ -358,13 +358,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let listening = listener.local_addr().expect("an address");
         let started = Instant::now();
-        let pending = |ip: &str, handshake: Option<ServerHandshake>, order: u64| Pending {
+        let pending = |ip: &str, handshake: Option<Handshake>, order: u64| Pending {
             stream: TcpStream::connect(listening).expect("a connection"),
             address: SocketAddr::new(ip.parse().expect("an address"), 1),
             handshake,
             since: started + Duration::from_millis(order),
         };
-        let silent = || ServerHandshake::new(&Secret::none().key()).expect("a handshake");
+        let silent = || Handshake::server(&Secret::none().key()).expect("a handshake");
         let begun = || {
             let mut handshake = silent();
             handshake.received(1);

@@ -31,8 +31,7 @@ pub use many::{Host, Meeting};
 pub use meet::meet;
 pub use mp::launcher::{LaunchedProcess, Launcher, expand_hosts as expand, from_environment};
 pub use mp::session::{
-    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection,
-    ServerHandshake, Session,
+    FrameError, FrameReader, FrameWriter, Handshake, LONGEST, MESSAGE, Next, Rejection, Session,
 };
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
 pub use wire::{Envelope, PROTOCOL, quote, shortened};

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use super::{Bootstrap, Error, MAX_BYTES, Pause, check, names};
-use crate::session::{ClientHandshake, FrameError, Key, LONGEST, Next, ServerHandshake, Session};
+use crate::session::{FrameError, Handshake, Key, LONGEST, Next, Session};
 
 /// Version of the protocol. Any change needs a new number. gdr's probes count from 1.
 const PROTOCOL: u32 = u32::from_be_bytes(*b"mp\0\x02");
@@ -306,11 +306,7 @@ fn greet(
     let pause = Pause::new(HANDSHAKE);
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    let mut handshake = ServerHandshake::new(&secret.key())?;
-    let session = prove(&stream, &pause, || {
-        let count = read(&stream, handshake.room(), &pause)?;
-        Ok(handshake.received(count))
-    })?;
+    let session = prove(&stream, &pause, Handshake::server(&secret.key())?)?;
     let mut connection = Connection { stream, session };
     let mut room = HELLO;
     let hello = connection.receive(&mut room, &pause)?;
@@ -328,13 +324,10 @@ fn greet(
 }
 
 /// Answers until the other end has proved the secret.
-fn prove(
-    stream: &TcpStream,
-    pause: &Pause,
-    mut received: impl FnMut() -> io::Result<Next>,
-) -> io::Result<Box<Session>> {
+fn prove(stream: &TcpStream, pause: &Pause, mut handshake: Handshake) -> io::Result<Box<Session>> {
     loop {
-        match received()? {
+        let count = read(stream, handshake.room(), pause)?;
+        match handshake.received(count) {
             Next::Wait => {}
             Next::Send(message) => write(stream, &message, pause)?,
             Next::Done(message, session) => {
@@ -384,12 +377,9 @@ fn introduce(
 ) -> Result<Connection, Broken> {
     let pause = Pause::new(HANDSHAKE);
     stream.set_nodelay(true)?;
-    let (mut handshake, first) = ClientHandshake::new(&secret.key())?;
+    let (handshake, first) = Handshake::client(&secret.key())?;
     write(&stream, &first, &pause)?;
-    let session = prove(&stream, &pause, || {
-        let count = read(&stream, handshake.room(), &pause)?;
-        Ok(handshake.received(count))
-    })?;
+    let session = prove(&stream, &pause, handshake)?;
     let mut connection = Connection { stream, session };
     connection.send(&[rank.to_be_bytes(), size.to_be_bytes()].concat(), &pause)?;
     // Empty: rank 0 misses this rank.

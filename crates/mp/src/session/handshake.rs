@@ -27,11 +27,17 @@ pub const MESSAGE: usize = 40;
 const HEAD: usize = 8;
 const BODY: usize = MESSAGE - HEAD;
 
-const CLIENT_NONCE: u8 = b'c';
-const SERVER_NONCE: u8 = b's';
-const CLIENT_PROOF: u8 = b'p';
-const SERVER_PROOF: u8 = b'q';
 const NO: u8 = b'n';
+
+/// The letter of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    ClientNonce = b'c',
+    ServerNonce = b's',
+    ClientProof = b'p',
+    ServerProof = b'q',
+}
 
 /// What each key of a session is for.
 #[derive(Debug, Clone, Copy)]
@@ -102,24 +108,24 @@ fn head(letter: u8, protocol: u32) -> [u8; HEAD] {
     head
 }
 
-fn message(letter: u8, protocol: u32, body: &[u8; BODY]) -> [u8; MESSAGE] {
+fn message(kind: Kind, protocol: u32, body: &[u8; BODY]) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
-    message[..HEAD].copy_from_slice(&head(letter, protocol));
+    message[..HEAD].copy_from_slice(&head(kind as u8, protocol));
     message[HEAD..].copy_from_slice(body);
     message
 }
 
 /// A message that arrives in pieces of any size. No byte beyond it is read.
 struct Incoming {
-    letter: u8,
+    kind: Kind,
     protocol: u32,
     bytes: [u8; MESSAGE],
     filled: usize,
 }
 
 impl Incoming {
-    fn new(letter: u8, protocol: u32) -> Self {
-        Self { letter, protocol, bytes: [0; MESSAGE], filled: 0 }
+    fn new(kind: Kind, protocol: u32) -> Self {
+        Self { kind, protocol, bytes: [0; MESSAGE], filled: 0 }
     }
 
     fn room(&mut self) -> &mut [u8] {
@@ -134,10 +140,9 @@ impl Incoming {
             let common = head.len().min(bytes.len());
             bytes[..common] == head[..common]
         };
-        let is_no = self.letter != CLIENT_NONCE
-            && self.letter != CLIENT_PROOF
-            && begins(&head(NO, self.protocol)[..4]);
-        if !is_no && !begins(&head(self.letter, self.protocol)[..4]) {
+        let is_of_server = matches!(self.kind, Kind::ServerNonce | Kind::ServerProof);
+        let is_no = is_of_server && begins(&head(NO, self.protocol)[..4]);
+        if !is_no && !begins(&head(self.kind as u8, self.protocol)[..4]) {
             return Err(Rejection::Foreign);
         }
         let Some(number) = bytes.get(4..HEAD) else {
@@ -194,23 +199,37 @@ impl Keys {
     }
 }
 
-/// The server's handshake. The client proves first, so that a client without the secret gets no proof.
-pub struct ServerHandshake {
+/// The handshake of one end. The client proves first, so that a client without the secret gets no proof.
+pub struct Handshake {
     keys: Keys,
     incoming: Incoming,
 }
 
-impl ServerHandshake {
-    /// Begins with a random nonce.
+impl Handshake {
+    /// A server's, which waits for the client's first message.
     ///
     /// # Errors
     ///
     /// Without random bytes.
-    pub fn new(key: &Key) -> io::Result<Self> {
+    pub fn server(key: &Key) -> io::Result<Self> {
         Ok(Self {
             keys: Keys { key: key.clone(), client: [0; BODY], server: random()? },
-            incoming: Incoming::new(CLIENT_NONCE, key.protocol),
+            incoming: Incoming::new(Kind::ClientNonce, key.protocol),
         })
+    }
+
+    /// A client's, with the message to send first.
+    ///
+    /// # Errors
+    ///
+    /// Without random bytes.
+    pub fn client(key: &Key) -> io::Result<(Self, [u8; MESSAGE])> {
+        let nonce = random()?;
+        let handshake = Self {
+            keys: Keys { key: key.clone(), client: nonce, server: [0; BODY] },
+            incoming: Incoming::new(Kind::ServerNonce, key.protocol),
+        };
+        Ok((handshake, message(Kind::ClientNonce, key.protocol, &nonce)))
     }
 
     /// Where to read the next bytes to: as many as are missing until this end answers.
@@ -218,10 +237,11 @@ impl ServerHandshake {
         self.incoming.room()
     }
 
-    /// True if the client sent anything.
+    /// True if the other end sent anything.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
+        self.incoming.filled > 0
+            || matches!(self.incoming.kind, Kind::ClientProof | Kind::ServerProof)
     }
 
     /// The received part of the current message.
@@ -232,81 +252,40 @@ impl ServerHandshake {
 
     /// Handles `count` bytes that were read into [`room`](Self::room).
     pub fn received(&mut self, count: usize) -> Next {
-        let body = match self.incoming.received(count) {
-            Ok(None) => return Next::Wait,
-            Ok(Some(body)) => body,
-            Err(rejection) => return Next::Rejected(rejection),
-        };
-        if self.incoming.letter == CLIENT_NONCE {
-            self.keys.client = body;
-            let protocol = self.keys.key.protocol;
-            self.incoming = Incoming::new(CLIENT_PROOF, protocol);
-            return Next::Send(message(SERVER_NONCE, protocol, &self.keys.server));
-        }
-        match self.keys.check(Label::ClientProof, &body) {
-            Ok(()) => Next::Done(
-                Some(message(
-                    SERVER_PROOF,
-                    self.keys.key.protocol,
-                    &self.keys.derive(Label::ServerProof),
-                )),
-                self.keys.session(Label::ServerFrames, Label::ClientFrames),
-            ),
+        match self.incoming.received(count) {
+            Ok(None) => Next::Wait,
+            Ok(Some(body)) => self.answer(body).unwrap_or_else(Next::Rejected),
             Err(rejection) => Next::Rejected(rejection),
         }
     }
-}
 
-/// The client's handshake.
-pub struct ClientHandshake {
-    keys: Keys,
-    incoming: Incoming,
-}
-
-impl ClientHandshake {
-    /// Begins, with the message to send first.
-    ///
-    /// # Errors
-    ///
-    /// Without random bytes.
-    pub fn new(key: &Key) -> io::Result<(Self, [u8; MESSAGE])> {
-        let nonce = random()?;
-        let handshake = Self {
-            keys: Keys { key: key.clone(), client: nonce, server: [0; BODY] },
-            incoming: Incoming::new(SERVER_NONCE, key.protocol),
-        };
-        Ok((handshake, message(CLIENT_NONCE, key.protocol, &nonce)))
-    }
-
-    /// Where to read the next bytes to.
-    pub fn room(&mut self) -> &mut [u8] {
-        self.incoming.room()
-    }
-
-    /// The received part of the current message.
-    #[must_use]
-    pub fn begun(&self) -> &[u8] {
-        &self.incoming.bytes[..self.incoming.filled]
-    }
-
-    /// Handles `count` bytes that were read into [`room`](Self::room).
-    pub fn received(&mut self, count: usize) -> Next {
-        let body = match self.incoming.received(count) {
-            Ok(None) => return Next::Wait,
-            Ok(Some(body)) => body,
-            Err(rejection) => return Next::Rejected(rejection),
-        };
-        if self.incoming.letter == SERVER_NONCE {
-            self.keys.server = body;
-            let protocol = self.keys.key.protocol;
-            self.incoming = Incoming::new(SERVER_PROOF, protocol);
-            let proof = self.keys.derive(Label::ClientProof);
-            return Next::Send(message(CLIENT_PROOF, protocol, &proof));
-        }
-        match self.keys.check(Label::ServerProof, &body) {
-            Ok(()) => Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames)),
-            Err(rejection) => Next::Rejected(rejection),
-        }
+    fn answer(&mut self, body: [u8; BODY]) -> Result<Next, Rejection> {
+        let protocol = self.keys.key.protocol;
+        Ok(match self.incoming.kind {
+            Kind::ClientNonce => {
+                self.keys.client = body;
+                self.incoming = Incoming::new(Kind::ClientProof, protocol);
+                Next::Send(message(Kind::ServerNonce, protocol, &self.keys.server))
+            }
+            Kind::ServerNonce => {
+                self.keys.server = body;
+                self.incoming = Incoming::new(Kind::ServerProof, protocol);
+                let proof = self.keys.derive(Label::ClientProof);
+                Next::Send(message(Kind::ClientProof, protocol, &proof))
+            }
+            Kind::ClientProof => {
+                self.keys.check(Label::ClientProof, &body)?;
+                let proof = self.keys.derive(Label::ServerProof);
+                Next::Done(
+                    Some(message(Kind::ServerProof, protocol, &proof)),
+                    self.keys.session(Label::ServerFrames, Label::ClientFrames),
+                )
+            }
+            Kind::ServerProof => {
+                self.keys.check(Label::ServerProof, &body)?;
+                Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames))
+            }
+        })
     }
 }
 
@@ -353,7 +332,7 @@ mod tests {
 
     #[test]
     fn message_heads() {
-        let (_, first) = ClientHandshake::new(&keys().key).expect("random bytes");
+        let (_, first) = Handshake::client(&keys().key).expect("random bytes");
         assert_eq!(first[..8], *b"gdrc\0\0\0\x05");
         assert_eq!(rejection_message(5), *b"gdrn\0\0\0\x05");
     }

@@ -5,9 +5,7 @@ mod frames;
 mod handshake;
 
 pub use frames::{FrameError, FrameReader, FrameWriter, LONGEST};
-pub use handshake::{
-    ClientHandshake, Key, MESSAGE, Next, Rejection, ServerHandshake, Session, rejection_message,
-};
+pub use handshake::{Handshake, Key, MESSAGE, Next, Rejection, Session, rejection_message};
 
 use std::io;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use mp::bootstrap::{self, Bootstrap, Error, Files, Local, Secret, Tcp};
-use mp::session::{ClientHandshake, FrameReader, FrameWriter, Key, MESSAGE, Next, Session};
+use mp::session::{FrameReader, FrameWriter, Handshake, Key, MESSAGE, Next, Session};
 
 use super::support::LONG;
 
@@ -131,11 +131,11 @@ fn strangers_do_not_get_in() {
         drop(send(b"GET / HTTP/1.1\r\n\r\n"));
         drop(send(&[]));
         // It knows the secret, for another protocol: gdr's probes have 5.
-        let (_, hello) = ClientHandshake::new(&Key::new(SECRET.as_bytes(), 5)).unwrap();
+        let (_, hello) = Handshake::client(&Key::new(SECRET.as_bytes(), 5)).unwrap();
         let mut other = send(&hello);
         assert!(matches!(other.read(&mut [0; 40]), Ok(0) | Err(_)));
         // It sends the hub's own message back.
-        let (_, hello) = ClientHandshake::new(&own).unwrap();
+        let (_, hello) = Handshake::client(&own).unwrap();
         let mut mirror = send(&hello);
         let mut challenge = [0; MESSAGE];
         mirror.read_exact(&mut challenge).unwrap();
@@ -201,7 +201,7 @@ fn connected(at: &str) -> TcpStream {
 /// A connection that proved the secret, and sent these numbers.
 fn proved(at: &str, key: &Key, numbers: &[u32]) -> (TcpStream, FrameWriter, FrameReader) {
     let mut stream = connected(at);
-    let (mut handshake, first) = ClientHandshake::new(key).unwrap();
+    let (mut handshake, first) = Handshake::client(key).unwrap();
     stream.write_all(&first).unwrap();
     let session = loop {
         let count = stream.read(handshake.room()).unwrap();

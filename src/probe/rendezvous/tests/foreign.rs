@@ -191,7 +191,7 @@ proptest! {
                 match act {
                     Act::Write(bytes) => drop(stream.write_all(bytes)),
                     Act::Begin(proof) => {
-                        let (_, hello) = ClientHandshake::new(&secret().key()).expect("random bytes");
+                        let (_, hello) = Handshake::client(&secret().key()).expect("random bytes");
                         let _ = stream.write_all(&[&hello[..], proof].concat());
                     }
                     Act::HalfClose => drop(stream.shutdown(Shutdown::Write)),

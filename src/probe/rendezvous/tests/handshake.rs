@@ -3,42 +3,26 @@
 use proptest::prelude::*;
 
 use super::super::{
-    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection,
-    ServerHandshake, Session,
+    FrameError, FrameReader, FrameWriter, Handshake, LONGEST, MESSAGE, Next, Rejection, Session,
 };
 use super::*;
 
-fn server() -> ServerHandshake {
-    ServerHandshake::new(&secret().key()).expect("random bytes")
+fn server() -> Handshake {
+    Handshake::server(&secret().key()).expect("random bytes")
 }
 
-fn client() -> (ClientHandshake, [u8; MESSAGE]) {
-    ClientHandshake::new(&secret().key()).expect("random bytes")
+fn client() -> (Handshake, [u8; MESSAGE]) {
+    Handshake::client(&secret().key()).expect("random bytes")
 }
 
-/// Feeds bytes to a server until it answers.
-fn to_server(server: &mut ServerHandshake, mut bytes: &[u8]) -> Next {
+/// Feeds bytes to one end until it answers.
+fn feed(end: &mut Handshake, mut bytes: &[u8]) -> Next {
     while !bytes.is_empty() {
-        let room = server.room();
+        let room = end.room();
         let (read, rest) = bytes.split_at(room.len().min(bytes.len()));
         room[..read.len()].copy_from_slice(read);
         bytes = rest;
-        match server.received(read.len()) {
-            Next::Wait => {}
-            next => return next,
-        }
-    }
-    Next::Wait
-}
-
-/// Feeds bytes to a client until it answers.
-fn to_client(client: &mut ClientHandshake, mut bytes: &[u8]) -> Next {
-    while !bytes.is_empty() {
-        let room = client.room();
-        let (read, rest) = bytes.split_at(room.len().min(bytes.len()));
-        room[..read.len()].copy_from_slice(read);
-        bytes = rest;
-        match client.received(read.len()) {
+        match end.received(read.len()) {
             Next::Wait => {}
             next => return next,
         }
@@ -71,13 +55,13 @@ fn rejection(next: Next) -> Rejection {
 fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
     let mut server = server();
     let (mut client, hello) = client();
-    let challenge = sent(to_server(&mut server, &hello));
-    let proof = sent(to_client(&mut client, &challenge));
-    let done = to_server(&mut server, &proof);
+    let challenge = sent(feed(&mut server, &hello));
+    let proof = sent(feed(&mut client, &challenge));
+    let done = feed(&mut server, &proof);
     let Next::Done(Some(answer), ours) = done else {
         panic!("the client knows the secret");
     };
-    let theirs = session(to_client(&mut client, &answer));
+    let theirs = session(feed(&mut client, &answer));
     (*ours, theirs, [hello, challenge, proof, answer])
 }
 
@@ -100,7 +84,7 @@ fn nonces_are_unique() {
     let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
     assert_eq!(nonces.len(), 100);
     let nonces: std::collections::BTreeSet<_> =
-        (0..100).map(|_| sent(to_server(&mut server(), &client().1))).collect();
+        (0..100).map(|_| sent(feed(&mut server(), &client().1))).collect();
     assert_eq!(nonces.len(), 100);
 }
 
@@ -109,12 +93,12 @@ fn rejects_replayed_proof() {
     let (.., [hello, challenge, proof, answer]) = proved();
     // To a server: it has another nonce this time.
     let mut again = server();
-    assert_ne!(sent(to_server(&mut again, &hello)), challenge);
-    assert_eq!(rejection(to_server(&mut again, &proof)), Rejection::Secret);
+    assert_ne!(sent(feed(&mut again, &hello)), challenge);
+    assert_eq!(rejection(feed(&mut again, &proof)), Rejection::Secret);
     // To a client.
     let (mut again, _) = client();
-    assert_ne!(sent(to_client(&mut again, &challenge)), proof);
-    assert_eq!(rejection(to_client(&mut again, &answer)), Rejection::Secret);
+    assert_ne!(sent(feed(&mut again, &challenge)), proof);
+    assert_eq!(rejection(feed(&mut again, &answer)), Rejection::Secret);
 }
 
 #[test]
@@ -130,37 +114,37 @@ fn rejects_reflected_proof() {
         message
     };
     let (mut victim, hello) = client();
-    assert_eq!(rejection(to_client(&mut client().0, &hello)), Rejection::Foreign);
-    let proof = sent(to_client(&mut victim, &as_servers(hello)));
-    assert_eq!(rejection(to_client(&mut victim, &as_servers(proof))), Rejection::Secret);
+    assert_eq!(rejection(feed(&mut client().0, &hello)), Rejection::Foreign);
+    let proof = sent(feed(&mut victim, &as_servers(hello)));
+    assert_eq!(rejection(feed(&mut victim, &as_servers(proof))), Rejection::Secret);
     // Reflects a server's challenge to another connection: it sends no proof before the client does.
     let mut victim = server();
-    let mut challenge = sent(to_server(&mut victim, &client().1));
+    let mut challenge = sent(feed(&mut victim, &client().1));
     challenge[3] = b'c';
     let mut other = server();
-    let mut back = sent(to_server(&mut other, &challenge));
+    let mut back = sent(feed(&mut other, &challenge));
     back[3] = b'p';
-    assert_eq!(rejection(to_server(&mut victim, &back)), Rejection::Secret);
+    assert_eq!(rejection(feed(&mut victim, &back)), Rejection::Secret);
 }
 
 #[test]
 fn rejection_reasons() {
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     let mut server = server();
-    let (mut liar, hello) = ClientHandshake::new(&other.key()).expect("random bytes");
-    let challenge = sent(to_server(&mut server, &hello));
-    let proof = sent(to_client(&mut liar, &challenge));
-    assert_eq!(rejection(to_server(&mut server, &proof)), Rejection::Secret);
+    let (mut liar, hello) = Handshake::client(&other.key()).expect("random bytes");
+    let challenge = sent(feed(&mut server, &hello));
+    let proof = sent(feed(&mut liar, &challenge));
+    assert_eq!(rejection(feed(&mut server, &proof)), Rejection::Secret);
 
     let mut theirs = hello;
     theirs[7] = 99;
     // Before the nonce is there.
-    let next = to_server(&mut super::handshake::server(), &theirs[..8]);
+    let next = feed(&mut super::handshake::server(), &theirs[..8]);
     assert_eq!(rejection(next), Rejection::Protocol(99));
-    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x63")), Rejection::Protocol(99));
-    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x05")), Rejection::Refused);
+    assert_eq!(rejection(feed(&mut client().0, b"gdrn\0\0\0\x63")), Rejection::Protocol(99));
+    assert_eq!(rejection(feed(&mut client().0, b"gdrn\0\0\0\x05")), Rejection::Refused);
     for foreign in [&b"{"[..], b"GET / ", b"\x16\x03", b"gdx", b"gdrn", b"gdrs", b"gdrp", b"gdrq"] {
-        let next = to_server(&mut super::handshake::server(), foreign);
+        let next = feed(&mut super::handshake::server(), foreign);
         assert_eq!(rejection(next), Rejection::Foreign, "{foreign:?}");
     }
 }
@@ -246,10 +230,10 @@ proptest! {
     fn server_rejects_any_bytes(lies in lies(), honest in any::<bool>()) {
         let mut server = server();
         if honest {
-            sent(to_server(&mut server, &client().1));
+            sent(feed(&mut server, &client().1));
         }
         for lie in &lies {
-            match to_server(&mut server, lie) {
+            match feed(&mut server, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
                 Next::Done(..) => prop_assert!(false, "{lies:?}"),
@@ -263,7 +247,7 @@ proptest! {
     fn client_rejects_any_bytes(lies in lies()) {
         let (mut client, _) = client();
         for lie in &lies {
-            match to_client(&mut client, lie) {
+            match feed(&mut client, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
                 Next::Done(..) => prop_assert!(false, "{lies:?}"),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientHandshake, Conditions, Error, Link, Listener, Next, Secret, Session, connect};
+use super::{Conditions, Error, Handshake, Link, Listener, Next, Secret, Session, connect};
 
 /// Messages of the tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl RawPeer {
     fn prove(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
-        let (mut handshake, first) = ClientHandshake::new(&secret().key()).expect("random bytes");
+        let (mut handshake, first) = Handshake::client(&secret().key()).expect("random bytes");
         stream.write_all(&first).expect("written");
         loop {
             let count = stream.read(handshake.room()).expect("an answer");
