@@ -7,6 +7,7 @@
 pub mod check;
 pub mod cli;
 pub mod cmd;
+pub mod code;
 pub mod collect;
 pub mod explain;
 pub mod fix;

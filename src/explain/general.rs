@@ -7,7 +7,7 @@ const BEGINNING: &str = concat!(
     r"(?:\[?question\]?:? |hi,? |hello,? )*",
     r"(?:what(?:'s| is| are| does| do the| do these| happens| would)\b",
     r"|how (?:do|does|can|could|should|to|large|big|much|many|often|is|are)\b",
-    r"|which\b|when (?:do|does|is|are|should)\b|where (?:is|are|does|do|can)\b|who\b",
+    r"|questions? (?:about|on|regarding|for)\b|which\b|when (?:do|does|is|are|should)\b|where (?:is|are|does|do|can)\b|who\b",
     r"|(?:is|are|does|do|can|could|should)\b",
     r"|why (?:is|are) \S+ not the default)",
 );
@@ -21,11 +21,18 @@ const REPORT: &str = concat!(
     r"|warn\w*|refus\w*|timed? ?out|timeout|returned|denied|invalid|aborted)\b",
 );
 
+/// How advice begins: it names a failure that need not have happened.
+const ADVICE: &str = concat!(
+    r"^(?:[-*] )?(?:if|in case|when(?:ever)?) you (?:ever )?(?:get|see|encounter|run into|hit|face|experience|receive|run out)\b",
+    r"|\b(?:to|helps? (?:to )?|can) avoid (?:an? |the )?\S*(?:cuda|gpu|out of memory|oom)\b",
+);
+
 pub struct General {
     first: Regex,
     /// After other sentences a question needs its question mark.
     later: Regex,
     report: Regex,
+    advice: Regex,
 }
 
 impl General {
@@ -35,12 +42,18 @@ impl General {
             first: regex(&format!("^{BEGINNING}"))?,
             later: regex(&format!(r"[.!?] {BEGINNING}[^.!]*\?"))?,
             report: regex(REPORT)?,
+            advice: regex(ADVICE)?,
         })
     }
 
     /// True if a clean line is such a question.
     pub fn is_question(&self, line: &[u8]) -> bool {
         (self.first.is_match(line) || self.later.is_match(line)) && !self.is_report(line)
+    }
+
+    /// True if a clean line, a sentence, is advice.
+    pub fn is_advice(&self, line: &[u8]) -> bool {
+        self.advice.is_match(line)
     }
 
     /// True if a clean line reports a failure, or is a program's message.

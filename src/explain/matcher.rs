@@ -158,9 +158,8 @@ impl Matcher {
             }
             let mut line_match =
                 self.remembered(&line, !short, part.continues, &known, &mut before);
-            if notice == Notice::Counter {
-                line_match.concepts = 0;
-            }
+            let is_advice = sentence && self.general.is_advice(&line);
+            discount(&mut line_match, notice, is_advice);
             known.extend(&line_match.symptoms);
             count(&line_match, part, &mut tally);
             short = short && part.line <= SHORT_LINES && !part.continues;
@@ -373,6 +372,16 @@ impl Matcher {
         let prose = prose.difference(&not).filter(|at| !symptoms.contains(at));
         line_match.prose = prose.copied().collect();
         line_match
+    }
+}
+
+/// Takes from a match what the words of a counter, or of advice, do not say.
+fn discount(line_match: &mut LineMatch, notice: Notice, is_advice: bool) {
+    if notice == Notice::Counter {
+        line_match.concepts = 0;
+    }
+    if is_advice {
+        line_match.uncovered.clear();
     }
 }
 

@@ -101,6 +101,22 @@ fn failure_needs_no_log_around_it() {
     }
 }
 
+/// Source code, scripts and settings that hold a message are no log.
+#[test]
+fn code_is_no_failure() {
+    for line in [
+        "error = \"NCCL WARN Bootstrap : no socket interface found\"",
+        "printf(\"n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found\\n\");",
+        "    \"NCCL WARN Duplicate GPU detected : rank 3 and rank 0 both on CUDA device f000\",",
+        "+    WARN(\"NCCL WARN NET/IB : Got completion from peer with error 12\");",
+        "// NCCL WARN Duplicate GPU detected : rank 3 and rank 0 both on CUDA device f000",
+        "echo \"n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found\"",
+        "raise DistBackendError(\"[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE) ran\")",
+    ] {
+        assert!(read(&format!("{line}\n"), &Around::default()).is_none(), "{line}");
+    }
+}
+
 /// Across pieces of any size, too.
 #[test]
 fn last_error_is_read_across_pieces() {

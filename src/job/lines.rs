@@ -9,6 +9,7 @@ use super::library::{self, Libraries};
 use super::program::Programs;
 use super::ras::Ras;
 use super::{build, why, words};
+use crate::code::{is_code, may_be_code};
 use crate::model::Job;
 
 /// NCCL's lines have this word.
@@ -140,7 +141,11 @@ impl JobReader {
             let start = memrchr(b'\n', &rest[..found]).map_or(0, |end| end + 1);
             let end = memchr(b'\n', &rest[found..]).map_or(rest.len(), |end| found + end);
             self.line += newlines(&rest[..start]);
-            self.other(&rest[start..end], true);
+            let line = &rest[start..end];
+            // What follows an open line is its rest: a traceback has code.
+            if self.is_open() || !is_code(line) {
+                self.other(line, true);
+            }
             self.line += u64::from(end < rest.len());
             at += end + 1;
         }
@@ -179,6 +184,10 @@ impl JobReader {
 
     /// A line; as part of JSON it may hold several, and a progress bar ends in a carriage return.
     fn line(&mut self, line: &[u8]) {
+        let before = &line[..self.word.find(line).unwrap_or_default()];
+        if may_be_code(before) && is_code(line) {
+            return;
+        }
         let is_read = match str::from_utf8(line) {
             Ok(text) if memchr2(b'\r', b'\\', line).is_none() => {
                 self.collector.line(text, self.line)

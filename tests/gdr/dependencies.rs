@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module of `src/` and the modules that it may use. A module that is missing here is an error.
-const MAY_USE: [(&str, &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("keeper", &[]),
+    ("code", &[]),
     ("model", &[]),
     ("input", &[]),
     ("output", &[]),
@@ -21,8 +22,8 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("topo", &["model"]),
     ("fleet", &["input", "model"]),
     ("check", &["input", "kmod", "model", "output", "profile", "topo"]),
-    ("explain", &["check", "model"]),
-    ("job", &["model"]),
+    ("explain", &["check", "code", "model"]),
+    ("job", &["code", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["input", "job", "keeper", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),

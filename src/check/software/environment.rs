@@ -16,19 +16,18 @@ const SOURCE: &str = "/proc/self/environ";
 const INFINIBAND: &str = "/sys/class/infiniband";
 const GDRAPI: &str = "libgdrapi.so.2";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+const P2P_OFF: &str =
+    "keeps NCCL from peer to peer: the GPUs of this machine communicate through host memory";
 
 /// The harm that a variable's value does on this machine; `None` if it does none.
 type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
 
 const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_P2P_DISABLE", |ctx, value| {
-        (nccl_number(value) == Some(1) && gpus(ctx) > 1).then(|| {
-            "keeps NCCL from peer to peer between this machine's GPUs: they communicate through host memory".to_owned()
-        })
+        (nccl_number(value) == Some(1) && gpus(ctx) > 1).then(|| P2P_OFF.to_owned())
     }),
     ("NCCL_P2P_LEVEL", |ctx, value| {
-        (gpus(ctx) > 1 && nccl_level(value) == Some(NcclPath::Loc))
-            .then(|| "keeps NCCL from peer to peer between this machine's GPUs".to_owned())
+        (gpus(ctx) > 1 && nccl_level(value) == Some(NcclPath::Loc)).then(|| P2P_OFF.to_owned())
     }),
     ("NCCL_NET_GDR_LEVEL", gdr_level),
     ("NCCL_NET_GDR_C2C", |ctx, value| {
