@@ -54,6 +54,35 @@ pub fn parse_old(line: &str) -> Option<Line<'_>> {
 
 /// The last `host:pid:tid` that a GPU in brackets follows.
 pub fn source(header: &str) -> Option<Source<'_>> {
+    usual(header).or_else(|| any(header))
+}
+
+/// The source of a header that ends as most do, `host:pid:tid [gpu] `: a few steps backwards.
+fn usual(header: &str) -> Option<Source<'_>> {
+    let bytes = header.as_bytes().strip_suffix(b"] ")?;
+    let gpu = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = bytes[..bytes.len() - gpu].strip_suffix(b" [").filter(|_| gpu > 0 && gpu < LONG)?;
+    let (rest, thread) = number(rest)?;
+    let (rest, process) = number(rest)?;
+    let is_host = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
+    let start = rest.len() - rest.iter().rev().take_while(is_host).count();
+    let is_begin = start == 0 || matches!(rest[start - 1], b' ' | b':');
+    let host = header.get(start..rest.len()).filter(|host| is_begin && !host.is_empty())?;
+    Some(Source { host, process, thread })
+}
+
+/// Digits from which on a number may be too large.
+const LONG: usize = 19;
+
+/// The number after the last colon, and what is before that.
+fn number(bytes: &[u8]) -> Option<(&[u8], u64)> {
+    let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (rest, number) = bytes.split_at(bytes.len() - digits);
+    let rest = rest.strip_suffix(b":").filter(|_| digits > 0 && digits < LONG)?;
+    Some((rest, number.iter().fold(0, |number, byte| number * 10 + u64::from(byte - b'0'))))
+}
+
+fn any(header: &str) -> Option<Source<'_>> {
     let (mut rest, mut gpu) = last_word(header)?;
     loop {
         let (before, word) = last_word(rest)?;
@@ -98,4 +127,33 @@ fn thread(word: &str) -> Option<Source<'_>> {
         return None;
     }
     Some(Source { host, process: process.parse().ok()?, thread: thread.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_find_the_same_source() {
+        for (header, expected) in [
+            ("n1:12:13 [0] ", Some(("n1", 12, 13))),
+            ("[1,0]<stdout>:n-1.x_y:12:13 [10] ", Some(("n-1.x_y", 12, 13))),
+            ("[2026-01-01 00:00:00] n1:12:13 [0] ", Some(("n1", 12, 13))),
+            ("n1:12:13 [] ", None),
+            ("n1:12:13 ", None),
+            (":12:13 [0] ", None),
+            ("n1:12: [0] ", None),
+            ("n1:12:13 [99999999999999999999] ", None),
+            ("n1:99999999999999999999:13 [0] ", None),
+        ] {
+            let found = |source: Option<Source<'_>>| {
+                source.map(|of| (of.host.to_owned(), of.process, of.thread))
+            };
+            let expected =
+                expected.map(|(host, process, thread)| (String::from(host), process, thread));
+            assert_eq!(found(any(header)), expected, "{header}");
+            assert_eq!(found(source(header)), expected, "{header}");
+            assert!(found(usual(header)).is_none_or(|found| Some(found) == expected), "{header}");
+        }
+    }
 }

@@ -290,7 +290,9 @@ fn network(message: &str) -> Option<Event<'_>> {
     if message.contains("GPU Direct RDMA Enabled") {
         return Some(Event::Reason(Reason::Gdrdma));
     }
-    if message.contains("GPU Direct RDMA Disabled") && !message.starts_with("NET/Socket") {
+    // A network of sockets never has it.
+    let is_socket = message.starts_with("NET/Socket") || message.starts_with("NET/FastSocket");
+    if message.contains("GPU Direct RDMA Disabled") && !is_socket {
         let is_far = message.contains("(distance");
         let reason = if is_far { Reason::GdrdmaTooFar } else { Reason::GdrdmaNoModule };
         return Some(Event::Reason(reason));

@@ -82,6 +82,14 @@ fn reads_paths_of_all_versions() {
             "NET/IB PXN yes/- 1 0->8",
         ),
         (
+            "n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA/flush=None",
+            "NET/IB -/yes 1 1->0",
+        ),
+        (
+            "(Worker pid=1, ip=192.0.2.1) n1:1:2 [0] NCCL INFO Channel 14/0 : 2[2] -> 1[1] via P2P/CUMEM [repeated 35x across cluster]",
+            "P2P/CUMEM -/- 1 2->1",
+        ),
+        (
             "[default0]:n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0/GDRDMA",
             "NET/OFI -/yes 1 1->0",
         ),
@@ -198,6 +206,36 @@ fn names_rank_of_watchdog() {
     assert_eq!(failure.expect("a timeout").ranks, [2]);
 }
 
+/// The lines of a log, in any order that keeps that of each process, then copies of lines, cut and whole.
+pub(super) fn mixed(
+    log: &str,
+    process: impl Fn(&str) -> Option<String>,
+    picks: &[prop::sample::Index],
+    cuts: &[(prop::sample::Index, prop::sample::Index)],
+) -> String {
+    let mut queues: Vec<Vec<&str>> = Vec::new();
+    for line in log.lines() {
+        match queues.iter_mut().find(|queue| process(queue[0]) == process(line)) {
+            Some(queue) => queue.push(line),
+            None => queues.push(vec![line]),
+        }
+    }
+    let mut mixed: Vec<String> = Vec::new();
+    let mut picks = picks.iter().cycle();
+    while !queues.is_empty() {
+        let at = picks.next().expect("endless").index(queues.len());
+        mixed.push(queues[at].remove(0).to_owned());
+        queues.retain(|queue| !queue.is_empty());
+    }
+    let whole = mixed.clone();
+    for (line, length) in cuts {
+        let line = line.get(&whole);
+        mixed.push(line[..length.index(line.len() + 1)].to_owned());
+        mixed.push(line.clone());
+    }
+    mixed.join("\n") + "\n"
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -208,29 +246,8 @@ proptest! {
         cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..8),
         piece in 1_usize..200,
     ) {
-        let process = |line: &&str| line.split(' ').find(|word| word.starts_with('n')).map(|word| word[..5].to_owned());
-        let mut queues: Vec<Vec<&str>> = Vec::new();
-        for line in WORLD.lines() {
-            match queues.iter_mut().find(|queue| process(&queue[0]) == process(&line)) {
-                Some(queue) => queue.push(line),
-                None => queues.push(vec![line]),
-            }
-        }
-        let mut mixed: Vec<String> = Vec::new();
-        let mut picks = picks.iter().cycle();
-        while !queues.is_empty() {
-            let at = picks.next().expect("endless").index(queues.len());
-            mixed.push(queues[at].remove(0).to_owned());
-            queues.retain(|queue| !queue.is_empty());
-        }
-        let whole = mixed.clone();
-        for (line, length) in cuts {
-            let line = line.get(&whole);
-            let cut = &line[..length.index(line.len() + 1)];
-            mixed.push(cut.to_owned());
-            mixed.push(line.clone());
-        }
-        let text = mixed.join("\n") + "\n";
+        let process = |line: &str| line.split(' ').find(|word| word.starts_with('n')).map(|word| word[..5].to_owned());
+        let text = mixed(WORLD, process, &picks, &cuts);
         let mut reader = JobReader::default();
         for part in text.as_bytes().chunks(piece) {
             reader.feed(part);

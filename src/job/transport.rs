@@ -17,6 +17,8 @@ pub fn parse(text: &str) -> Option<Transport> {
     let text = text.trim_end().trim_end_matches(['"', '\'', ',', '}']);
     // NCCL 2.5 to 2.9 and RCCL add the communicator.
     let text = text.split_once(" comm ").map_or(text, |(path, _)| path).trim_end();
+    // Ray writes equal lines of its workers once.
+    let text = text.split_once(" [repeated ").map_or(text, |(path, _)| path);
     if let Some(kind) = text.strip_prefix("P2P/") {
         return peer_to_peer(kind);
     }
@@ -29,6 +31,10 @@ pub fn parse(text: &str) -> Option<Transport> {
         "COLLNET" => network("CollNet", rest),
         _ => None,
     }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn plain(name: &str) -> Transport {
@@ -62,8 +68,14 @@ fn is_shared_memory(text: &str) -> bool {
     is_first && (1..=2).contains(&rest.len()) && rest.iter().all(|w| matches!(*w, "direct" | "CE"))
 }
 
-/// `NAME/DEVICE`, `(RANK)` of a proxy, `/GDRDMA`, `(PCI)`, `/Shared`. Names of plugins may have blanks.
+/// `NAME/DEVICE`, `(RANK)` of a proxy, `/GDRDMA`, `(PCI)`, `/Shared`, and from NCCL 2.29 on `/flush=None` of a receiver. Names of plugins may
+/// have blanks.
 fn network(family: &str, text: &str) -> Option<Transport> {
+    let text = match text.rsplit_once("/flush=") {
+        Some((rest, how)) if is_word(how.strip_suffix("/Shared").unwrap_or(how)) => rest,
+        Some(_) => return None,
+        None => text,
+    };
     let text = text.strip_suffix("/Shared").unwrap_or(text);
     let text = text.strip_suffix("(PCI)").unwrap_or(text);
     let (text, gdrdma) = match text.strip_suffix("/GDRDMA") {

@@ -324,12 +324,14 @@ pub enum FailureKind {
     NodeLost,
     /// Another warning, after which a call of NCCL failed.
     Other,
+    /// An exception or an error after which the log goes on, and nothing else failed: the program may have handled it.
+    PerhapsHandled,
 }
 
 impl FailureKind {
     /// False for what a sound job shows too.
     pub fn is_certain(self) -> bool {
-        self != Self::RasMismatch
+        !matches!(self, Self::RasMismatch | Self::PerhapsHandled)
     }
 
     /// How many other failures may be behind one: 0 for what explains itself, more for what other ranks' failures bring about.
@@ -357,7 +359,11 @@ impl FailureKind {
             | Self::Library
             | Self::Rendezvous => 1,
             Self::Timeout | Self::Other | Self::RasIncomplete => 2,
-            Self::WatchdogTimeout | Self::ConnectionClosed | Self::Exited | Self::RasMismatch => 3,
+            Self::WatchdogTimeout
+            | Self::ConnectionClosed
+            | Self::Exited
+            | Self::RasMismatch
+            | Self::PerhapsHandled => 3,
         }
     }
 }

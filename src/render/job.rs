@@ -296,6 +296,9 @@ const END_MISSING: &str = "note: no line says that a communicator was destroyed,
 /// What one report of RAS does not tell.
 const ASK_AGAIN: &str = "Those of a sound job do too, while it communicates: ask again; ranks whose numbers then stand still hang.";
 
+/// Why an error is only a question.
+const LOG_GOES_ON: &str = "Lines follow it, and nothing else failed.";
+
 /// Who failed, and in which way.
 pub fn failure_words(failure: &RankFailure) -> String {
     let what = match failure.kind {
@@ -333,6 +336,7 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::Rendezvous => "did not meet the other ranks (rendezvous)",
         FailureKind::NodeLost => "was lost with its node or the launcher's daemon there",
         FailureKind::Other => "got an error that gdr has no name for",
+        FailureKind::PerhapsHandled => "reported an error that the program may have handled",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
     let mut who = Vec::new();
@@ -357,7 +361,11 @@ fn failed(failure: &RankFailure, style: Style) -> String {
     let head = if failure.kind.is_certain() {
         format!("failed: {words}")
     } else {
-        format!("perhaps a failure: {words}. {ASK_AGAIN}")
+        let why = match failure.kind {
+            FailureKind::RasMismatch => ASK_AGAIN,
+            _ => LOG_GOES_ON,
+        };
+        format!("perhaps a failure: {words} {why}")
     };
     let head = wrap(&printable(&head), style.width, 0, "    ");
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &head));

@@ -153,6 +153,14 @@ fn failures_of_each_library() {
             "MemoryRegistration [\"r1:82\"] ibv_reg_mr(address=0x7f72, length=4096, access=0xf) failed: Bad address",
         ),
         (
+            "[1.3] [r1:82:0]   sock.c:323  UCX  ERROR   connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused\n",
+            "ConnectionFailed [\"r1:82\"] connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused",
+        ),
+        (
+            "[1.3] [r1:82:0]   ucp_context.c:1345 UCX  ERROR no usable transports/devices (asked rc on all devices)\n",
+            "Library [\"r1:82\"] no usable transports/devices (asked rc on all devices)",
+        ),
+        (
             "/w/nvshmem_src/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n",
             "Library [] NVSHMEM: init failed for transport: IBGDA",
         ),

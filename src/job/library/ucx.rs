@@ -108,8 +108,21 @@ fn failure(line: &str) -> Option<Statement> {
         return Some(failed(FailureKind::Completion, message));
     }
     let (_, message) = line.split_once("UCX  ERROR ")?;
-    let is_registration = message.contains("failed to register") || message.contains("_reg_mr(");
-    is_registration.then(|| failed(FailureKind::MemoryRegistration, message))
+    let has = |text: &str| message.contains(text);
+    // `connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused`
+    let is_refused = has("connect(fd=") && has(") failed: ");
+    // `no usable transports/devices (asked rc on all devices)`
+    let is_unusable = has("no usable transports/devices");
+    let kind = if has("failed to register") || has("_reg_mr(") {
+        FailureKind::MemoryRegistration
+    } else if is_refused {
+        FailureKind::ConnectionFailed
+    } else if is_unusable {
+        FailureKind::Library
+    } else {
+        return None;
+    };
+    Some(failed(kind, message))
 }
 
 /// A heading whose rows follow.

@@ -11,6 +11,10 @@ const LONGEST: u32 = 16;
 /// What ranks did not do, by Horovod's warning of a stall. They may do it later.
 pub const STALLED: &str = "submit what the others wait for";
 
+/// How torchrun names the host of a row (`_FAILURE_FORMAT_TEMPLATE` of torch/distributed/elastic/multiprocessing/errors/__init__.py, 1.9 to
+/// 2.9).
+pub const HOST: &str = "host      : ";
+
 /// Ranks that one message names.
 const MAX_RANKS: usize = 64;
 
@@ -18,6 +22,8 @@ const MAX_RANKS: usize = 64;
 enum Kind {
     /// torchrun's table of the first failure.
     First { rank: Option<u32>, host: Option<String>, end: Option<End> },
+    /// A row of that table.
+    Row { rank: Option<u32>, host: Option<String>, end: Option<End> },
     /// Open MPI's launcher lost a node.
     Daemon { node: Option<String> },
     /// MPICH's launcher.
@@ -44,6 +50,8 @@ impl Block {
     pub fn open(text: &str, line: &str, number: u64) -> Option<Self> {
         let kind = if text.contains("Root Cause (first observed failure)") {
             Kind::First { rank: None, host: None, end: None }
+        } else if let Some(host) = text.trim_start().strip_prefix(HOST) {
+            Kind::Row { rank: None, host: Some(host.trim().to_owned()), end: None }
         } else if text.contains("has lost communication with ") {
             Kind::Daemon { node: None }
         } else if text.contains("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES") {
@@ -60,6 +68,11 @@ impl Block {
         Some(Self { kind, left: LONGEST, is_complete: false, text: line.to_owned(), number })
     }
 
+    /// What a row of a table says follows from the first failure, if some line names it.
+    pub fn is_row(&self) -> bool {
+        matches!(self.kind, Kind::Row { .. })
+    }
+
     /// Takes a line; false if the message has ended before it.
     pub fn line(&mut self, line: &Prefixed<'_>) -> bool {
         if self.is_complete || self.left == 0 {
@@ -69,7 +82,7 @@ impl Block {
         let (key, value) = line.text.split_once(':').unwrap_or((line.text, ""));
         let (key, value) = (key.trim_matches([' ', '=', '\t']), value.trim());
         match &mut self.kind {
-            Kind::First { rank, host, end } => {
+            Kind::First { rank, host, end } | Kind::Row { rank, host, end } => {
                 match key {
                     "host" => *host = Some(value.to_owned()),
                     "rank" => *rank = first(value),
@@ -126,7 +139,7 @@ impl Block {
             |node: Option<String>| node.map_or(String::new(), |node| format!(" on node {node}"));
         let said = |kind, rank, detail| Some(Said { kind, rank, detail });
         match self.kind {
-            Kind::First { rank, host, end } => {
+            Kind::First { rank, host, end } | Kind::Row { rank, host, end } => {
                 let (kind, detail) = end?;
                 said(kind, rank, format!("{detail}{}", on(host)))
             }

@@ -13,7 +13,7 @@ pub fn read(text: &str) -> Vec<Said> {
     if text.contains("slurmstepd: error: ") {
         return slurmstepd(text).into_iter().collect();
     }
-    code(text).or_else(|| signal(text)).into_iter().collect()
+    code(text).or_else(|| signal(text)).or_else(|| daemon(text)).into_iter().collect()
 }
 
 /// `failed (exitcode: -9) local_rank: 0 (pid: 2410412)` of torchrun; `exits with return code = -9` of DeepSpeed, after the arguments
@@ -27,6 +27,41 @@ fn code(text: &str) -> Option<Said> {
         Some(local) => format!("{detail}, local rank {local}"),
         None => detail,
     };
+    Some(Said { kind, rank: None, detail })
+}
+
+/// What Open MPI's launcher says of its daemons.
+fn daemon(text: &str) -> Option<Said> {
+    let detail = if text.contains("unable to reliably start one or more daemons") {
+        "mpirun could not start its daemons on all nodes"
+    } else if text.contains("daemon has unexpectedly failed after launch") {
+        "a daemon of mpirun ended before it had reported back"
+    } else {
+        return None;
+    };
+    Some(Said { kind: FailureKind::NodeLost, rank: None, detail: detail.to_owned() })
+}
+
+/// Programs that start the processes of a job, and the option that their processes get.
+const STARTERS: [&str; 8] = [
+    "'torchrun'",
+    "/torchrun'",
+    "torch.distributed.",
+    "'deepspeed'",
+    "'mpirun'",
+    "'srun'",
+    "accelerate",
+    "--local_rank=",
+];
+
+/// `subprocess.CalledProcessError: Command '['torchrun', …]' returned non-zero exit status 1.`
+pub fn command(text: &str) -> Option<Said> {
+    let (before, rest) = text.split_once(" returned non-zero exit status ")?;
+    let (_, command) = before.split_once("CalledProcessError: Command ")?;
+    STARTERS.iter().find(|name| command.contains(*name))?;
+    let (kind, detail) = ended::by_code(first(rest)?)?;
+    let local = command.split_once("--local_rank=").and_then(|(_, rest)| first::<u32>(rest));
+    let detail = local.map_or(detail.clone(), |local| format!("{detail}, local rank {local}"));
     Some(Said { kind, rank: None, detail })
 }
 

@@ -17,14 +17,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use self::block::{Block, STALLED};
+use self::block::{Block, HOST, STALLED};
 use self::prefix::Prefixed;
+use self::texts::RETRIED;
 use super::collector::Collector;
 use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 66] = [
+pub const WORDS: [&str; 76] = [
     " received by PID ",
     "died with <Signals.",
     " death signal, ",
@@ -91,15 +92,28 @@ pub const WORDS: [&str; 66] = [
     "NCCL operation ",
     "unhandled system error",
     "unhandled cuda error",
+    " NCCL failure ",
+    "NCCL error",
+    HOST,
+    " returned non-zero exit status ",
+    "unable to reliably start one or more daemons",
+    "daemon has unexpectedly failed after launch",
+    "failed to connect to any network address",
+    "busy or unavailable",
+    "no GPUs found",
+    "Cuda failure ",
 ];
 
 /// Texts of launchers and of their frames in a traceback, which show that a log is of a job.
-const LAUNCHERS: [&str; 6] = [
+const LAUNCHERS: [&str; 9] = [
     "gloo/transport",
     "[launch.py:",
     "torch/distributed/run.py",
     "torch/distributed/launch",
     "torch/distributed/elastic",
+    "torch/distributed/distributed_c10d.py",
+    "ProcessGroupNCCL",
+    "[c10d]",
     "watchdog thread terminated with",
 ];
 
@@ -110,8 +124,16 @@ const LONGEST_TRACEBACK: u32 = 64;
 /// while a job ends.
 const WENT_ON: u64 = 60;
 
-/// Failures that wait for the end of the log.
+/// Lines after an exception, and no other failure among them, from which on it is a question whether the program handled it: a process that
+/// ends by it writes fewer.
+const GOES_ON: u64 = 10;
+
+/// Texts of an exception that ended its thread or process.
+const UNCAUGHT: [&str; 2] = ["terminated with exception", "what():  "];
+
+/// Failures that wait for the end of the log, and rows of tables that do.
 const MAX_PENDING: usize = 1_024;
+const MAX_ROWS: usize = 1_024;
 
 /// Longest text of a failure that is kept.
 const LONGEST: usize = 160;
@@ -144,6 +166,8 @@ pub struct Programs {
     returned: Option<(Said, String, u64)>,
     /// How some process ended, in a table whose first line is not in the log.
     ended: Option<(Said, String, u64)>,
+    /// Rows of such a table.
+    rows: Vec<(Said, String, u64)>,
     pending: BTreeMap<(FailureKind, Option<u32>), Pending>,
 }
 
@@ -161,9 +185,19 @@ struct Pending {
 }
 
 impl Pending {
+    /// Lines of its log after it.
+    fn later(&self, end: u64) -> u64 {
+        self.log_end.unwrap_or(end).saturating_sub(self.last)
+    }
+
     /// The log went on for long, so the program did too.
     fn is_survived(&self, end: u64) -> bool {
-        self.log_end.unwrap_or(end).saturating_sub(self.last) > WENT_ON
+        self.later(end) > WENT_ON
+    }
+
+    /// Whether the program handled it is open.
+    fn is_question(&self, end: u64) -> bool {
+        self.later(end) > GOES_ON && !UNCAUGHT.iter().any(|text| self.text.contains(text))
     }
 }
 
@@ -200,11 +234,24 @@ impl Programs {
         }
         self.close(collector);
         let is_of_job = self.is_launched || collector.has_lines() || collector.has_failed();
-        let has_failed = collector.has_failed() || self.ended.is_some();
+        let has_failed = collector.has_failed() || self.ended.is_some() || !self.rows.is_empty();
         let pending = std::mem::take(&mut self.pending);
         let is_survived = !has_failed && pending.values().all(|pending| pending.is_survived(line));
-        for Pending { said, text, number, .. } in pending.into_values() {
-            if is_of_job && !is_survived {
+        let has_returned = self.returned.is_some();
+        let is_question = !has_failed
+            && !has_returned
+            && pending.values().all(|pending| pending.is_question(line));
+        for Pending { mut said, text, number, .. } in pending.into_values() {
+            if is_question {
+                said.kind = FailureKind::PerhapsHandled;
+            }
+            // A line that is cut before the words that name its failure.
+            let is_cut = said.kind == FailureKind::Exception
+                && collector
+                    .failures
+                    .values()
+                    .any(|(quote, _)| quote.text.starts_with(text.trim()));
+            if is_of_job && !is_survived && !is_cut {
                 report(said, &text, number, collector);
             }
         }
@@ -212,6 +259,10 @@ impl Programs {
             self.returned.take().filter(|_| !collector.is_explained())
         {
             report(said, &text, number, collector);
+        }
+        if !collector.has_failed() {
+            let rows = std::mem::take(&mut self.rows);
+            rows.into_iter().for_each(|(said, text, at)| report(said, &text, at, collector));
         }
         if let Some((said, text, number)) = self.ended.take().filter(|_| !collector.has_failed()) {
             report(said, &text, number, collector);
@@ -228,7 +279,8 @@ impl Programs {
             }
             self.close(collector);
         }
-        if let Some(said) = launcher::received(prefixed.text) {
+        let ended = launcher::received(prefixed.text).or_else(|| launcher::command(prefixed.text));
+        if let Some(said) = ended {
             self.ended.get_or_insert_with(|| (said, line.to_owned(), number));
         }
         let mut found = self.failures(&prefixed, prefix::is_info(line, prefixed.text));
@@ -242,7 +294,12 @@ impl Programs {
     fn close(&mut self, collector: &mut Collector) {
         if let Some((block, heading)) = self.block.take() {
             let (text, number) = (block.text.clone(), block.number);
+            let is_row = block.is_row();
             let said = block.said().map_or(heading, |said| vec![said]);
+            if is_row {
+                let rows = said.into_iter().map(|said| (said, text.clone(), number));
+                return self.rows.extend(rows.take(MAX_ROWS.saturating_sub(self.rows.len())));
+            }
             said.into_iter().for_each(|said| self.add(said, &text, number, collector));
         }
     }
@@ -301,7 +358,9 @@ impl Programs {
             self.returned.get_or_insert_with(|| (said, line.to_owned(), number));
             return;
         }
-        if !texts::is_of_any_program(said.kind) && !said.detail.ends_with(STALLED) {
+        let may_pass =
+            said.detail.ends_with(STALLED) || said.detail.to_ascii_lowercase().contains(RETRIED);
+        if !texts::is_of_any_program(said.kind) && !may_pass {
             return report(said, line, number, collector);
         }
         if self.pending.len() < MAX_PENDING {

@@ -133,7 +133,8 @@ fn named(text: &str) -> Option<Prefixed<'_>> {
     if let Some(host) = word.strip_suffix(':') {
         // No exception has a digit or a hyphen in its name.
         let is_host = is_name(host) && host.contains(|c: char| c.is_ascii_digit() || c == '-');
-        return plain(rest).filter(|_| is_host && !host.ends_with("Error"));
+        let is_stream = matches!(host, "stdout" | "stderr");
+        return plain(rest).filter(|_| is_stream || is_host && !host.ends_with("Error"));
     }
     if !is_name(word) {
         return None;
@@ -170,6 +171,7 @@ mod tests {
             ("worker-0    | ValueError: x", None, false, "ValueError: x"),
             ("bench.cn-4 [stderr] [rank2]: E: x", Some(2), true, "E: x"),
             ("192.0.2.7: ValueError: x", None, false, "ValueError: x"),
+            ("stderr:   host      : n1", None, false, "  host      : n1"),
             ("ValueError: x", None, false, "ValueError: x"),
             ("[E socket.cpp:860] [c10d] x", None, false, "[E socket.cpp:860] [c10d] x"),
             ("é x", None, false, "é x"),

@@ -1,6 +1,9 @@
 //! Failures that Python, PyTorch, launchers and frameworks print, by rank; and lines that are no failure.
 
+use proptest::prelude::*;
+
 use crate::job::JobReader;
+use crate::job::tests::mixed;
 use crate::model::Job;
 
 fn read(log: &str) -> Option<Job> {
@@ -78,6 +81,39 @@ fn ends_that_launchers_report() {
         (
             "  rank      : 0 (local_rank: 0)\n  exitcode  : -11 (pid: 6)\n  traceback : Signal 11 (SIGSEGV) received by PID 6\n",
             "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "train.py FAILED\nFailures:\n[1]:\n  time      : 2026-01-01_00:00:00\n  host      : n1\n  rank      : 1 (local_rank: 1)\n  \
+             exitcode  : 1 (pid: 7)\nstderr: [2]:\nstderr:   host      : n1\nstderr:   rank      : 2 (local_rank: 2)\nstderr:   exitcode  : 1 (pid: 8)\n",
+            "Exited [1, 2] exit status 1 on node n1",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['torchrun', '--nnodes', '1', 'a.py']' returned non-zero exit status 1.\n",
+            "Exited [] exit status 1",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'a.py', '--local_rank=3']' returned non-zero exit status 1.\n",
+            "Exited [] exit status 1, local rank 3",
+        ),
+        (
+            "An ORTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n",
+            "NodeLost [] a daemon of mpirun ended before it had reported back",
+        ),
+        (
+            "n1: Test NCCL failure common.cu:959 'internal error - please report this issue to the NCCL developers / '\n",
+            "Other [] NCCL returned: internal error",
+        ),
+        (
+            "x.DistBackendError: NCCL error in: a.cpp:3376, internal error - please report this issue to the NCCL developers, NCCL version 2.25.1\n",
+            "Other [] NCCL returned: internal error",
+        ),
+        (
+            "[rank3]: Cuda failure 802 'system not yet initialized'\n",
+            "CudaFailure [3] Cuda failure 802 'system not yet initialized'",
+        ),
+        (
+            "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (n0, 4711).\n",
+            "Rendezvous [] [E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (n0, 4711).",
         ),
         (
             "subprocess.CalledProcessError: Command '['python', 'a.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.\n",
@@ -290,4 +326,67 @@ fn words_of_failures_without_one() {
     assert_eq!(failures(stalled).len(), 1);
     let went_on = [stalled, &"[1,0]<stdout>:epoch\n".repeat(100)].concat();
     assert_eq!(failures(&went_on), Vec::<String>::new());
+}
+
+/// Failures of ranks 0 to 7 on two nodes, each line with its rank, and what the ranks print beside.
+const WORLD: &str = "\
+[rank0]: step 1 loss 2.5
+[rank0]:[E1129 10:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1) ran for 600001 milliseconds before timing out.
+[rank1]: step 1 loss 2.5
+[rank1]:[E1129 10:00:00.2 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1) ran for 600002 milliseconds before timing out.
+[rank2]: Traceback (most recent call last):
+[rank2]:   File \"train.py\", line 3, in <module>
+[rank2]:     step()
+[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+[rank3]: Traceback (most recent call last):
+[rank3]:   File \"train.py\", line 9, in <module>
+[rank3]: ValueError: the batch is empty
+[rank6]: RuntimeError: Timed out initializing process group in store based barrier on rank: 6, for key: a (world_size=8, worker_count=6, timeout=0:30:00)
+srun: error: n1: tasks 4-5: Killed
+srun: error: n1: task 7: Exited with exit code 3
+";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Ranks interleaved in any order, lines repeated, copies cut at any place, the stream in pieces of any size: one answer.
+    #[test]
+    fn order_repetition_and_cuts_change_no_failure(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 32),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..8),
+        piece in 1_usize..200,
+    ) {
+        let rank = |line: &str| line.split_once(']').map(|(rank, _)| rank.to_owned());
+        let text = mixed(WORLD, rank, &picks, &cuts);
+        let mut reader = JobReader::default();
+        text.as_bytes().chunks(piece).for_each(|part| reader.feed(part));
+        let sorted = |job: Job| {
+            let mut all: Vec<_> = job.failures.into_iter().map(|of| (of.kind, of.ranks, of.details)).collect();
+            all.sort_by_key(|(kind, ..)| *kind);
+            all
+        };
+        let expected = sorted(read(WORLD).expect("a job"));
+        prop_assert_eq!(expected.len(), 6);
+        prop_assert_eq!(sorted(reader.finish().expect("a job")), expected);
+    }
+}
+
+/// What a program may have handled is a question while little follows, and nothing after much more.
+#[test]
+fn exceptions_that_lines_follow() {
+    let log = |lines: usize, end: &str| {
+        let start = "n1:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 - Init COMPLETE\n\
+             Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nValueError: no cache\n";
+        format!("{start}{}{end}", "step 1 loss 0.5\n".repeat(lines))
+    };
+    let kinds = |lines, end| {
+        let job = read(&log(lines, end)).expect("a job");
+        job.failures.iter().map(|failure| format!("{:?}", failure.kind)).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(2, ""), ["Exception"]);
+    assert_eq!(kinds(30, ""), ["PerhapsHandled"]);
+    assert_eq!(kinds(80, ""), [""; 0]);
+    let exit = "srun: error: n1: task 0: Exited with exit code 1\n";
+    assert_eq!(kinds(30, exit), ["Exception", "Exited"]);
+    assert_eq!(kinds(80, exit), ["Exception", "Exited"]);
 }

@@ -9,9 +9,14 @@ use crate::model::FailureKind::{
 
 const HEARTBEAT: &str = "heartbeat timeout";
 
+/// The store of PyTorch may be tried again after this.
+pub const RETRIED: &str = "the client socket has failed to connect to any network address";
+
 /// Lower-case texts; the first that a line has counts.
-const TEXTS: [(&str, FailureKind); 48] = [
+const TEXTS: [(&str, FailureKind); 55] = [
     ("cuda out of memory", GpuMemory),
+    ("torch.outofmemoryerror", GpuMemory),
+    ("torch.cuda.outofmemoryerror", GpuMemory),
     ("hip out of memory", GpuMemory),
     ("cuda error: out of memory", GpuMemory),
     ("cuda_error_out_of_memory", GpuMemory),
@@ -41,6 +46,7 @@ const TEXTS: [(&str, FailureKind); 48] = [
     ("rendezvousclosederror", Rendezvous),
     ("connect() timed out. original timeout", Rendezvous),
     ("the client socket has timed out after", Rendezvous),
+    (RETRIED, Rendezvous),
     ("timed out initializing process group in store based barrier", Rendezvous),
     ("cluster registration failed", Rendezvous),
     ("wait timeout after ", Timeout),
@@ -59,6 +65,10 @@ const TEXTS: [(&str, FailureKind); 48] = [
     ("triton error [cuda]: ", CudaFailure),
     ("hip error: ", CudaFailure),
     ("no cuda gpus are available", CudaFailure),
+    ("with gpus, no gpus found", CudaFailure),
+    ("device(s) is/are busy or unavailable", CudaFailure),
+    ("devices are busy or unavailable", CudaFailure),
+    ("cuda failure ", CudaFailure),
 ];
 
 /// Words before a text that make it advice, or something that may happen.
