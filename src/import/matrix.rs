@@ -327,7 +327,7 @@ fn cut_row(line: &str, count: usize) -> Option<CutRow<'_>> {
         cells.pop();
     }
     let itself = words.iter().position(|word| *word == "X");
-    (is_cut && !cells.is_empty()).then(|| CutRow { name, known: cells.len(), cells, itself })
+    (is_cut && !cells.is_empty()).then_some(CutRow { name, known: cells.len(), cells, itself })
 }
 
 /// True for a line of the legend of NICs: `NIC0: mlx5_0`.
