@@ -294,14 +294,25 @@ fn read_rest(content: &mut Lookahead<'_>, job: &mut JobReader) -> io::Result<()>
     }
 }
 
+/// A text that a program wrote for another, as `--from` reads it. Longer ones are streamed as they are.
+fn undone(content: &mut Lookahead<'_>) -> io::Result<Option<Vec<u8>>> {
+    const LONGEST: usize = 8 << 20;
+    let start = content.peek(LONGEST + 1)?;
+    Ok(if start.len() <= LONGEST { import::plain(start) } else { None })
+}
+
 /// Searches the input for symptoms and for a job; of an archive, its logs.
 fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
     let search = |content: &mut Lookahead<'_>| -> anyhow::Result<Searched> {
         let is_report = import::is_support_report(content)?;
         let logs = import::archived_logs(content, MAX_BYTES)?;
+        let text = match logs {
+            None => undone(content)?,
+            logs => logs,
+        };
         let mut job = JobReader::default();
-        let (reading, more) = match &logs {
+        let (reading, more) = match &text {
             Some(logs) => (matcher.read(Tee { input: &mut logs.as_slice(), job: &mut job })?, true),
             None => {
                 let reading =

@@ -1,16 +1,18 @@
 //! The matrix of `nvidia-smi topo -m`: classes and NVLinks of pairs, CPUs and NUMA nodes of GPUs.
 
 mod headless;
+mod p2p;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use headless::is_row;
+pub use p2p::p2p;
 
 use crate::model::Order as _;
 use crate::model::{
-    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, P2pCapability,
-    P2pStatus, PciClass, PciDevice, Why,
+    Bdf, Fact, Facts, Ids, LinkedPair, Listed, ListedGpu, ListedPair, Note, PciClass, PciDevice,
+    Why,
 };
 
 /// Limit of GPUs: their pairs are kept.
@@ -176,11 +178,19 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
         // A paste may end within the rows.
         let Some(line) = below.next() else { break };
         let own = row(&line, names.len());
-        let Some(row) = own.filter(|row| row.name == *name && row.itself == Some(at)) else {
-            break;
-        };
-        found.push(gpu(&row));
-        cells.push(row.cells);
+        if let Some(row) = own.filter(|row| row.name == *name && row.itself == Some(at)) {
+            found.push(gpu(&row));
+            cells.push(row.cells);
+            continue;
+        }
+        if let Some(cut) = cut_row(&line, names.len()).filter(|row| row.name == *name)
+            && below.clone().next().is_none()
+        {
+            let known = mirrored(&cells, names.len());
+            cells.push(cut.cells.into_iter().chain(known.into_iter().skip(cut.known)).collect());
+            found.push(ListedGpu::default());
+        }
+        break;
     }
     let is_whole = found.len() == count;
     let has_more = below
@@ -296,6 +306,47 @@ fn row(line: &str, count: usize) -> Option<Row<'_>> {
     Some(Row { name, cells, itself, rest: words.collect() })
 }
 
+/// The row of a device in which a paste ends.
+struct CutRow<'a> {
+    name: &'a str,
+    /// The cells that are whole.
+    cells: Vec<ListedPair>,
+    known: usize,
+    itself: Option<usize>,
+}
+
+/// The cells of a row that ends before its last one.
+fn cut_row(line: &str, count: usize) -> Option<CutRow<'_>> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next().filter(|name| is_device(name))?;
+    let words: Vec<&str> = words.flat_map(apart).collect();
+    let mut cells: Vec<ListedPair> = words.iter().map_while(|word| cell(word)).collect();
+    // The last word may be a part of one; of a count of NVLinks it does not show.
+    let is_cut = cells.len() + 1 >= words.len() && cells.len() < count;
+    if words.len() == cells.len() && cells.last().is_some_and(|last| last.nvlinks > Some(0)) {
+        cells.pop();
+    }
+    let itself = words.iter().position(|word| *word == "X");
+    (is_cut && !cells.is_empty()).then_some(CutRow { name, known: cells.len(), cells, itself })
+}
+
+/// True for a line of the legend of NICs: `NIC0: mlx5_0`.
+pub fn is_legend(line: &str) -> bool {
+    legend(line).is_some()
+}
+
+/// The name of a NIC in a line of the legend.
+fn legend(line: &str) -> Option<&str> {
+    let (number, name) = line.trim().strip_prefix("NIC")?.split_once(": ")?;
+    let name = name.trim();
+    (number.parse::<u16>().is_ok() && is_device(name) && !name.contains(' ')).then_some(name)
+}
+
+/// The names of NICs in legends of a text.
+pub fn legends(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(legend)
+}
+
 /// The classes in a word: where a terminal wrapped a row, the blanks at the break are gone.
 fn apart(word: &str) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), word);
@@ -309,78 +360,6 @@ fn apart(word: &str) -> Vec<&str> {
 
 /// Names of classes in cells.
 const CLASSES: [&str; 6] = ["PIX", "PXB", "PHB", "NODE", "SYS", "SOC"];
-
-/// A matrix of `nvidia-smi topo -p2p`.
-pub struct P2pMatrix {
-    pub gpus: usize,
-    /// The capability, if the command line stands above.
-    pub capability: Option<P2pCapability>,
-    /// Pairs by the indexes of GPUs, the smaller one first.
-    pub pairs: Vec<(u32, u32, P2pStatus)>,
-}
-
-/// The first whole matrix of peer-to-peer status.
-pub fn p2p(text: &str) -> Option<P2pMatrix> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let heads = lines.iter().enumerate().filter(|(_, line)| is_head(line)).take(MAX_HEADS);
-    let (at, rows) =
-        heads.filter_map(|(at, head)| Some((at, statuses(head, &lines[at + 1..])?))).next()?;
-    let command = lines[..at].iter().rev().find_map(|line| line.strip_prefix("topo -p2p "));
-    let pairs = rows.iter().zip(0_u32..).flat_map(|(row, from)| {
-        let cells = row.iter().zip(0_u32..).filter(move |(_, to)| *to > from);
-        cells.filter_map(move |(status, to)| Some((from, to, (*status)?)))
-    });
-    Some(P2pMatrix {
-        gpus: rows.len(),
-        capability: command.and_then(capability),
-        pairs: pairs.collect(),
-    })
-}
-
-/// The cells of all rows; none on the diagonal.
-fn statuses(head: &str, below: &[&str]) -> Option<Vec<Vec<Option<P2pStatus>>>> {
-    let head = self::head(head);
-    let names: Vec<&str> = head.split_ascii_whitespace().collect();
-    if names.len() > MAX_GPUS || !names.iter().all(|name| name.starts_with("GPU")) {
-        return None;
-    }
-    let row = |(at, name): (usize, &&str)| {
-        let mut words = below.get(at)?.split_ascii_whitespace();
-        words.next().filter(|first| first == name)?;
-        let cell = |(to, word): (usize, &str)| match word {
-            "X" if to == at => Some(None),
-            _ => Some(Some(status(word).filter(|_| to != at)?)),
-        };
-        let cells: Option<Vec<_>> = words.enumerate().map(cell).collect();
-        cells.filter(|cells| cells.len() == names.len())
-    };
-    names.iter().enumerate().map(row).collect()
-}
-
-fn status(word: &str) -> Option<P2pStatus> {
-    const ALL: [P2pStatus; 7] = [
-        P2pStatus::Ok,
-        P2pStatus::Chipset,
-        P2pStatus::Gpu,
-        P2pStatus::Topology,
-        P2pStatus::Disabled,
-        P2pStatus::NotSupported,
-        P2pStatus::Unknown,
-    ];
-    ALL.into_iter().find(|status| status.abbreviation() == word)
-}
-
-/// The letter after `-p2p`.
-fn capability(options: &str) -> Option<P2pCapability> {
-    Some(match options.split_ascii_whitespace().next()? {
-        "r" => P2pCapability::Read,
-        "w" => P2pCapability::Write,
-        "n" => P2pCapability::Nvlink,
-        "a" => P2pCapability::Atomics,
-        "p" => P2pCapability::Pci,
-        _ => return None,
-    })
-}
 
 fn cell(text: &str) -> Option<ListedPair> {
     match (text, class(text)) {
@@ -488,27 +467,19 @@ GPU1    NODE     X      PIX     SYS     0-31
         assert_eq!(listed.gpus[0].cpus.known().map(ToString::to_string).as_deref(), Some("0-31"));
     }
 
-    /// As `nvidia-smi topo -p2p r` prints it.
+    /// The last word may be a part of one: NV1 of NV18.
     #[test]
-    fn peer_to_peer_status_is_read() {
-        let text = "\tGPU0\tGPU1\tGPU2\t
-GPU0\tX\tOK\tTNS\t
-GPU1\tOK\tX\tCNS\t
-GPU2\tTNS\tCNS\tX\t
-
-Legend:
-
-  X    = Self
-  OK   = Status Ok
-";
-        let read = p2p(&format!("topo -p2p r\n{text}")).expect("a matrix");
-        assert_eq!((read.gpus, read.capability), (3, Some(P2pCapability::Read)));
-        let (ok, tns, cns) = (P2pStatus::Ok, P2pStatus::Topology, P2pStatus::Chipset);
-        assert_eq!(read.pairs, [(0, 1, ok), (0, 2, tns), (1, 2, cns)]);
-        assert_eq!(p2p(text).expect("a matrix").capability, None);
-        assert!(p2p(&text.replace("TNS", "SYS")).is_none());
-        assert!(p2p(MATRIX).is_none());
-        assert!(listed(text).is_none());
+    fn a_paste_ends_within_a_row() {
+        let text = "\tGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity
+GPU0\t X \tNV18\tNV18\tPIX\t0-31
+GPU1\tNV18\t X \tNV";
+        let cut = listed(text).expect("a matrix");
+        assert_eq!(cut.gpus.len(), 3);
+        assert_eq!(cut.pair(1, 0).and_then(|pair| pair.nvlinks), Some(18));
+        assert_eq!(cut.pair(1, 2), Some(ListedPair::default()));
+        let more = listed(&format!("{text}18\tSYS")).expect("a matrix");
+        assert_eq!(more.pair(1, 2).and_then(|pair| pair.nvlinks), Some(18));
+        assert_eq!(more.pair(1, 3).and_then(|pair| pair.class), Some(PciClass::Sys));
     }
 
     /// As the driver 550 prints it: columns by number, names below.

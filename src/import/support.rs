@@ -51,13 +51,13 @@ pub struct SupportReport {
     /// Matrices of `nvidia-smi topo -m` in such a text.
     pub(super) matrices: String,
     /// GPUs that the text lists without addresses.
-    listed: Vec<ListedGpu>,
+    pub(super) listed: Vec<ListedGpu>,
     /// The default IOMMU domain of the kernel's log.
     domain: DefaultDomain,
     /// GPUs that nvidia-smi lists.
     gpus: Vec<PciDevice>,
     /// Functions that other texts name, as a kernel's log.
-    functions: BTreeMap<Bdf, Ids>,
+    pub(super) functions: BTreeMap<Bdf, Ids>,
     /// Functions of lshw, inxi and hwinfo, as lspci prints them.
     inventory: BTreeMap<Bdf, String>,
     /// Network controllers by the names of interfaces; true with InfiniBand.

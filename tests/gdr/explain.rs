@@ -33,6 +33,21 @@ fn piped(args: &[&str], text: &[u8]) -> Run {
     }
 }
 
+/// As for --from: Windows writes UTF-16, web pages and programs escape text.
+#[test]
+fn escapes_of_other_programs_are_undone() {
+    let plain = json(&piped(&["explain", "--format", "json", "-"], LINE.as_bytes()));
+    let utf16: Vec<u8> =
+        format!("\u{feff}{LINE}\r\n").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let escaped = format!("{{\"log\": \"start\\n\\n\\t{LINE}\\nend\"}}\n");
+    let page = format!("<pre>\nstart &lt;1&gt;\n<span class=\"x\">{LINE}</span>\n</pre>\n");
+    for text in [utf16, escaped.into_bytes(), page.into_bytes()] {
+        let found = json(&piped(&["explain", "--format", "json", "-"], &text));
+        assert_eq!(found["matches"][0]["symptom"], plain["matches"][0]["symptom"]);
+        assert!(found["matches"][0].is_object(), "{found}");
+    }
+}
+
 #[test]
 fn line_file_and_stdin_find_the_same_check() {
     let dir = scratch();

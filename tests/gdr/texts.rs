@@ -81,6 +81,22 @@ fn a_matrix_alone_is_the_topology() {
     assert_eq!(path.code, 2, "{}", path.stdout);
 }
 
+/// A paste ends within a row: a NIC that the rest would show may be nearer.
+#[test]
+fn a_matrix_that_was_cut_makes_no_verdict_of_what_it_lacks() {
+    let dir = TempDir::new().expect("a directory");
+    let at = MATRIX.find("NODE\t32-63").expect("the row of GPU2");
+    let cut = file(&dir, "cut.txt", &MATRIX.as_bytes()[..at]);
+    let found = findings(&[&cut], "pcie.locality");
+    let outcome = |gpu: &str| {
+        let of = found.iter().find(|finding| finding["subject"] == gpu);
+        of.map(|finding| finding["outcome"].as_str().unwrap_or_default())
+    };
+    assert_eq!(outcome("GPU0"), Some("warn"), "{found:?}");
+    assert_eq!(outcome("GPU1"), Some("pass"), "{found:?}");
+    assert_eq!(outcome("GPU2"), Some("unknown"), "{found:?}");
+}
+
 /// The matrix may not show all NICs, and shows nothing of their ports.
 #[test]
 fn a_matrix_without_nics_leaves_them_unknown() {

@@ -51,6 +51,17 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
     }
     let subject = words::row(row);
     let guest = ctx.facts.platform.is_guest();
+    if found.verdict == Verdict::Bad && !shows_all(ctx, found.row) {
+        let judgement = Judgement::unknown(
+            subject,
+            Why::NotCovered,
+            Area::Sys,
+            "nvidia-smi topo -m: the whole matrix",
+        );
+        let message =
+            format!("{}; the matrix is cut, and a NIC that it lacks may be nearer.", found.reason);
+        return Some(Judgement { message, ..judgement });
+    }
     let message = format!("{}.", found.reason);
     let judgement = match found.verdict {
         Verdict::Good | Verdict::LikelyGood => Judgement::pass(subject, message),
@@ -97,6 +108,14 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
         Some(advice) if !guest => judgement.advice(advice),
         _ => judgement,
     })
+}
+
+/// True unless a matrix of nvidia-smi was cut, so that it lacks the classes of pairs of this GPU and a NIC.
+fn shows_all(ctx: &Ctx<'_>, gpu: usize) -> bool {
+    let rows = ctx.topology.rows.iter().enumerate();
+    let mut nics = rows.filter(|(_, row)| row.kind == Kind::Nic).map(|(at, _)| at);
+    ctx.facts.listed.is_none()
+        || nics.all(|nic| ctx.topology.pair(gpu, nic).is_none_or(|pair| pair.pci.known().is_some()))
 }
 
 #[cfg(test)]

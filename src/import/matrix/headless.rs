@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    MAX_DEVICES, MAX_GPUS, MAX_LEGEND, Row, apart, bare, cell, gpu, named, row, with_nvlinks,
+    CutRow, MAX_DEVICES, MAX_GPUS, MAX_LEGEND, Row, apart, bare, cell, cut_row, gpu, named, row,
+    with_nvlinks,
 };
 use crate::model::{Listed, ListedGpu};
 
@@ -29,6 +30,20 @@ fn row_of(line: &str) -> Option<Row<'_>> {
     (is_known && found.itself.is_some()).then_some(found)
 }
 
+/// The row in which the text ends, and its place: below a row, or where its own cell says.
+fn cut<'a>(line: &'a str, count: usize, above: &Row<'_>) -> Option<(usize, CutRow<'a>)> {
+    let number = |name: &str| {
+        let at = name.rfind(|c: char| !c.is_ascii_digit())? + 1;
+        Some((name.get(..at)?.to_owned(), name.get(at..)?.parse::<usize>().ok()?))
+    };
+    let row = cut_row(line, count)?;
+    let (kind, last) = number(above.name)?;
+    let is_first_nic = kind == "GPU" && row.name == "NIC0";
+    let is_next = is_first_nic || number(row.name) == Some((kind, last + 1));
+    let place = row.itself.or_else(|| above.itself.map(|at| at + 1).filter(|_| is_next))?;
+    (place < count && above.itself.is_some_and(|at| at < place)).then_some((place, row))
+}
+
 /// The devices and pairs that the rows show; none if they contradict each other, or if a column may be a GPU or a NIC.
 pub(super) fn listed(text: &str) -> Option<Listed> {
     let lines: Vec<Cow<'_, str>> = text.lines().take(MAX_DEVICES + MAX_LEGEND).map(bare).collect();
@@ -38,12 +53,19 @@ pub(super) fn listed(text: &str) -> Option<Listed> {
     if rows.last().is_some_and(|last| last.cells.len() < count) {
         rows.pop();
     }
+    let ends = lines.iter().rev().find(|line| !line.trim().is_empty());
+    let cut = rows.last().and_then(|last| cut(ends?, count, last));
     let mut names: Vec<Option<&str>> = vec![None; count];
     for row in &rows {
         let place =
             row.itself.and_then(|at| names.get_mut(at)).filter(|_| row.cells.len() == count)?;
         (place.is_none_or(|known| known == row.name)).then_some(())?;
         *place = Some(row.name);
+    }
+    if let Some((place, cut)) = &cut
+        && let Some(free @ None) = names.get_mut(*place)
+    {
+        *free = Some(cut.name);
     }
     let numbered = |name: &str, kind: &str| {
         name.strip_prefix(kind).and_then(|number| number.parse::<usize>().ok())
@@ -73,7 +95,11 @@ pub(super) fn listed(text: &str) -> Option<Listed> {
         rows.iter().filter_map(|row| Some((row.itself?, row))).collect();
     let cell = |from: usize, to: usize| {
         let of = |row: usize, column: usize| {
-            known.get(&row).and_then(|row| row.cells.get(column)).copied()
+            let cells = match &cut {
+                Some((at, cut)) if *at == row => Some(&cut.cells),
+                _ => known.get(&row).map(|row| &row.cells),
+            };
+            cells.and_then(|cells| cells.get(column)).copied()
         };
         of(from, to).or_else(|| of(to, from)).unwrap_or_default()
     };
@@ -115,6 +141,10 @@ NIC1\tSYS\tPXB\tSYS\tSYS\t X
         assert_eq!((cut.gpus.len(), &cut.nics), (3, &whole.nics));
         assert_eq!(cut.pair(0, 2), whole.pair(0, 2));
         assert_eq!(cut.pair(0, 1), Some(ListedPair::default()));
+        // The paste ends within a row, before its own cell or behind it.
+        let ends = |cells: &str| listed(&format!("{}\n{cells}", rows[1..4].join("\n")));
+        let within = ends("NIC0\tPIX\tSYS\tN\n\n").expect("a matrix");
+        assert_eq!((within.gpus.len(), within.pair(3, 0)), (3, whole.pair(3, 0)));
         // Columns without rows may be GPUs or NICs; a row that contradicts another is not of this matrix.
         assert_eq!(listed(&rows[1..3].join("\n")), None);
         assert_eq!(listed(&rows[1..].join("\n").replace("GPU2", "GPU3")), None);

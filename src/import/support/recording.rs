@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
 use crate::import::limits::FUNCTIONS;
+use crate::import::matrix;
 use crate::model::limited::MAX_GPUS;
 use crate::model::{
     Bdf, Fact, Failure, FileKind, FileState, Hex, Ids, ListedGpu, Note, NvmlOutcome, NvmlPair,
@@ -168,6 +169,11 @@ impl Recording {
         self.report.matrices.push_str(text);
         self.report.matrices.push('\n');
         Ok(())
+    }
+
+    /// True if a text shows a matrix of `nvidia-smi topo -m`.
+    pub fn has_matrix(&self) -> bool {
+        matrix::listed(&self.report.matrices).is_some()
     }
 
     /// Adds GPUs that are listed without their addresses. What is known of them stays.

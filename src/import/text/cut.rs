@@ -142,9 +142,10 @@ fn named(command: &str) -> Option<(usize, String)> {
         return Some((of("nvidia-smi topo -m")?, format!("topo -p2p {}\n", options.trim())));
     }
     let mut words = command.split_ascii_whitespace();
-    words.find(|word| word.ends_with("mlxlink"))?;
+    let program = words.find(|word| word.ends_with("mlxlink") || word.ends_with("flint"))?;
     words.find(|word| *word == "-d")?;
-    Some((of("mlxlink")?, format!("mlxlink -d {}\n", words.next()?)))
+    let name = if program.ends_with("flint") { "flint query" } else { "mlxlink" };
+    Some((of(name)?, format!("{name} -d {}\n", words.next()?)))
 }
 
 /// The first XML of hwloc or NCCL between other words, without quote marks, and the text with empty lines in its place.
@@ -210,7 +211,7 @@ fn kind(line: &str) -> Option<usize> {
 fn continued(line: &str, part: &Part) -> Option<usize> {
     let within =
         |name: &str| matches!(part, Part::Section(section) if KINDS[section.kind].name == name);
-    let name = if matrix::is_row(line) {
+    let name = if matrix::is_row(line) || matrix::is_legend(line) {
         "nvidia-smi topo -m"
     } else if query::is_part(line) {
         "nvidia-smi -q"

@@ -1,11 +1,14 @@
 //! Tools that test GPUs and links: dcgmi diag and topo, mlxlink; and options of modules.
 
+use std::collections::BTreeMap;
+
 use super::by_index;
 use super::smi::Log;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::ListedGpu;
+use crate::model::limited::MAX_GPUS;
 
 pub const DIAG: Kind = Kind {
     name: "dcgmi diag",
@@ -23,23 +26,91 @@ pub const DIAG: Kind = Kind {
 
 pub const TOPOLOGY: Kind = Kind {
     name: "dcgmi topo",
-    starts: Starts::Output,
-    begins: |line| line.starts_with("| Topology Information"),
-    yields: "number of the GPUs; their classes are those of nvidia-smi topo -m",
-    example: "| Topology Information                                                       |
-| GPU ID: 0                                                                  |
+    starts: Starts::Line,
+    begins: |line| {
+        line.starts_with("| Topology Information")
+            || line.starts_with("| GPU ID: ") && line.contains("| Topology Information")
+    },
+    yields: "number of the GPUs; the class of each pair, if the paths tell all of them apart: a CPU-level link is NODE or SYS",
+    example: "| GPU ID: 0         | Topology Information                                   |
 +===================+========================================================+
 | CPU Core Affinity | 0 - 11                                                 |
-| To GPU 1          | Connected via an on-board PCIe switch                  |
++-------------------+--------------------------------------------------------+
+| To GPU 1          | Connected via a PCIe host bridge                       |
+",
+    read: topology,
+};
+
+/// Paths as dcgmi words them, and nvidia-smi's classes (DCGM 4, dcgmi/Topo.cpp).
+const PATHS: [(&str, &str); 4] = [
+    ("Connected via an on-board PCIe switch", "PIX"),
+    ("Connected via a single PCIe switch", "PIX"),
+    ("Connected via multiple PCIe switches", "PXB"),
+    ("Connected via a PCIe host bridge", "PHB"),
+];
+
+fn topology(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut classes: BTreeMap<(usize, usize), Option<&str>> = BTreeMap::new();
+    let (mut count, mut from) = (0, None);
+    for (name, path) in text.lines().filter_map(row) {
+        let number = |start: &str| name.strip_prefix(start)?.parse::<usize>().ok();
+        let to = number("To GPU ");
+        if let Some(own) = number("GPU ID: ") {
+            from = Some(own);
+        } else if let Some((from, to)) = from.zip(to) {
+            let class = PATHS.iter().find(|(words, _)| *words == path).map(|(_, class)| *class);
+            classes.insert((from.min(to), from.max(to)), class);
+        }
+        let last = to.or(from).filter(|last| *last < MAX_GPUS);
+        count = last.map_or(count, |last| count.max(last + 1));
+    }
+    recording.listed(vec![ListedGpu::default(); count]);
+    let mut matrix: String = (0..count).map(|gpu| format!("\tGPU{gpu}")).collect();
+    for from in 0..count {
+        matrix.push_str(&format!("\nGPU{from}"));
+        for to in 0..count {
+            let class = classes.get(&(from.min(to), from.max(to))).copied().flatten();
+            match class.or((from == to).then_some("X")) {
+                Some(class) => matrix.push_str(&format!("\t{class}")),
+                None => return Ok(()),
+            }
+        }
+    }
+    // It says nothing of NVLinks.
+    if count > 1 { recording.matrix(&(matrix + "\n\nLegend:\n")) } else { Ok(()) }
+}
+
+pub const NVLINK: Kind = Kind {
+    name: "dcgmi nvlink -s",
+    starts: Starts::Output,
+    begins: |line| line.starts_with('|') && line.contains(" NvLink Link Status "),
+    yields: "number of the GPUs; NVLinks that are down, as remarks",
+    example: "|  NvLink Link Status  |
++----------------------+
+GPUs:
+    gpuId 0:
+        U U U U U U U U U U U U U U U U U D
+    gpuId 1:
+        U U U U U U U U U U U U U U U U U U
 ",
     read: |text, recording| {
-        let numbers = text.lines().filter_map(|line| {
-            let cell = line.trim().strip_prefix('|')?.split('|').next()?.trim();
-            let number =
-                ["GPU ID: ", "To GPU "].iter().find_map(|start| cell.strip_prefix(start))?;
-            Some((number.parse().ok()?, ListedGpu::default()))
-        });
-        recording.listed(by_index(numbers.collect()));
+        let mut gpus = Vec::new();
+        let mut last = None;
+        for line in text.lines().map(str::trim) {
+            let number = line.strip_prefix("gpuId ").and_then(|rest| rest.strip_suffix(':'));
+            if let Some(number) = number {
+                last = number.parse::<usize>().ok();
+                gpus.extend(last.map(|at| (at, ListedGpu::default())));
+            } else if let Some(gpu) = last.take() {
+                let links = line.split(' ').count();
+                let down = line.split(' ').filter(|state| *state == "D").count();
+                if down > 0 && line.split(' ').all(|state| ["U", "D", "X", "_"].contains(&state)) {
+                    let message = format!("GPU{gpu}: {down} of {links} NVLinks are down");
+                    recording.note("dcgmi nvlink", message);
+                }
+            }
+        }
+        recording.listed(by_index(gpus));
         Ok(())
     },
 };

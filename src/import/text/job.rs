@@ -66,11 +66,17 @@ pub const CONTAINER: Kind = Kind {
     name: "docker inspect",
     starts: Starts::Line,
     begins: |line| {
-        ["\"HostConfig\": {", "\"DeviceRequests\": [", "\"ShmSize\":", "\"Ulimits\": ["]
-            .iter()
-            .any(|begin| line.starts_with(begin))
+        [
+            "\"HostConfig\": {",
+            "\"DeviceRequests\": [",
+            "\"Driver\": \"nvidia\"",
+            "\"ShmSize\":",
+            "\"Ulimits\": [",
+        ]
+        .iter()
+        .any(|begin| line.starts_with(begin))
     },
-    yields: "the GPUs that a container was given by UUID; its limit of locked memory; a small /dev/shm, as a remark",
+    yields: "the GPUs that a container was given, by UUID or number; its limit of locked memory; a small /dev/shm, as a remark",
     example: "\"HostConfig\": {
     \"IpcMode\": \"private\",
     \"ShmSize\": 67108864,
@@ -192,6 +198,7 @@ fn container(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut gpus = Vec::new();
     let (mut soft, mut hard, mut is_memlock) = (None, None, false);
     let (mut shm, mut ipc) = (None, "");
+    let (mut is_nvidia, mut count) = (false, 0);
     for line in text.lines().map(|line| line.trim().trim_end_matches(',')) {
         let (key, value) = line.split_once(": ").unwrap_or(("", line));
         let word = value.trim_matches('"');
@@ -199,6 +206,9 @@ fn container(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             "\"Name\"" => is_memlock = word == "memlock",
             "\"Soft\"" if is_memlock => soft = value.parse::<i64>().ok(),
             "\"Hard\"" if is_memlock => hard = value.parse::<i64>().ok(),
+            "\"Driver\"" => is_nvidia = word == "nvidia",
+            // −1 is all.
+            "\"Count\"" if is_nvidia => count = value.parse().unwrap_or(0),
             "\"ShmSize\"" => shm = value.parse::<u64>().ok(),
             "\"IpcMode\"" => ipc = word,
             "" if word.starts_with("GPU-") && value.starts_with('"') => {
@@ -209,6 +219,9 @@ fn container(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             }
             _ => {}
         }
+    }
+    if gpus.is_empty() {
+        gpus.resize(count.min(MAX_GPUS), ListedGpu::default());
     }
     recording.listed(gpus);
     if let Some((soft, hard)) = soft.zip(hard) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::nccl::GPU;
-use super::nic_tools::mellanox;
+use super::nic_tools::{mellanox, vendor_of};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
@@ -19,6 +19,10 @@ pub const KERNEL_LOG: Kind = Kind {
             || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
             || line.contains(" NVRM: Xid (")
+            || line.starts_with("kernel: ")
+            || line.starts_with("nvidia-modeset: ")
+            || line.starts_with("[drm] [nvidia-drm] ")
+            || line.split_once(' ').is_some_and(|(driver, rest)| bound(driver, rest).is_some())
             || line.starts_with("iommu: Default domain type")
     },
     yields: "kernel, its command line, the default IOMMU domain and the version of the NVIDIA driver; GPUs and NICs that it names; Xids, as \
@@ -49,7 +53,8 @@ fn is_timed(line: &str) -> bool {
             if day.len() == 3 && month.len() == 3 && time.matches(':').count() == 2 && year.parse::<u32>().is_ok())
     };
     // Other programs print another bracket behind the time.
-    rest.starts_with(' ') && !rest.starts_with(" [") && (is_uptime || is_date())
+    let is_other = rest.starts_with(" [") && !rest.starts_with(" [drm");
+    rest.starts_with(' ') && !is_other && (is_uptime || is_date())
 }
 
 /// `kern  :warn  : message` of dmesg --decode.
@@ -67,7 +72,7 @@ fn is_decoded(line: &str) -> bool {
 
 /// A log may have several boots and drivers: what it states differently is unknown.
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    let mut lines = [Once::default(), Once::default(), Once::default()];
+    let mut lines = [Once::default(), Once::default(), Once::default(), Once::default()];
     let mut devices = Devices::default();
     for line in text.lines() {
         recording.kernel_line(line);
@@ -79,21 +84,28 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             lines[1].add(rest);
         } else if let Some(rest) = after("NVRM: loading ") {
             lines[2].add(rest);
+        } else if let Some(rest) = after("nvidia-modeset: Loading NVIDIA ") {
+            // The same package has all modules.
+            let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+            lines[3].add(rest.split_ascii_whitespace().find(is_version).unwrap_or_default());
         }
     }
     devices.record(recording)?;
-    let [release, command_line, module] = lines;
+    let [release, command_line, module, modeset] = lines;
     if let Some(release) = release.only() {
         recording.pasted_file("/proc/sys/kernel/osrelease", release)?;
     }
     if let Some(line) = command_line.only() {
         recording.pasted_file("/proc/cmdline", format!("{line}\n"))?;
     }
-    if let Some(module) = module.only() {
-        recording
-            .pasted_file("/proc/driver/nvidia/version", format!("NVRM version: {module}\n"))?;
+    if module.value.is_some() {
+        let Some(module) = module.only() else { return Ok(()) };
+        recording.pasted_file("/proc/driver/nvidia/version", format!("NVRM version: {module}\n"))
+    } else if let Some(version) = modeset.only() {
+        recording.pasted_file("/sys/module/nvidia/version", format!("{version}\n"))
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
 /// A value that all lines agree on.
@@ -138,8 +150,16 @@ impl Devices {
             }
             return;
         }
-        let marks = ["NVRM: GPU at PCI:", "NVRM: GPU at ", "NVRM: GPU ", "NVRM: The NVIDIA GPU "];
-        if let Some(bdf) = marks.into_iter().find_map(after).and_then(address) {
+        const MARKS: [&str; 5] = [
+            "NVRM: GPU at PCI:",
+            "NVRM: GPU at ",
+            "NVRM: GPU ",
+            "NVRM: The NVIDIA GPU ",
+            "nvidia: probe of ",
+        ];
+        if let Some(bdf) =
+            MARKS.into_iter().find_map(after).and_then(address).or_else(|| graphics(line))
+        {
             self.add(bdf, GPU);
         } else if let Some(rest) = after("mlx5_core ")
             && let Some(bdf) = address(rest)
@@ -155,6 +175,19 @@ impl Devices {
             }
         } else if let Some((bdf, ids)) = after("pci ").and_then(enumerated) {
             self.add(bdf, ids);
+        } else {
+            self.bound(line);
+        }
+    }
+
+    /// The function behind the name of a driver of GPUs or NICs: `igb 0000:07:00.0 eno2: …`.
+    fn bound(&mut self, line: &str) {
+        for (at, _) in line.match_indices(' ').take(MOST_WORDS) {
+            let driver = line[..at].rsplit(' ').next().unwrap_or_default();
+            if let Some((bdf, ids)) = bound(driver, &line[at + 1..]) {
+                self.add(bdf, ids);
+                return;
+            }
         }
     }
 
@@ -178,6 +211,36 @@ impl Devices {
         }
         recording.class(self.class)
     }
+}
+
+/// A driver stands behind the time, the host and the program at most.
+const MOST_WORDS: usize = 8;
+
+/// The function that a driver of GPUs or NICs names itself with.
+fn bound(driver: &str, rest: &str) -> Option<(Bdf, Ids)> {
+    let ids = match driver {
+        "nvidia" | "nouveau" => GPU,
+        _ => Ids { vendor: vendor_of(driver)?, ..mellanox(None) },
+    };
+    let word = rest.split(' ').next().filter(|word| word.contains('.'))?;
+    Some((address(word)?, ids))
+}
+
+/// The GPU in lines of nvidia-modeset and nvidia-drm, and of the module that finds no BAR.
+fn graphics(line: &str) -> Option<Bdf> {
+    let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
+    if let Some(rest) = after("[nvidia-drm] [GPU ID 0x") {
+        let id = u32::from_str_radix(rest.split(']').next()?, 16).ok()?;
+        // Domain, bus and device (open-gpu-kernel-modules 595, gpuGenerate32BitId in src/nvidia/src/kernel/gpu/gpu.c). The GPU of a
+        // system on a chip has no bus.
+        let (domain, bus, device) = (id >> 16, id >> 8 & 0xff, id & 0xff);
+        return format!("{domain:04x}:{bus:02x}:{device:02x}.0").parse().ok().filter(|_| bus > 0);
+    }
+    let place = after("Initialized nvidia-drm ").and_then(|rest| Some(rest.split_once(" for ")?.1));
+    let place =
+        place.or_else(|| Some(after("nvidia-modeset: Allocated GPU:")?.split_once("@ PCI:")?.1));
+    let place = place.or_else(|| Some(after("NVRM: BAR")?.split_once("(PCI:")?.1));
+    place.and_then(address)
 }
 
 /// `PCI:0000:9b:00): 119, …`, or without `PCI:` of old drivers; and what follows the address.

@@ -59,7 +59,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 57] = [
+pub const KINDS: [&Kind; 60] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -90,6 +90,7 @@ pub const KINDS: [&Kind; 57] = [
     &diagnoses::MLXLINK,
     &nic_tools::MST_STATUS,
     &nic_tools::MLXCONFIG,
+    &nic_tools::FLINT,
     &nic_tools::ETHTOOL,
     &interfaces::IP_LINK,
     &nic_tools::UCX_INFO,
@@ -108,6 +109,8 @@ pub const KINDS: [&Kind; 57] = [
     &cluster::DCGMI,
     &diagnoses::DIAG,
     &diagnoses::TOPOLOGY,
+    &diagnoses::NVLINK,
+    &cluster::EXPORTER,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
     &job::CONTAINER_CLI,
@@ -177,6 +180,11 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
         *name != smi::MATRIX.name || text.lines().any(|line| matrix::is_head(line.trim()))
     };
     let known = kinds.first().copied().filter(|name| is_whole(name));
+    if known == Some(nccl::LOG.name)
+        && let Some(words) = nccl::several(&text)
+    {
+        return Some(words);
+    }
     known.or_else(|| other::foreign(bytes)).map(|name| match name {
         _ if name.starts_with("kernel log") => {
             format!("a {name}, whose failures gdr explain FILE shows")

@@ -77,6 +77,17 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     recording.class(class)
 }
 
+/// A log of several machines, whose devices are not those of one.
+pub fn several(text: &str) -> Option<String> {
+    let heads = text.lines().filter_map(|line| line.split_once(" NCCL INFO "));
+    let hosts: BTreeSet<&str> = heads.filter_map(|(head, _)| host(head)).collect();
+    let first = hosts.first().filter(|_| hosts.len() > 1)?;
+    Some(format!(
+        "NCCL's log of {} machines; the lines of one ('grep {first}: FILE | gdr doctor --from -') may name its devices",
+        hosts.len()
+    ))
+}
+
 /// The number of the GPU in `node1:100:120 [0]`, as CUDA counts the GPUs that the process sees.
 fn number(head: &str) -> Option<usize> {
     let word = head.split_ascii_whitespace().next_back()?;

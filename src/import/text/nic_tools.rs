@@ -45,6 +45,32 @@ Device:             0000:1a:00.0
     },
 };
 
+pub const FLINT: Kind = Kind {
+    name: "flint query",
+    starts: Starts::Output,
+    begins: |line| flint(line).is_some(),
+    yields: "with its command line: the address of the NIC",
+    example: "mstflint -d 1a:00.0 q
+Image type:            FS4
+FW Version:            28.39.1002
+PSID:                  MT_0000000838
+",
+    read: |text, recording| {
+        let place = text.lines().find_map(|line| flint(line.trim()));
+        if let Some(bdf) = place.and_then(|place| place.parse().ok()) {
+            recording.function(bdf, mellanox(None));
+        }
+        Ok(())
+    },
+};
+
+/// The device in `mstflint -d 1a:00.0 q`.
+fn flint(line: &str) -> Option<&str> {
+    let (program, rest) = line.strip_prefix("sudo ").unwrap_or(line).split_once(" -d ")?;
+    let program = program.trim_end_matches(" query");
+    program.ends_with("flint").then(|| rest.split(' ').next()).flatten()
+}
+
 pub const ETHTOOL: Kind = Kind {
     name: "ethtool -i",
     starts: Starts::Output,
@@ -88,7 +114,11 @@ const DRIVERS: [(&str, u16); 16] = [
 
 /// The vendor by a line `driver: mlx5_core`.
 fn vendor_of_driver(line: &str) -> Option<u16> {
-    let driver = line.strip_prefix("driver: ")?;
+    vendor_of(line.strip_prefix("driver: ")?)
+}
+
+/// The vendor of the network controllers that a driver drives.
+pub fn vendor_of(driver: &str) -> Option<u16> {
     DRIVERS.iter().find(|(name, _)| *name == driver).map(|(_, vendor)| *vendor)
 }
 

@@ -190,7 +190,7 @@ const FOREIGN: [(&str, &str); 15] = [
 ];
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 31] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 39] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -203,7 +203,15 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 31] = [
     ("Settings for ", ":", "ethtool"),
     ("Features for ", ":", "ethtool -k"),
     ("+-----  Integration", "", "dcgmi diag, without its head"),
-    ("NvSwitches:", "", "dcgmi nvlink"),
+    ("GID[", "", "a part of ibv_devinfo -v without the line that names the device"),
+    ("active_mtu:", "", "a part of ibv_devinfo without the line that names the device"),
+    ("<fan_speed>", "", "a part of nvidia-smi -q -x without the element of the GPU"),
+    ("<performance_state>", "", "a part of nvidia-smi -q -x without the element of the GPU"),
+    ("<retired_pages>", "", "a part of nvidia-smi -q -x without the element of the GPU"),
+    ("GRUB_CMDLINE_LINUX", "=", "a part of /etc/default/grub"),
+    ("|", "]----", "a part of lspci -tv without its first line"),
+    ("+-", "]----", "a part of lspci -tv without its first line"),
+    ("\"Operational Info\"", "", "mlxlink --json, which gdr reads as text"),
     ("GP0 ", " GP1 ", "a matrix of a sample of DCGM, whose classes gdr does not know"),
     (
         "nvidia.com/gpu:",

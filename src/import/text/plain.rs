@@ -1,11 +1,30 @@
-//! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all lines.
+//! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all lines, marks
+//! of code around one.
+
+/// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
+fn of_code(text: &str) -> Option<String> {
+    let inner = |line: &'_ str| -> Option<(usize, usize)> {
+        let code = line.trim();
+        let code = code.strip_prefix('`')?.strip_suffix('`')?;
+        let from = line.find('`')? + 1;
+        (!code.is_empty() && !code.contains('`')).then(|| (from, from + code.len()))
+    };
+    text.lines().any(|line| inner(line).is_some()).then(|| {
+        let mut out = String::with_capacity(text.len());
+        for line in text.lines() {
+            out.push_str(inner(line).map_or(line, |(from, to)| &line[from..to]));
+            out.push('\n');
+        }
+        out
+    })
+}
 
 /// The text without them; none if there is nothing to undo.
 pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
     let decoded = utf16(bytes);
     let text = String::from_utf8_lossy(decoded.as_deref().unwrap_or(bytes));
     let mut changed: Option<String> = None;
-    for undo in [of_json, of_html, of_editor, of_comment] {
+    for undo in [of_json, of_html, of_editor, of_comment, of_code] {
         if let Some(text) = undo(changed.as_deref().unwrap_or(&text)) {
             changed = Some(text);
         }
@@ -201,6 +220,11 @@ mod tests {
         let ports = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n";
         let comment: String = ports.lines().map(|line| format!("# {line}\n")).collect();
         assert_eq!(undone(&comment).as_deref(), Some(ports));
+        let code = "The card:\n`01:00.0 3D controller: NVIDIA`\nand `lspci`\n";
+        assert_eq!(
+            undone(code).as_deref(),
+            Some("The card:\n01:00.0 3D controller: NVIDIA\nand `lspci`\n")
+        );
         for text in [
             text,
             "0 1\n1 2\n3 4\n4 5\n",

@@ -7,7 +7,7 @@ use super::query;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
-use crate::import::support::Recording;
+use crate::import::support::{Class, Recording};
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, ListedGpu};
 
@@ -110,6 +110,14 @@ NIC Legend:
             if let Some(capability) = status.capability {
                 recording.p2p(capability, status.pairs);
             }
+        }
+        // A legend without its matrix names the NICs.
+        if !recording.has_matrix() && matrix::listed(text).is_none() {
+            let mut class = Class::default();
+            for name in matrix::legends(text) {
+                class.device(name);
+            }
+            recording.class(class)?;
         }
         recording.matrix(text)
     },

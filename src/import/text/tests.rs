@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Fact, Facts, NvmlOutcome};
+use crate::model::{Fact, Facts, Ids, NvmlOutcome};
 use crate::pci::PciNames;
 
 fn names() -> PciNames {
@@ -292,11 +292,85 @@ fn forms_of_nvidia_smi_say_the_same() {
     }
 }
 
+/// Drivers name the functions that they drive.
+#[test]
+fn kernel_logs_name_gpus_and_nics() {
+    let functions = |text: &str| {
+        let report = read(text);
+        report.functions.iter().map(|(bdf, ids)| (bdf.to_string(), ids.vendor)).collect::<Vec<_>>()
+    };
+    for text in [
+        "[    4.100000] nvidia 0000:3b:00.0: enabling device (0000 -> 0002)\n",
+        "Jan 02 10:00:00 node1 kernel: nvidia 0000:3b:00.0: vgaarb: changed VGA decodes\n",
+        "[    4.1] x\nkernel: [drm] [nvidia-drm] [GPU ID 0x00003b00] Loading driver\n",
+        "kernel: nvidia-modeset: Allocated GPU:0 (GPU-01234567-89ab-cdef-0123-456789abcdef) @ PCI:0000:3b:00.0\n",
+        "[    4.100000] [drm] Initialized nvidia-drm 0.0.0 20160202 for 0000:3b:00.0 on minor 1\n",
+        "[    4.100000] nvidia: probe of 0000:3b:00.0 failed with error -1\n",
+        "[Fri Jan  2 10:00:00 2026] NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\n\
+         \x20                          NVRM: BAR1 is 0M @ 0x0 (PCI:0000:3b:00.0)\n",
+        "nouveau 0000:3b:00.0: NVIDIA GV100\n",
+    ] {
+        assert_eq!(functions(text), [("0000:3b:00.0".to_owned(), Ids::NVIDIA)], "{text}");
+    }
+    let text = "[    2.500000] ice 0000:5e:00.1 ens2f1: NIC Link is up 100 Gbps Full Duplex\n";
+    assert_eq!(functions(text), [("0000:5e:00.1".to_owned(), 0x8086)]);
+    // The GPU of a system on a chip has no address; another function is no GPU.
+    for text in [
+        "[    4.100000] [drm] [nvidia-drm] [GPU ID 0x00020000] Loading driver\n",
+        "[    4.100000] nvidia-gpu 0000:3b:00.3: enabling device (0000 -> 0002)\n",
+    ] {
+        assert!(crate::import::text(text.as_bytes(), SupportReport::default()).is_err(), "{text}");
+    }
+    let modeset = "nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver for UNIX platforms  570.86.15  Thu Jan 1\n";
+    let version = |text: &str| read(text).files["/sys/module/nvidia/version"].text.clone();
+    assert_eq!(version(&format!("[    4.200000] {modeset}")), Some("570.86.15\n".to_owned()));
+}
+
+/// A legend names the NICs, with or without its matrix.
+#[test]
+fn a_legend_alone_names_the_nics() {
+    let devices = |text: &str| {
+        let report = read(text);
+        let devices = report
+            .files
+            .keys()
+            .filter_map(|path| path.strip_prefix("/sys/class/infiniband/")?.split('/').next());
+        let mut names: Vec<String> = devices.map(str::to_owned).collect();
+        names.dedup();
+        (names, crate::import::matrix::listed(&report.matrices).map(|listed| listed.nics))
+    };
+    let legend = "NIC Legend:\n\n  NIC0: mlx5_4\n  NIC1: mlx5_bond_0\n";
+    let names = vec!["mlx5_4".to_owned(), "mlx5_bond_0".to_owned()];
+    assert_eq!(devices(legend), (names.clone(), None));
+    let matrix =
+        "\tGPU0\tNIC0\tNIC1\nGPU0\t X \tPIX\tSYS\nNIC0\tPIX\t X \tSYS\nNIC1\tSYS\tSYS\t X \n";
+    let both = format!("```\n{matrix}```\n\nand\n\n```\n{legend}```\n");
+    assert_eq!(devices(&both), (Vec::new(), Some(names)));
+}
+
+#[test]
+fn a_container_that_was_given_a_number_of_gpus() {
+    let text =
+        "[\n  {\n    \"Driver\": \"nvidia\",\n    \"Count\": 2,\n    \"DeviceIDs\": null\n  }\n]\n";
+    assert_eq!(read(text).listed.len(), 2);
+}
+
+#[test]
+fn metrics_of_several_machines_are_not_those_of_one() {
+    let example = cluster::EXPORTER.example;
+    let Some(NvmlOutcome::Read(nvml)) = read(example).nvml else { panic!("no GPU") };
+    assert_eq!(nvml.gpus[0].name, Fact::Known("NVIDIA H100 80GB HBM3".to_owned()));
+    let two = format!("{example}{}", example.replace("node1", "node2"));
+    assert!(crate::import::text(two.as_bytes(), SupportReport::default()).is_err());
+}
+
 #[test]
 fn what_says_nothing_is_named() {
     for (text, words) in [
         ("              total        used        free\nMem: 1 2 3\n", "the output of free"),
         ("[    1.000000] usb 1-1: new device\n", "a kernel log"),
+        ("a:1:2 [0] NCCL INFO x\nb:1:2 [0] NCCL INFO x\n", "NCCL's log of 2 machines"),
+        ("   port: 1\n\t\tactive_mtu: 4096 (5)\n", "a part of ibv_devinfo"),
         ("Filesystem 1K-blocks Used\n/dev/sda1 1 2\n", "the output of df"),
         ("Hello, my training is slow.\n", "no GPU, NIC or PCI device found"),
     ] {
