@@ -81,7 +81,7 @@ fn small_mtu_is_reported() {
     for (facts, active, largest, outcome, word) in [
         (with_mtu(9000), 4096, 4096, Outcome::Pass, "on eth0."),
         (with_mtu(9000), 1024, 4096, Outcome::Info, "fewer than the 4096"),
-        (with_mtu(1500), 1024, 4096, Outcome::Info, "Its MTU of 1500"),
+        (with_mtu(1500), 1024, 4096, Outcome::Info, "MTU of 1500"),
         (with_mtu(1500), 1024, 1024, Outcome::Pass, "on eth0."),
         (machine(), 4096, 4096, Outcome::Pass, "active."),
         (machine(), 2048, 4096, Outcome::Info, "have 2048 of 4096 bytes"),
