@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
         .drained("https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"),
     references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
     hint: Some(Hint {
-        cause: "Kernel locked down (Secure Boot) and refuses unsigned modules.",
+        cause: "The kernel is locked down (Secure Boot) and refuses unsigned modules.",
         words: "secure-boot=7 kernel-module=1 driver=1 missing=1 failure=1",
     }),
     judge: lockdown,

@@ -69,7 +69,7 @@ fn small_mtu_is_reported() {
     for (mtu, outcome, word) in [
         (4192, Outcome::Pass, "on eth0."),
         (4191, Outcome::Info, "packets of 2048 bytes"),
-        (1500, Outcome::Info, "packets of 1024 bytes; an MTU of 4192 or more allows 4096."),
+        (1500, Outcome::Info, "packets of 1024 bytes: an MTU of 4192 or more allows 4096."),
         (1119, Outcome::Warn, "packets of 512 bytes"),
         (100, Outcome::Warn, "packets of 0 bytes"),
     ] {
