@@ -694,12 +694,16 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__history)
-            opts="-v -h --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --mask --mask-key --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --mask-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json html" -- "${cur}"))
                     return 0

@@ -196,6 +196,16 @@ pub struct FleetHistoryOptions {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
+    /// Replace the names of the nodes
+    #[arg(long)]
+    pub mask: bool,
+
+    /// Mask with the key in this file: the same node has the same mask in every report, and in a snapshot with this key
+    ///
+    /// Without the key nobody can find out which name a mask stands for by trying names, and whoever has the key can: keep it.
+    #[arg(long, value_name = "FILE")]
+    pub mask_key: Option<PathBuf>,
+
     /// Output format of the history
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = HistoryFormat::Table)]
     pub format: HistoryFormat,

@@ -128,7 +128,9 @@ fn read(
     let nothing = Expectations::of(&[]);
     let Derived { expect, unknown } = derive(&Ctx::new(&facts, &topology, &nothing));
     if !options.force {
-        reject_failures(&Ctx::new(&facts, &topology, &judged_by(options)?), name)?;
+        let judged_by = judged_by(options)?;
+        let ctx = Ctx::new(&facts, &topology, &judged_by);
+        reject_failures(&ctx, (!options.majority).then_some(name))?;
         reject_unknown(&unknown, name)?;
     }
     for UnknownKey { key, sentence, .. } in unknown {
@@ -145,8 +147,8 @@ fn judged_by(options: &ExpectOptions) -> anyhow::Result<Expectations> {
     }
 }
 
-/// What a broken machine has would be expected of all others.
-fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
+/// What a broken machine has would be expected of all others. `alone`: its name, if it is the only example.
+fn reject_failures(ctx: &Ctx<'_>, alone: Option<&str>) -> anyhow::Result<()> {
     let findings = Judged::new(ctx, |id| !id.starts_with(FAMILY)).into_findings(ctx.expectations);
     let causes = check::causes(&findings);
     let failed = findings.iter().zip(&causes);
@@ -164,6 +166,9 @@ fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
     let more = match failed.len() {
         1 => String::new(),
         count => format!(" and {} more", count - 1),
+    };
+    let Some(name) = alone else {
+        bail!("checks fail on it: {first}{more}. gdr doctor shows the repair");
     };
     bail!(
         "nothing is written, because checks fail on {name}, and every other machine would be compared with it: {first}{more}. \

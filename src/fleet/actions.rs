@@ -13,7 +13,7 @@ use super::wrongs::{Rank, SOURCE, Wrong, examine};
 use crate::model::Order as _;
 use crate::model::{
     Absence, AbsentNode, ActionClass, FleetState, NodeAction, NodeProblem, NodeRecord, Record,
-    RecordedProblem,
+    RecordedProblem, RequiredAction,
 };
 
 /// Most checks that the entry of a node names.
@@ -126,28 +126,44 @@ fn node_action(
         _ => NodeProblem::Undetermined,
     };
     let action = NodeAction {
-        node: node.name.clone(),
-        problem,
-        words: first.words.clone(),
         more: wrongs.len() - 1 + node.wrongs.left_out,
-        explained: node.wrongs.explained,
-        checks: checks(&wrongs),
-        since: None,
         text: first.action.words(first.fix.as_deref()),
-        action: first.action.clone(),
+        ..of_node(node, problem, (first.words.clone(), first.action.clone()), &wrongs)
     };
     Some((is_common(first), action))
 }
 
 fn slow_node(node: &Node, slow: &SlowNode, wrongs: &[&Wrong]) -> NodeAction {
-    let action = examine(true);
+    let more = wrongs.len();
+    NodeAction { more, ..of_node(node, NodeProblem::Slow, (slow.words(), examine(true)), wrongs) }
+}
+
+/// What the report of a node says.
+fn of_node(
+    node: &Node,
+    problem: NodeProblem,
+    needed: (String, RequiredAction),
+    wrongs: &[&Wrong],
+) -> NodeAction {
     NodeAction {
-        node: node.name.clone(),
-        problem: NodeProblem::Slow,
-        words: slow.words(),
-        more: wrongs.len(),
         explained: node.wrongs.explained,
         checks: checks(wrongs),
+        ..entry(&node.name, problem, needed)
+    }
+}
+
+fn entry(
+    node: &str,
+    problem: NodeProblem,
+    (words, action): (String, RequiredAction),
+) -> NodeAction {
+    NodeAction {
+        node: node.to_owned(),
+        problem,
+        words,
+        more: 0,
+        explained: 0,
+        checks: Vec::new(),
         since: None,
         text: action.words(None),
         action,
@@ -172,19 +188,10 @@ fn absent(absent: &AbsentNode) -> NodeAction {
         Absence::Missing | Absence::Ended | Absence::Invalid => examine(false),
     };
     let (word, reason) = (absent.why.word(), &absent.reason);
-    NodeAction {
-        node: absent.node.clone(),
-        problem: NodeProblem::Absent,
-        words: if reason == word {
-            format!("no report: {reason}")
-        } else {
-            format!("no report ({word}): {reason}")
-        },
-        more: 0,
-        explained: 0,
-        checks: Vec::new(),
-        since: None,
-        text: action.words(None),
-        action,
-    }
+    let words = if reason == word {
+        format!("no report: {reason}")
+    } else {
+        format!("no report ({word}): {reason}")
+    };
+    entry(&absent.node, NodeProblem::Absent, (words, action))
 }

@@ -1,11 +1,11 @@
 //! The report of a fleet: majority and outliers of each fact, and groups of nodes that are alike.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::isolation::{Entity, Fault};
 use super::lacking::Lacking;
 use super::merge::{Fleet, Node};
-use super::names::cut;
+use super::names::{cut, masks};
 use super::network::Links;
 use super::{figures, fold, natural};
 use crate::model::Order as _;
@@ -119,14 +119,7 @@ impl Fleet {
         let mut names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         names.extend(self.absent.keys().cloned());
         names.extend(self.links.iter().flat_map(|links| links.nodes.clone()));
-        names.order_by(|a, b| natural(a).cmp(&natural(b)));
-        names.dedup();
-        let masks = (1..).zip(&names).map(|(at, name)| match key {
-            Some(key) => key.host(name),
-            None => format!("node{at}"),
-        });
-        let mut names: HashMap<&String, String> = names.iter().zip(masks).collect();
-        make_unique(&mut names);
+        let names = masks(names, key);
         let number = |name: &String| names.get(name).cloned().unwrap_or_default();
         for node in &mut self.nodes {
             node.name = number(&node.name);
@@ -431,16 +424,4 @@ fn cut_off<T>(list: &mut Vec<T>, most: usize) -> usize {
     let more = list.len().saturating_sub(most);
     list.truncate(most);
     more
-}
-
-/// Two nodes never share a mask.
-fn make_unique(names: &mut HashMap<&String, String>) {
-    let mut taken = HashSet::new();
-    let mut each: Vec<(&&String, &mut String)> = names.iter_mut().collect();
-    each.sort_unstable_by_key(|(name, _)| **name);
-    for (_, mask) in each {
-        while !taken.insert(mask.clone()) {
-            mask.push('x');
-        }
-    }
 }

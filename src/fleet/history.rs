@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::names::cut;
+use super::names::{cut, masks};
 use super::{fold, natural};
 use crate::model::Order as _;
 use crate::model::{
-    FLEET_SCHEMA, FleetState, History, NodeHistory, Outcome, ProblemHistory, RECORD_SCHEMA,
+    FLEET_SCHEMA, FleetState, History, MaskKey, NodeHistory, Outcome, ProblemHistory, RECORD_SCHEMA,
 };
 
 const DAY: u64 = 86_400;
@@ -237,6 +237,16 @@ impl Timeline {
             }
         };
         self.nodes.get_mut(at)
+    }
+
+    /// Replaces the names of the nodes, as a report does. Notes name files, which may have names of nodes.
+    pub fn mask(&mut self, key: Option<&MaskKey>) {
+        let names = self.nodes.iter().map(|line| line.name.clone()).collect();
+        let masks = masks(names, key);
+        for line in &mut self.nodes {
+            line.name = masks.get(&line.name).cloned().unwrap_or_default();
+        }
+        self.notes.clear();
     }
 
     /// The history of all nodes.

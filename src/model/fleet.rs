@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, Record, RequiredAction};
+use super::{Comparison, NodeAction, Record};
 
 /// Name of the schema.
 pub const FLEET_SCHEMA: &str = "gdr.fleet/1";
@@ -109,59 +109,6 @@ pub enum FleetState {
     Slow,
     /// A check or a probe failed.
     Failed,
-}
-
-/// A node that needs an action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NodeAction {
-    pub node: String,
-    pub problem: NodeProblem,
-    /// What is wrong, by its root cause.
-    pub words: String,
-    /// Number of further faults.
-    pub more: usize,
-    /// Number of findings that these faults explain.
-    pub explained: usize,
-    /// The checks and results that found the faults.
-    pub checks: Vec<String>,
-    /// When it was seen first, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// What to do, for people.
-    pub text: String,
-    /// What to do, for programs.
-    pub action: RequiredAction,
-}
-
-/// Why a node needs an action; the most urgent first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeProblem {
-    /// A check or a probe failed.
-    Failed,
-    /// It has no report.
-    Absent,
-    /// Figures are well below those of the other nodes.
-    Slow,
-    /// A check warns that warns on few nodes only.
-    Warned,
-    /// Something required is unknown that is known of most nodes.
-    Undetermined,
-}
-
-impl NodeProblem {
-    /// The word for people.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Absent => "absent",
-            Self::Slow => "slow",
-            Self::Warned => "warned",
-            Self::Undetermined => "undetermined",
-        }
-    }
 }
 
 /// A node without a report.

@@ -33,6 +33,7 @@ mod nccl;
 mod nccl_decisions;
 mod network;
 mod nic_driver;
+mod node_action;
 mod nvidia_gpus;
 mod nvml;
 mod operation;
@@ -77,8 +78,7 @@ pub use finding::{
 pub use fleet::{
     Absence, AbsentNode, FLEET_SCHEMA, FaultKind, FleetDifference, FleetFact, FleetFault,
     FleetFigure, FleetFinding, FleetLink, FleetNetwork, FleetNode, FleetReport, FleetState,
-    FleetSummary, FleetTopology, FleetValue, HeatMap, NodeAction, NodeGroup, NodeProblem,
-    TopologyDevice, TopologyRow,
+    FleetSummary, FleetTopology, FleetValue, HeatMap, NodeGroup, TopologyDevice, TopologyRow,
 };
 pub use history::{HISTORY_SCHEMA, History, NodeHistory, ProblemHistory};
 pub use hosts::{fold, natural};
@@ -106,6 +106,7 @@ pub use nccl_decisions::{
 };
 pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
 pub use nic_driver::{Dmabuf, NicDriver, dmabuf_providers};
+pub use node_action::{ActionColumn, NodeAction, NodeProblem};
 pub use nvidia_gpus::NVIDIA_GPUS;
 pub use nvml::{
     Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,

@@ -41,10 +41,13 @@ pub fn headline(comparison: &Comparison) -> String {
         return format!("{since}: nothing changed{nodes}{still}.");
     }
     let parts = KINDS.into_iter().filter(|kind| *kind != DifferenceKind::Still);
-    let parts = parts.map(|kind| (comparison.count(kind), kind.word()));
+    let parts = parts.map(|kind| (comparison.count(kind), kind));
     let parts: Vec<String> = parts
         .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
+        .map(|(count, kind)| match kind {
+            DifferenceKind::Version => counted(count, "version"),
+            _ => format!("{count} {}", kind.word()),
+        })
         .collect();
     format!("{since}: {}{still}.", parts.join(", "))
 }

@@ -93,7 +93,7 @@ fn doctor_judges_nvlink_recoveries_by_rate() {
         });
         let found = of_gpu.next().expect("a finding");
         let text = found["message"].as_str().expect("a message");
-        let words = "Its NVLinks count errors now: within 24 h nvlink.dl_recovery +600 rose.";
+        let words = "NVLinks count errors now: within 24 h nvlink.dl_recovery +600 rose.";
         assert_eq!(text.starts_with(words), is_fault, "{recoveries}: {found:#}");
         assert_eq!(found["outcome"] == "warn", is_fault, "{found:#}");
     }

@@ -182,6 +182,87 @@ const PLANTED: &[Planted] = &[
         words: "0000:17:02.0",
     },
     Planted {
+        what: "a GPU of another model",
+        fault: Fault::Machine(|node| {
+            node.gpu(6)["name"] = known(json!("NVIDIA H100 NVL"));
+            node.gpu(6)["memory_total"] = known(json!(100_000_000_000_u64));
+        }),
+        problem: "failed",
+        class: "reseat_gpu",
+        drain: true,
+        words: "GPU6 (0000:ca:00.0): GPU model: NVIDIA H100 80GB HBM3 expected, NVIDIA H100 NVL found",
+    },
+    Planted {
+        what: "a fabric manager that does not complete the fabric",
+        fault: Fault::Machine(|node| {
+            for number in 0..8 {
+                node.gpu(number)["fabric"] = known(json!("in_progress"));
+            }
+        }),
+        problem: "failed",
+        class: "restart_service",
+        drain: true,
+        words: "GPU0 (0000:18:00.0): No NVLink fabric yet",
+    },
+    Planted {
+        what: "no module for peer memory",
+        fault: Fault::Machine(|node| {
+            let files = &mut node.machine.extra.files;
+            files.retain(|path, _| !path.contains("nvidia_peermem") && !path.contains("peers"));
+            let modules = [
+                "nvidia_uvm 2171904 0 - Live 0x0000000000000000 (OE)",
+                "nvidia 14299136 1 nvidia_uvm, Live 0x0000000000000000 (OE)",
+                "mlx5_ib 536576 0 - Live 0x0000000000000000",
+                "mlx5_core 2514944 1 mlx5_ib, Live 0x0000000000000000",
+                "ib_uverbs 200704 1 mlx5_ib, Live 0x0000000000000000 (OE)",
+                "ib_core 544768 2 mlx5_ib,ib_uverbs, Live 0x0000000000000000 (OE)",
+            ];
+            let lines = serde_json::from_value(json!(modules)).expect("lines");
+            files.insert("proc/modules".to_owned(), lines);
+        }),
+        problem: "failed",
+        class: "configure",
+        drain: false,
+        words: "Memory path peermem: open expected, closed found",
+    },
+    Planted {
+        what: "a small BAR1",
+        fault: Fault::Machine(|node| {
+            node.gpu(3)["bar1"] = known(json!({ "total": 268_435_456_u64, "used": 1_703_936 }));
+        }),
+        problem: "warned",
+        class: "firmware",
+        drain: true,
+        words: "GPU3 (0000:3b:00.0): BAR1 is 256 MiB",
+    },
+    Planted {
+        what: "a small /dev/shm",
+        fault: Fault::Machine(|node| {
+            let mounts = [
+                "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
+                "25 22 0:23 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw,size=65536k",
+            ];
+            let lines = serde_json::from_value(json!(mounts)).expect("lines");
+            node.machine.extra.files.insert("proc/self/mountinfo".to_owned(), lines);
+        }),
+        problem: "warned",
+        class: "configure",
+        drain: false,
+        words: "/dev/shm holds 64 MiB",
+    },
+    Planted {
+        what: "options that the next load changes",
+        fault: Fault::Machine(|node| {
+            let lines = json!(["options nvidia NVreg_EnableGpuFirmware=0"]);
+            let lines = serde_json::from_value(lines).expect("lines");
+            node.machine.extra.files.insert("etc/modprobe.d/tune.conf".to_owned(), lines);
+        }),
+        problem: "warned",
+        class: "reboot",
+        drain: true,
+        words: "Next load has other parameters: the loaded driver has EnableGpuFirmware=18",
+    },
+    Planted {
         what: "a node that is a quarter slower",
         fault: Fault::Probe(|report| scale(report, 0.74)),
         problem: "slow",

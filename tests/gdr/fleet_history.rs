@@ -115,6 +115,30 @@ fn each_node_has_its_line() {
     assert!(page.contains("<title>2026-10-06: 3</title>"), "{page}");
 }
 
+/// A mask in the history is that of the reports with the same key.
+#[test]
+fn names_are_masked() {
+    let dir = ten_days();
+    let text = "the key of the site";
+    let keys = scratch();
+    let file = keys.path().join("key");
+    fs::write(&file, text).expect("a key");
+    let mask = gdr::model::MaskKey::new(text.as_bytes()).expect("a key").host("n3");
+    let with_key = ["--mask-key", &*file.to_string_lossy()].map(str::to_owned).to_vec();
+    for (more, name) in [(with_key, mask.as_str()), (vec!["--mask".to_owned()], "node3")] {
+        for format in ["table", "json", "html"] {
+            let mut more: Vec<&str> = more.iter().map(String::as_str).collect();
+            more.extend(["--format", format]);
+            let run = history(dir.path(), &more);
+            assert_eq!(run.code, 1, "{}", run.stderr);
+            assert!(run.stdout.contains(name), "{format}: {}", run.stdout);
+            let words = run.stdout.split(|c: char| !c.is_alphanumeric());
+            let plain: Vec<&str> = words.filter(|word| ["n2", "n3", "n4"].contains(word)).collect();
+            assert!(plain.is_empty(), "{format}: {plain:?}");
+        }
+    }
+}
+
 /// Reports of nodes in a directory of each day, a report of a fleet, and files that are neither.
 #[test]
 fn reports_and_broken_files() {

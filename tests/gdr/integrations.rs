@@ -388,8 +388,16 @@ fn metrics_are_by_device() {
         "gdr_port_active{port=\"mlx5_0:1\"} 1",
         "gdr_port_rate_bytes_per_second{port=\"mlx5_0:1\"} 50000000000",
         "gdr_ready{profile=\"rdma\"} 0",
+        "gdr_undetermined{profile=\"rdma\"} 0",
     ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    // Nothing prevents it as far as this snapshot says, which lacks libraries.
+    let good = Place::good();
+    let open = good.run(good.gdr(), &["doctor", "--format", "prometheus"]);
+    let open = text(&open.stdout);
+    for line in ["gdr_ready{profile=\"rdma\"} 0", "gdr_undetermined{profile=\"rdma\"} 1"] {
+        assert!(open.contains(line), "{line} is not in {open}");
     }
     let samples = metrics.lines().filter(|line| !line.starts_with('#'));
     for line in samples.filter(|line| line.starts_with("gdr_finding{")) {

@@ -208,3 +208,21 @@ fn nodes_of_a_job_have_the_masks_of_their_reports() {
     let report: Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(report["job"]["nodes"].as_array().map(Vec::len), Some(2), "{report:#}");
 }
+
+/// Probes of simulated devices run on this machine, and mask its name too.
+#[test]
+fn simulated_probes_mask_this_machine() {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let text = "the key of the site";
+    let mask = gdr::model::MaskKey::new(text.as_bytes()).expect("a key").host(name.trim());
+    let dir = scratch();
+    let key = dir.path().join("key");
+    fs::write(&key, text).expect("a key");
+    for probe in [&["copy", "--quick"][..], &["p2p", "--quick"], &["mp"], &["rdma"]] {
+        let run = Gdr::new();
+        let run = run.args(["probe"]).args(probe).args(["--sim", "--format", "json", "--mask-key"]);
+        let run = run.args([&key]).run();
+        let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        assert_eq!(report["host"]["name"], mask.as_str(), "{probe:?}: {}", run.stderr);
+    }
+}

@@ -164,7 +164,11 @@ fn nic_that_reaches_storage_is_a_storage_nic() {
         eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
         eth9.100\t0000140A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
     let nfs = "10.20.0.5:/x /x nfs4 rw,clientaddr=10.20.0.77,addr=10.20.0.5 0 0\n";
-    let elsewhere = nfs.replace("10.20.0.5", "10.77.0.5");
+    let elsewhere = "10.77.0.5:/x /x nfs4 rw,clientaddr=10.77.0.77,addr=10.77.0.5 0 0\n";
+    // ip rule leads to it through a table that is not the main one.
+    let ruled = "10.77.0.5:/x /x nfs4 rw,clientaddr=10.20.0.77,addr=10.77.0.5 0 0\n";
+    let ceph = "10.20.5.1:6789,10.20.5.2:6789:/ /c ceph rw,name=gpu 0 0\n";
+    let far_lustre = "10.77.1.1@o2ib:/s /s lustre rw 0 0\n";
     let lustre = "10.20.1.1@o2ib:10.20.1.2@o2ib:/s /s lustre rw 0 0\n";
     let beegfs = "beegfs_nodev /b beegfs rw,cfgFile=/etc/beegfs/beegfs-client.conf 0 0\n";
     let gpfs = "gpfs0 /g gpfs rw 0 0\n";
@@ -189,14 +193,24 @@ fn nic_that_reaches_storage_is_a_storage_nic() {
         ),
         ("etc/beegfs/if.conf", "eth9\n"),
     ];
+    let lnet: &[(&str, &str)] =
+        &[("sys/module/lnet/parameters/networks", "o2ib(eth9[0,1]),tcp(eth0)\n")];
+    let scale: &[(&str, &str)] =
+        &[("var/mmfs/gen/mmfs.cfg", "clusterName c\nverbsRdma enable\nverbsPorts mlx5_10/1\n")];
     for (mounts, files, expected) in [
         (Some(nfs), &[][..], over("nfs4", "eth9.100")),
+        (Some(ruled), &[], over("nfs4", "eth9.100")),
+        (Some(ceph), &[], over("ceph", "eth9.100")),
+        (Some(far_lustre), lnet, over("lustre", "eth9")),
+        (Some(gpfs), scale, over("gpfs", "mlx5_10")),
         (Some(lustre), &[], over("lustre", "eth9.100")),
         (Some(beegfs), named, over("beegfs", "eth9")),
         (Some(""), fabrics, over("nvme-rdma", "eth9.100")),
         (Some(""), bound, over("nvme-tcp", "eth9")),
         // Over another interface, without an address, without a configuration, and where nothing is known of mounts.
-        (Some(elsewhere.as_str()), &[], DOWN.to_owned()),
+        (Some(elsewhere), &[], DOWN.to_owned()),
+        (Some(nfs), scale, over("nfs4", "eth9.100")),
+        (Some(far_lustre), &[], DOWN.to_owned()),
         (Some(gpfs), &[], DOWN.to_owned()),
         (Some(beegfs), &[], DOWN.to_owned()),
         (None, &[], DOWN.to_owned()),

@@ -116,7 +116,7 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
     let open = memory_path::peer_memory_is_open(ctx);
     let module = memory_path::peer_module(ctx);
     let message = format!(
-        "Its memory is not exported as dma-buf: {because}. {module} is the only memory path for RDMA"
+        "Memory not exported as dma-buf: {because}. {module} is the only memory path for RDMA"
     );
     match (open, ctx.facts.rdma.known().is_some_and(Vec::is_empty)) {
         (true, _) => Judgement::info(subject, format!("{message}, and it is open."))

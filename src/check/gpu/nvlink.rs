@@ -209,10 +209,8 @@ fn rising(ctx: &Ctx<'_>, gpu: &NvmlGpu, judgement: Judgement) -> Judgement {
     let known = || high.iter().filter_map(|(name, _)| counter(name));
     let meanings: BTreeSet<&str> = known().map(|counter| counter.meaning).collect();
     let meanings: Vec<&str> = meanings.into_iter().collect();
-    let message = format!(
-        "Its NVLinks count errors now: within {within} {listed} rose. {}",
-        meanings.join(" ")
-    );
+    let message =
+        format!("NVLinks count errors now: within {within} {listed} rose. {}", meanings.join(" "));
     let causes: BTreeSet<&str> = known().map(|counter| counter.cause).collect();
     let broken = Judgement::broken(judgement.subject, message).evidence(ERRORS, listed);
     causes.into_iter().fold(broken, Judgement::advice)

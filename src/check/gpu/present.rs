@@ -69,7 +69,7 @@ fn off_the_bus(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Judgement::broken(
                 bdf.to_string(),
                 format!(
-                    "The NVIDIA driver lists the GPU {bdf}, but it is not on the PCI bus any more."
+                    "GPU {bdf} is not on the PCI bus any more: the NVIDIA driver still lists it."
                 ),
             )
             .evidence(source, bdf.to_string())

@@ -36,7 +36,7 @@ fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Judgement::broken(
             "machine",
             format!(
-                "A process may have {count} mappings, fewer than the kernel's default of {DEFAULT}: programs that map many \
+                "Only {count} mappings for a process: the kernel's default is {DEFAULT}, and programs that map many \
                  GPU buffers fail with Cannot allocate memory."
             ),
         )

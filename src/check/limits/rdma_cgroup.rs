@@ -69,7 +69,7 @@ fn exhausted(grant: &RdmaGrant, used: u64) -> Judgement {
         _ => "create another queue or memory region",
     };
     let message = format!(
-        "The control group may have {} of {} on {}, and has {used}: no process in it can {what}.",
+        "RDMA limit of the control group reached: {used} of {} {} on {}, so no process in it can {what}.",
         grant.most, grant.resource, grant.device
     );
     Judgement::broken(grant.device.clone(), message)

@@ -57,7 +57,7 @@ fn judge(ctx: &Ctx<'_>, mount: &Mount) -> Judgement {
     let judgement = match (mount.read_only, mount.size) {
         (true, _) => Judgement::broken(
             SHM,
-            format!("The directory /dev/shm{own} is read-only: no program can create shared memory in it."),
+            format!("/dev/shm{own} is read-only: no program can create shared memory in it."),
         )
         .advice("Mount a tmpfs there: mount -t tmpfs -o size=50% tmpfs /dev/shm."),
         (false, Some(bytes)) if bytes < ENOUGH => enlarge(
@@ -65,23 +65,22 @@ fn judge(ctx: &Ctx<'_>, mount: &Mount) -> Judgement {
             Judgement::broken(
                 SHM,
                 format!(
-                    "The directory /dev/shm{own} holds {}: NCCL's documentation gives it 1 GiB. Beyond its size NCCL ends with No space left on device, \
+                    "/dev/shm{own} holds {}: NCCL's documentation gives it 1 GiB. Beyond its size NCCL ends with No space left on device, \
                      and PyTorch's data loaders with Bus error.",
                     words::size(bytes)
                 ),
             ),
         ),
         (false, Some(bytes)) => {
-            Judgement::pass(SHM, format!("The directory /dev/shm{own} holds {}.", words::size(bytes)))
+            Judgement::pass(SHM, format!("/dev/shm{own} holds {}.", words::size(bytes)))
         }
-        (false, None) if mount.kind == "tmpfs" => Judgement::pass(
-            SHM,
-            format!("The directory /dev/shm{own} holds half of the memory, the default."),
-        ),
+        (false, None) if mount.kind == "tmpfs" => {
+            Judgement::pass(SHM, format!("/dev/shm{own} holds half of the memory, the default."))
+        }
         (false, None) => Judgement::info(
             SHM,
             format!(
-                "The directory /dev/shm{own} is not a tmpfs: shared memory may be slower than memory, or on a disk."
+                "/dev/shm{own} is not a tmpfs: shared memory may be slower than memory, or on a disk."
             ),
         ),
     };

@@ -89,7 +89,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(NODE, why, Area::Proc, "/proc/devices"),
     };
     let Some(major) = majors.first() else {
-        return Judgement::broken(NODE, "The node is left over: gdrdrv is not loaded.")
+        return Judgement::broken(NODE, "Node left over: gdrdrv is not loaded.")
             .evidence("/proc/devices", "no gdrdrv")
             .command("modprobe gdrdrv")
             .advice(
@@ -98,9 +98,8 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     };
     if !state.character || !majors.contains(&state.major) {
         let major_is = state.major;
-        let message = format!(
-            "The node has major number {major_is}, gdrdrv has {major}: the node opens another driver."
-        );
+        let message =
+            format!("Major number {major_is}, gdrdrv has {major}: the node opens another driver.");
         return Judgement::broken(NODE, message)
             .evidence("/proc/devices", format!("{major} gdrdrv"))
             .fix("gdrdrv-node")
@@ -226,8 +225,8 @@ mod tests {
         let mut absent = missing.clone();
         absent.kernel.char_devices = Fact::Known(Default::default());
         for (facts, word, fix) in [
-            (with(|node| node.major = 239), "major number 239, gdrdrv has 240", "c 240 0"),
-            (with(|node| node.character = false), "major number 240", "rm /dev/gdrdrv"),
+            (with(|node| node.major = 239), "Major number 239, gdrdrv has 240", "c 240 0"),
+            (with(|node| node.character = false), "Major number 240", "rm /dev/gdrdrv"),
             (with(|node| node.usable = Fact::Known(false)), "may not open", "chmod 0666"),
             (unloaded, "left over", "modprobe gdrdrv"),
             (missing, "node is missing", "c 240 0"),

@@ -65,7 +65,7 @@ fn not_tried(ctx: &Ctx<'_>, gpus: &[GpuMapping]) -> Vec<Judgement> {
     passthrough::own_gpus(ctx.facts)
         .filter(|gpu| !is_tried(gpu.bdf))
         .map(|gpu| {
-            let message = "Its memory was not mapped: CUDA shows this process no such GPU.";
+            let message = "Memory not mapped: CUDA shows this process no such GPU.";
             Judgement::undetermined(words::device(ctx, gpu.bdf), message)
                 .evidence("CUDA", "not among the GPUs that were tried")
                 .needs("a CUDA that shows the GPU (gpu.driver, CUDA_VISIBLE_DEVICES)")

@@ -146,7 +146,7 @@ fn blocked<'a>(
         NotLoaded::Off(_) => {
             format!("modprobe finds no module named {module}: an alias points it to 'off'.")
         }
-        NotLoaded::Kernel(_) => format!("The kernel refuses to load {module}."),
+        NotLoaded::Kernel(_) => format!("Kernel refuses to load {module}."),
         NotLoaded::Blacklist(_) if loaded => {
             format!(
                 "{module} is blacklisted, and loaded all the same: a blacklist stops udev, not modprobe by name."

@@ -81,7 +81,7 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
     }
     let first = &differences[0];
     let message = format!(
-        "The loaded driver has {}, and the next load will use {}{}{}.",
+        "Next load has other parameters: the loaded driver has {}, and the next load will use {}{}{}.",
         shown(&first.name, &first.one),
         wanted(first),
         more(differences.len()),
@@ -210,7 +210,7 @@ fn compare_image(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement
         return judgement.evidence(&image.path, module);
     };
     let message = format!(
-        "The initramfs contains the driver and loads it with {} at the next boot, but modprobe.d has {}{}: the \
+        "Initramfs and modprobe.d differ: the next boot loads the initramfs's driver with {}, modprobe.d has {}{}, and the \
          initramfs wins.",
         shown(&first.name, &first.one),
         wanted(first),

@@ -200,8 +200,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
         (true, _, None) => Judgement::broken(
             subject,
             format!(
-                "The driver denies {} access to this GPU's memory: {chipset} carries no peer traffic, and they share \
-                 no bridge.",
+                "Memory denied to NICs by the driver: {chipset} carries no peer traffic, and this GPU shares no bridge with {}.",
                 named(&separate)
             ),
         )

@@ -49,8 +49,8 @@ fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let judgement = Judgement::broken(
                 "driver",
                 format!(
-                    "The driver maps GPU memory for the CPU uncached, not write-combined, because of {cause}: CPU writes \
-                     through gdrcopy are many times slower."
+                    "CPU writes through gdrcopy are many times slower: the driver maps GPU memory for the CPU uncached, not \
+                     write-combined, because of {cause}."
                 ),
             );
             if by_key {

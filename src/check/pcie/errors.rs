@@ -95,7 +95,7 @@ fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::skip(words::list(&uncounted), message)];
     }
     if judgements.is_empty() {
-        let message = "The kernel counts no errors of these devices.";
+        let message = "No error counters: the kernel counts no errors of these devices.";
         let judgement = Judgement::undetermined(words::list(&uncounted), message)
             .evidence("/sys/bus/pci/devices/*/aer_dev_fatal", "not there")
             .needs("kernel 4.19 or later, firmware that leaves error reporting to the kernel, and no pci=noaer");

@@ -154,7 +154,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     let judgement = if remap == Some("0") {
         Judgement::broken(
             subject,
-            "The IOMMU translates this device's addresses, and DmaRemapPeerMmio=0 keeps the driver from mapping peer devices through it: GPUDirect RDMA does not work.",
+            "IOMMU translation is on: DmaRemapPeerMmio=0 keeps the driver from mapping peer devices through it, and GPUDirect RDMA does not work.",
         )
         .weighing(Severity::Error)
     } else if ctx.facts.is_grace() {
@@ -162,7 +162,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         Judgement::info(subject, message)
     } else if let Some(doubt) = peers {
         let message = format!(
-            "The IOMMU translates this GPU's addresses: CUDA's peer to peer over PCI Express is not supported with translation on bare metal, and may lose data silently{doubt}."
+            "IOMMU translation is on: CUDA's peer to peer over PCI Express is not supported with it on bare metal, and may lose data silently{doubt}."
         );
         Judgement::broken(subject, message).weighing(Severity::Error)
     } else if let Some(unproven) = unproven(ctx) {
@@ -171,8 +171,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, with a translation for each transfer.";
         Judgement::info(subject, message)
     } else {
-        let message =
-            "The IOMMU translates this device's addresses: GPUDirect RDMA works, but slowly.";
+        let message = "IOMMU translation is on: GPUDirect RDMA works, but slowly.";
         Judgement::broken(subject, message).weighing(Severity::Warn)
     };
     let judgement = judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type"), kind);
@@ -199,7 +198,7 @@ fn unproven(ctx: &Ctx<'_>) -> Option<String> {
         Fact::Known(driver) => driver?,
         Fact::Unknown(_) => {
             return Some(format!(
-                "The IOMMU translates this device's addresses: whether this driver maps GPU memory through it on {release} depends on its \
+                "IOMMU translation is on: whether this driver maps GPU memory through it on {release} depends on its \
                  version, which is unknown. 'gdr probe rdma' proves it."
             ));
         }
@@ -207,13 +206,13 @@ fn unproven(ctx: &Ctx<'_>) -> Option<String> {
     let is_595 = version::branch(&driver) >= Some(595);
     match version::has_map_phys(&driver) {
         Some(true) if is_595 && kernel >= (7, 0) => Some(format!(
-            "The IOMMU translates this device's addresses, and with driver 595 on kernel 7.0 it discarded a NIC's writes to GPU memory without \
-             an error: GPUDirect RDMA with driver {driver} on {release} is unproven. 'gdr probe rdma' proves it."
+            "IOMMU translation is on: with driver 595 on kernel 7.0 it discarded a NIC's writes to GPU memory without \
+             an error, and GPUDirect RDMA with driver {driver} on {release} is unproven. 'gdr probe rdma' proves it."
         )),
         Some(true) => None,
         Some(false) | None => Some(format!(
-            "The IOMMU translates this device's addresses, and driver {driver} is not known to map GPU memory through it on {release} (.map_phys: \
-             platform.kernel): GPUDirect RDMA is unproven. 'gdr probe rdma' proves it."
+            "IOMMU translation is on: driver {driver} is not known to map GPU memory through it on {release} (.map_phys: \
+             platform.kernel), and GPUDirect RDMA is unproven. 'gdr probe rdma' proves it."
         )),
     }
 }

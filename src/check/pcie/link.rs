@@ -186,12 +186,18 @@ fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         ),
         (true, _) => (
             true,
-            format!("{between} runs at x{}; both ends support x{}.", current.width, max.width),
+            format!(
+                "Link at x{} of x{} that both ends support: {above} to {below}.",
+                current.width, max.width
+            ),
             "Reseat the card, try another slot or riser, and look for a slot shared with another (bifurcation).",
         ),
         (false, true) if hop.nic || hop.awake => (
             true,
-            format!("{between} runs at {}; both ends support {}.", current.speed, max.speed),
+            format!(
+                "Link at {} of {} that both ends support: {above} to {below}.",
+                current.speed, max.speed
+            ),
             "Set the slot's speed in the firmware to the highest, reseat the card, and look for link errors in the kernel log.",
         ),
         (false, true) => (
@@ -348,7 +354,7 @@ mod tests {
         for bdf in [GPU, NIC, SWITCH] {
             let found = with(bdf, (5, 8), |_| {});
             assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Warn, bdf));
-            assert_says(&found, "runs at x8; both ends support x16");
+            assert_says(&found, "Link at x8 of x16 that both ends support");
             assert!(found.fix.is_some());
         }
         let found = with(GPU, (1, 8), |_| {});

@@ -68,7 +68,7 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
         ctx.facts.gpus().next().is_some() && version::driver(ctx.facts) == Fact::Known(None);
     if missing {
         let message = format!(
-            "The kernel is locked down ({mode}): {refuses}. The NVIDIA driver is not loaded, which may be why."
+            "Kernel locked down ({mode}): {refuses}. The NVIDIA driver is not loaded, which may be why."
         );
         return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
             "Sign the driver's modules and enrol the key (mokutil --import), or switch Secure Boot \
@@ -83,14 +83,14 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
     }
     if redirecting == Fact::Known(true) {
         let message = format!(
-            "The kernel is locked down ({mode}): {refuses}, so setpci cannot clear the bits that pcie.acs reports."
+            "Kernel locked down ({mode}): {refuses}, so setpci cannot clear the bits that pcie.acs reports."
         );
         return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
             "Set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch \
                  Secure Boot off.",
         );
     }
-    Judgement::info("machine", format!("The kernel is locked down ({mode}): {refuses}."))
+    Judgement::info("machine", format!("Kernel locked down ({mode}): {refuses}."))
 }
 
 #[cfg(test)]

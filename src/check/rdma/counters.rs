@@ -61,7 +61,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
         Fact::Known(None) => {
             return Judgement::undetermined(
                 subject,
-                "The driver has no counter of errors for this port, so a loss that the transport hides would not show.",
+                "No counter of errors: the driver has none for this port, so a loss that the transport hides would not show.",
             )
             .evidence(format!("{path}/hw_counters"), "no known counter")
             .needs("a driver with hw_counters");

@@ -85,14 +85,14 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     } else if unproven {
         Judgement::undetermined(
             name,
-            "A Data Direct function: whether this driver maps GPU memory for it over PCI Express is in no published source.",
+            "Data Direct function: whether this driver maps GPU memory for it over PCI Express is in no published source.",
         )
         .needs("gdr probe rdma")
     } else {
         Judgement::broken(
             name,
-            "A Data Direct function for which the driver maps no GPU's memory over PCI Express, by IOMMU groups or \
-             GrdmaPciTopoCheckOverride: the data goes through the CPU.",
+            "Data Direct function without GPUs: the driver maps no GPU's memory for it over PCI Express, by IOMMU groups or \
+             GrdmaPciTopoCheckOverride, and the data goes through the CPU.",
         )
         .advice(format!(
             "Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line. Or: {}",

@@ -110,7 +110,7 @@ fn unread(subject: String, why: Option<Why>, interfaces: &str) -> Judgement {
         Some(why) => Judgement::unknown(subject, why, Area::Sys, &source),
         None => Judgement::undetermined(
             subject,
-            "The driver does not show how it treats priorities, so whether RoCE travels without loss cannot be determined.",
+            "Treatment of priorities unknown: the driver does not show it, so whether RoCE travels without loss cannot be determined.",
         )
         .evidence(format!("DCB of {source}"), "not supported")
         .needs("a driver with DCB (dcb pfc show dev INTERFACE), or the vendor's tool"),
@@ -189,7 +189,7 @@ impl Port<'_> {
         let Some(pfc) = &self.priorities.pfc else {
             return Judgement::undetermined(
                 self.subject.clone(),
-                "The driver does not show which priorities have flow control.",
+                "Flow control of priorities unknown: the driver does not show it.",
             )
             .evidence(format!("dcb pfc show dev {}", self.interface), "no answer")
             .needs("the vendor's tool, as in mlnx_qos -i INTERFACE");
@@ -282,7 +282,7 @@ impl Port<'_> {
                 let dscp = class.dscp();
                 self.priorities.dscp.get(&dscp).copied().ok_or_else(|| {
                     unknown(
-                        format!("The NIC's table has no priority for DSCP {dscp}."),
+                        format!("No priority for DSCP {dscp} in the NIC's table."),
                         "dcb app show dev",
                         "no entry",
                         "an entry for it (dcb app add dev INTERFACE dscp-prio DSCP:PRIORITY)",
@@ -290,7 +290,8 @@ impl Port<'_> {
                 })
             }
             (false, Some(true)) => Err(unknown(
-                "The NIC takes the priority from the VLAN tag, whose value each program's service level decides.".to_owned(),
+                "Priority from the VLAN tag: each program's service level decides its value."
+                    .to_owned(),
                 "trust of",
                 "VLAN tag",
                 "gdr probe rdma with the program's --service-level, which shows the counters of each priority",
@@ -298,7 +299,8 @@ impl Port<'_> {
             // Packets without a tag.
             (false, Some(false)) => Ok(0),
             (false, None) => Err(unknown(
-                "The NIC takes the priority from the VLAN tag, and whether packets have one cannot be determined.".to_owned(),
+                "Priority from the VLAN tag: whether packets have one cannot be determined."
+                    .to_owned(),
                 "GIDs of",
                 "not read",
                 "the interfaces of the port's GIDs (/sys/class/infiniband/*/ports/*/gid_attrs/ndevs)",

@@ -154,7 +154,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, is_wanted: bool) -> J
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(
             subject,
-            "The link is up, and no subnet manager has configured the port: it stays in INIT.",
+            "Port stays in INIT: the link is up, and no subnet manager has configured the port.",
         )
         .action(ActionClass::RestartService.drained(CHECK.action.source))
         .advice("Start a subnet manager (opensm) on this fabric, or find out why the one of this fabric does not configure the port."),
@@ -199,7 +199,7 @@ fn infiniband(subject: String, verbs: Option<&VerbsPort>) -> Judgement {
             subject,
             bytes,
             format!(
-                "The port is active; its packets have {bytes} of {largest} bytes: the other end of the link accepts no more, or the subnet manager set this MTU."
+                "Packets have {bytes} of {largest} bytes: the port is active, and the other end of the link accepts no more, or the subnet manager set this MTU."
             ),
         )
         .advice("smpquery portinfo, for this port and for the switch's, shows what each supports (MtuCap) and uses (NeighborMTU)."),
@@ -340,7 +340,7 @@ fn path_mtu(subject: String, gid: &RdmaGid, verbs: Option<&VerbsPort>) -> Judgem
             subject,
             bytes,
             format!(
-                "{reached} Its MTU of {mtu} allows packets of {bytes} bytes; an MTU of {} or more allows {largest}.",
+                "MTU of {mtu} allows packets of {bytes} bytes: an MTU of {} or more allows {largest}. {reached}",
                 largest + HEADERS
             ),
         )
@@ -354,7 +354,7 @@ fn path_mtu(subject: String, gid: &RdmaGid, verbs: Option<&VerbsPort>) -> Judgem
             subject,
             bytes,
             format!(
-                "{reached} Its packets have {bytes} bytes, fewer than the {allowed} that it and its interface support."
+                "Packets have {bytes} bytes, fewer than the {allowed} that the port and its interface support. {reached}"
             ),
         ),
     };
@@ -373,7 +373,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
             let interface = gid.interface.present().map_or("its interface", String::as_str);
             Judgement::broken(
                 subject,
-                format!("Its {ROCE_V2} addresses belong to {interface}, which is not in this network namespace."),
+                format!("No {ROCE_V2} address here: they belong to {interface}, which is not in this network namespace."),
             )
             .action(CONFIGURE)
             .advice(
@@ -383,7 +383,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
         None => Judgement::broken(
             subject,
             format!(
-                "The port is active and has no {ROCE_V2} address beyond its own segment: only peers there can reach it."
+                "No routable {ROCE_V2} address: the port is active and has none beyond its own segment, so only peers there can reach it."
             ),
         )
         .action(CONFIGURE)

@@ -81,8 +81,7 @@ fn open_mpi(library: &Library) -> Judgement {
         return pass.evidence(&library.path, found.as_str());
     }
     if library.plugins.is_none() && inside.is_empty() {
-        let unknown =
-            Judgement::undetermined(subject, "Its components are not in the usual directories.");
+        let unknown = Judgement::undetermined(subject, "No components in the usual directories.");
         return unknown
             .evidence(&library.path, "no directory of components beside it")
             .needs("ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support:value");
@@ -141,7 +140,7 @@ fn ucx_cuda(library: &Library) -> Judgement {
             pass.evidence(&library.path, plugins.join(", "))
         }
         Some(_) => without(subject, library, "no module for CUDA"),
-        None => Judgement::undetermined(subject, "Its modules are not in the usual directories.")
+        None => Judgement::undetermined(subject, "No modules in the usual directories.")
             .evidence(&library.path, "no directory ucx beside it")
             .needs("ucx_info -d | grep cuda"),
     }

@@ -72,7 +72,7 @@ fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let subject = nccl.path.clone();
     let Some(version) = nccl.version.as_deref().and_then(numbers) else {
-        return Judgement::undetermined(subject, "Its file name has no version.")
+        return Judgement::undetermined(subject, "No version in its file name.")
             .evidence(&nccl.path, "no version")
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };

@@ -94,7 +94,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
     let path = &picked.path;
     if path.contains("/stubs/") {
         let message = format!(
-            "The loader picks the stub {path}: every call returns error 34 (CUDA_ERROR_STUB_LIBRARY)."
+            "Stub instead of libcuda: the loader picks {path}, and every call returns error 34 (CUDA_ERROR_STUB_LIBRARY)."
         );
         return Judgement::broken(CUDA, message)
             .advice("Remove the stubs directory from LD_LIBRARY_PATH.");
@@ -104,7 +104,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
     match picked.version.as_deref() {
         Some(version) if version != driver && !compat => {
             let message = format!(
-                "The loader picks {path} of driver {version}, but the loaded module is {driver}: two installations are mixed."
+                "Two driver installations are mixed: the loader picks {path} of driver {version}, and the loaded module is {driver}."
             );
             return Judgement::broken(CUDA, message).advice(
                 "Remove the packages of one of them, run ldconfig, or reboot after an update.",

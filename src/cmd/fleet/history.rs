@@ -8,9 +8,10 @@ use anyhow::{Context as _, bail};
 use crate::check;
 use crate::cli::{FleetHistoryOptions, Global, HistoryFormat, style};
 use crate::cmd::baseline::{bytes, inside, stem};
+use crate::cmd::mask_key;
 use crate::fleet::{Fleet, Timeline};
 use crate::input::json_error;
-use crate::model::{HISTORY_SCHEMA, History, RECORD_SCHEMA};
+use crate::model::{HISTORY_SCHEMA, RECORD_SCHEMA};
 use crate::output::{self, Document};
 use crate::render::{history as render, html};
 
@@ -22,7 +23,12 @@ pub fn run(
     options: &FleetHistoryOptions,
     out: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let history = read(&options.directory)?;
+    let key = mask_key::read(options.mask_key.as_deref())?;
+    let mut timeline = read(&options.directory)?;
+    if options.mask || key.is_some() {
+        timeline.mask(key.as_ref());
+    }
+    let history = timeline.history();
     match options.format {
         HistoryFormat::Table => {
             crate::cmd::print(out, &render::table(&history, style(global.color)))?
@@ -36,7 +42,7 @@ pub fn run(
 }
 
 /// Reads the directory and those in it. The reports of nodes in one directory are one record.
-fn read(directory: &Path) -> anyhow::Result<History> {
+fn read(directory: &Path) -> anyhow::Result<Timeline> {
     let mut timeline = Timeline::default();
     let mut files = 0;
     for directory in directories(directory)? {
@@ -75,7 +81,7 @@ fn read(directory: &Path) -> anyhow::Result<History> {
             directory.display()
         );
     }
-    Ok(timeline.history())
+    Ok(timeline)
 }
 
 /// The directory, and those in it, in the order of their names.

@@ -44,7 +44,12 @@ pub fn interfaces(files: &dyn Files, devices: &mut [RdmaDevice], notes: &mut Vec
             (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
         };
         device.default_route = leads(&default).map(|found| found.map(|(name, _)| name));
-        device.storage = leads(&of_storage)
+        // A configuration may name the RDMA device itself.
+        let named = of_storage.known().and_then(|these| these.get_key_value(&device.name));
+        let named = named.map(|(name, kind)| (name.clone(), kind.clone()));
+        let of_device = leads(&of_storage);
+        device.storage = named
+            .map_or(of_device, |named| Fact::Known(Some(named)))
             .map(|found| found.map(|(interface, kind)| StorageRoute { interface, kind }));
     }
 }
@@ -106,6 +111,8 @@ struct Route<'t> {
     /// Bits of the network.
     length: u32,
     metric: u32,
+    /// Without a gateway.
+    is_direct: bool,
 }
 
 impl Route<'_> {
@@ -129,22 +136,32 @@ fn kept(
         .filter(|route| route.length == 0)
         .map(|route| format!("{}\n", route.interface));
     let of_server = servers.iter().filter_map(|server| {
-        let address = match server.address {
-            IpAddr::V4(address) if bits == 32 => u128::from(address.to_bits()),
-            IpAddr::V6(address) if bits == 128 => address.to_bits(),
-            _ => return None,
+        let number = |address: IpAddr| match address {
+            IpAddr::V4(address) if bits == 32 => Some(u128::from(address.to_bits())),
+            IpAddr::V6(address) if bits == 128 => Some(address.to_bits()),
+            _ => None,
         };
+        let address = number(server.address)?;
+        // The network of the machine's own address, if one interface alone has it.
+        let own = server.own.and_then(number).and_then(|own| {
+            let mut direct = routes
+                .iter()
+                .filter(|route| route.is_direct && route.length > 0 && route.leads_to(own, bits));
+            let first = direct.next()?;
+            direct.all(|route| route.interface == first.interface).then_some(first)
+        });
         let leading = routes.iter().filter(|route| route.leads_to(address, bits));
         // The kernel takes the longest network, then the lowest metric.
-        let best = leading.min_by_key(|route| (std::cmp::Reverse(route.length), route.metric))?;
-        Some(format!("{} {}\n", best.interface, server.kind))
+        let best = leading.min_by_key(|route| (std::cmp::Reverse(route.length), route.metric));
+        Some(format!("{} {}\n", own.or(best)?.interface, server.kind))
     });
     let mut lines: Vec<String> = reduced.chain(default).chain(of_server).collect();
     lines.dedup();
     lines.concat()
 }
 
-/// A line of /proc/net/route, whose addresses are in the machine's byte order; without routes that refuse (flag `!`, 0x0200).
+/// A line of /proc/net/route, whose addresses are in the machine's byte order; without routes that refuse (flag `!`, 0x0200). Flag `G`,
+/// 0x0002: over a gateway.
 fn v4(line: &str) -> Option<Route<'_>> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let [interface, network, _, flags, _, _, metric, mask, ..] = fields.as_slice() else {
@@ -153,19 +170,20 @@ fn v4(line: &str) -> Option<Route<'_>> {
     let address =
         |text: &str| Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?.to_le_bytes()));
     let (network, mask) = (address(network)?, address(mask)?);
-    let refuses = u32::from_str_radix(flags, 16).ok()? & 0x0200 != 0;
-    (!refuses).then_some(Route {
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    (flags & 0x0200 == 0).then_some(Route {
         interface,
         network: u128::from(network.to_bits()),
         length: mask.to_bits().leading_ones(),
         metric: metric.parse().ok()?,
+        is_direct: flags & 0x0002 == 0,
     })
 }
 
 /// A line of /proc/net/ipv6_route; the loopback interface has routes to the machine itself and one that refuses.
 fn v6(line: &str) -> Option<Route<'_>> {
     let fields: Vec<&str> = line.split_whitespace().collect();
-    let [network, length, _, _, _, metric, _, _, _, interface] = fields.as_slice() else {
+    let [network, length, _, _, gateway, metric, _, _, _, interface] = fields.as_slice() else {
         return None;
     };
     (*interface != "lo").then_some(Route {
@@ -173,6 +191,7 @@ fn v6(line: &str) -> Option<Route<'_>> {
         network: u128::from_str_radix(network, 16).ok().map(Ipv6Addr::from_bits)?.to_bits(),
         length: u32::from_str_radix(length, 16).ok().filter(|length| *length <= 128)?,
         metric: u32::from_str_radix(metric, 16).ok()?,
+        is_direct: gateway.bytes().all(|digit| digit == b'0'),
     })
 }
 
@@ -183,6 +202,7 @@ mod tests {
     fn servers() -> Vec<Server> {
         let server = |address: &str, kind: &str| Server {
             address: address.parse().expect("an address"),
+            own: None,
             kind: kind.to_owned(),
         };
         vec![

@@ -2,13 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Finding, Outcome, Remedy, Severity};
+use crate::model::{Evidence, Finding, Outcome, Remedy, Severity};
 
 /// Findings of one check that differ only in their devices.
 pub struct Group<'a> {
     /// The findings, in the order of the report; at least one.
     pub findings: Vec<&'a Finding>,
     key: Key<'a>,
+}
+
+impl<'a> Group<'a> {
+    /// The evidence of these findings; what several rest on stands once.
+    pub fn evidence(&self) -> Vec<&'a Evidence> {
+        let mut seen = BTreeSet::new();
+        let all = self.findings.iter().flat_map(|finding| &finding.evidence);
+        all.filter(|evidence| seen.insert((&evidence.source, &evidence.value))).collect()
+    }
 }
 
 /// The common part of the findings of a group.

@@ -95,7 +95,7 @@ fn failure(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> St
     if !finding.evidence.is_empty() {
         text.push('\n');
     }
-    for evidence in group.findings.iter().flat_map(|one| &one.evidence) {
+    for evidence in group.evidence() {
         text.push_str(&format!("- {}: {}\n", code(&evidence.source), code(&evidence.value)));
     }
     if let Some(needs) = &finding.needs {

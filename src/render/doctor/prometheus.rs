@@ -36,6 +36,10 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
 
 fn ready(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut whole = Family::gauge("gdr_ready", "1 if the whole machine is ready for the profile.");
+    let mut open = Family::gauge(
+        "gdr_undetermined",
+        "1 if nothing is known to prevent the profile, and an unknown fact keeps the machine from being called ready for it.",
+    );
     let mut number = Family::gauge(
         "gdr_ready_places",
         "Number of GPUs, or of GPUs with their partner, that are ready for the profile.",
@@ -51,13 +55,16 @@ fn ready(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     for readiness in &report.readiness {
         let profile = ("profile", readiness.profile.as_str());
         whole.add(&[profile], f64::from(u8::from(readiness.state == ReadyState::Ready)));
+        let may_be_open = matches!(readiness.state, ReadyState::Partly | ReadyState::Undetermined);
+        let is_open = may_be_open && readiness.blocked.is_empty();
+        open.add(&[profile], f64::from(u8::from(is_open)));
         number.add(&[profile], readiness.ready.len() as f64);
         blocked.add(&[profile], readiness.blocked.len() as f64);
         for place in &readiness.ready {
             places.add(&[profile, ("place", place)], 1.0);
         }
     }
-    [whole, number, blocked, places].iter().try_for_each(|family| family.write(out))
+    [whole, open, number, blocked, places].iter().try_for_each(|family| family.write(out))
 }
 
 /// One sample for each check and device, with the worst outcome: a list of devices as a label would be another series whenever

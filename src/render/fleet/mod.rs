@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use super::text::{Tone, counted};
 use crate::model::{
-    FleetNetwork, FleetReport, FleetState, NodeAction, NodeGroup, NodeProblem, fold,
+    ActionColumn, FleetFinding, FleetNetwork, FleetReport, FleetState, NodeAction, NodeGroup,
+    NodeProblem, fold,
 };
 
 /// First line of every output with a simulated report.
@@ -83,79 +84,80 @@ pub(in crate::render) fn group_words(group: &NodeGroup, is_first: bool) -> Strin
     format!("{} {verb}{state}", counted(group.count, "node"))
 }
 
-/// Nodes with the same fault and the same action: a host list, and the entry of the first.
-pub(in crate::render) struct ActionRow<'r> {
-    pub nodes: String,
-    pub first: &'r NodeAction,
+/// Nodes with the same fault and the same action.
+pub(in crate::render) struct ActionRow {
+    pub problem: NodeProblem,
+    /// One of each column; the names of the nodes as a host list.
+    pub cells: Vec<String>,
 }
 
-impl ActionRow<'_> {
-    /// What is wrong, with the number of further faults and of their consequences.
-    pub fn words(&self) -> String {
-        let NodeAction { words, more, explained, .. } = self.first;
-        let more = if *more > 0 { format!(" (+{more})") } else { String::new() };
-        let explained = match explained {
-            0 => String::new(),
-            count => format!("; explains {}", counted(*count, "finding")),
-        };
-        format!("{words}{more}{explained}")
-    }
-
-    pub fn drain(&self) -> &'static str {
-        if self.first.action.drain { "drain" } else { "" }
-    }
+/// The table of actions: the columns in which a row has something, and the rows.
+pub(in crate::render) struct ActionTable {
+    pub columns: Vec<&'static ActionColumn>,
+    pub rows: Vec<ActionRow>,
 }
 
-/// A column of the table of actions, in a terminal and in a page.
-pub(in crate::render) struct Column {
-    pub heading: &'static str,
-    pub text: fn(&ActionRow<'_>) -> String,
-    /// The terminal has no room for it.
-    pub is_long: bool,
-}
-
-const COLUMNS: [Column; 7] = [
-    Column { heading: STATE, text: |row| row.first.problem.word().to_owned(), is_long: false },
-    Column { heading: NODE, text: |row| row.nodes.clone(), is_long: false },
-    Column { heading: "what is wrong", text: |row| row.words(), is_long: false },
-    Column {
-        heading: "since",
-        text: |row| row.first.since.clone().unwrap_or_default(),
-        is_long: false,
-    },
-    Column { heading: "action", text: |row| row.first.text.clone(), is_long: false },
-    Column { heading: DRAIN, text: |row| row.drain().to_owned(), is_long: false },
-    Column { heading: SOURCE, text: |row| row.first.action.source.clone(), is_long: true },
-];
-
-/// Headings of the columns whose cells have a form of their own.
-pub(in crate::render) const STATE: &str = "state";
-pub(in crate::render) const NODE: &str = "node";
-pub(in crate::render) const DRAIN: &str = "drain";
-pub(in crate::render) const SOURCE: &str = "source";
-
-/// The columns in which a row has something.
-pub(in crate::render) fn columns(rows: &[ActionRow<'_>]) -> Vec<&'static Column> {
-    let columns = COLUMNS.iter();
-    columns.filter(|column| rows.iter().any(|row| !(column.text)(row).is_empty())).collect()
-}
-
-/// The rows of the table of actions: nodes that need the same for the same reason share one.
-pub(in crate::render) fn action_rows(report: &FleetReport) -> Vec<ActionRow<'_>> {
-    let mut rows: Vec<Vec<&NodeAction>> = Vec::new();
+/// Nodes that need the same for the same reason share a row.
+pub(in crate::render) fn action_table(report: &FleetReport) -> ActionTable {
+    let is_node = |column: &&ActionColumn| column.heading == NodeAction::NODE;
+    let mut columns: Vec<&ActionColumn> = NodeAction::COLUMNS.iter().collect();
+    let is_used = |column: &ActionColumn| {
+        report.actions.iter().any(|action| !(column.text)(action).is_empty())
+    };
+    columns.retain(|column| is_used(column));
+    let mut rows: Vec<(ActionRow, Vec<&str>)> = Vec::new();
     let mut known = HashMap::new();
     for action in &report.actions {
-        let NodeAction { problem, words, text, more, explained, since, .. } = action;
-        let row = (problem, words, text, more, explained, since);
-        let at = *known.entry(row).or_insert(rows.len());
+        let cell = |column: &&ActionColumn| {
+            if is_node(column) { String::new() } else { (column.text)(action) }
+        };
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let at = *known.entry(cells.clone()).or_insert(rows.len());
         match rows.get_mut(at) {
-            Some(row) => row.push(action),
-            None => rows.push(vec![action]),
+            Some((_, nodes)) => nodes.push(&action.node),
+            None => rows.push((ActionRow { problem: action.problem, cells }, vec![&action.node])),
         }
     }
-    let rows = rows.into_iter().map(|nodes| ActionRow {
-        nodes: fold(nodes.iter().map(|action| action.node.as_str())),
-        first: nodes[0],
+    let at = columns.iter().position(is_node);
+    let named = rows.into_iter().map(|(mut row, nodes)| {
+        if let Some(cell) = at.and_then(|at| row.cells.get_mut(at)) {
+            *cell = fold(nodes.iter().copied());
+        }
+        row
     });
-    rows.collect()
+    ActionTable { rows: named.collect(), columns }
+}
+
+/// The same finding on several devices of the same nodes.
+pub(in crate::render) struct FindingRow<'r> {
+    pub first: &'r FleetFinding,
+    subjects: Vec<&'r str>,
+}
+
+impl FindingRow<'_> {
+    /// Most subjects that are named.
+    const MAX: usize = 3;
+
+    pub fn subjects(&self) -> String {
+        let named = self.subjects.iter().take(Self::MAX).copied().collect::<Vec<_>>().join(", ");
+        match self.subjects.len().saturating_sub(Self::MAX) {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
+    }
+}
+
+/// One row for the devices of which the same is said.
+pub(in crate::render) fn finding_rows(report: &FleetReport) -> Vec<FindingRow<'_>> {
+    let mut rows: Vec<FindingRow<'_>> = Vec::new();
+    let mut known = HashMap::new();
+    for finding in &report.findings {
+        let FleetFinding { id, outcome, message, nodes, .. } = finding;
+        let at = *known.entry((id, outcome, message, nodes)).or_insert(rows.len());
+        match rows.get_mut(at) {
+            Some(row) => row.subjects.push(&finding.subject),
+            None => rows.push(FindingRow { first: finding, subjects: vec![&finding.subject] }),
+        }
+    }
+    rows
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{Column, NODE, SIMULATED, action_rows, columns, group_words, headline};
-use crate::model::{FleetFigure, FleetLink, FleetReport, FleetTopology, HeatMap};
+use super::{ActionTable, SIMULATED, action_table, finding_rows, group_words, headline};
+use crate::model::{FleetFigure, FleetLink, FleetReport, FleetTopology, HeatMap, NodeAction};
 use crate::render::Style;
 use crate::render::probe::size;
 use crate::render::text::{Tone, counted, printable, wrap};
@@ -97,25 +97,27 @@ impl Page {
 
     /// The nodes that need an action: all of them, because each is one.
     fn actions(&mut self, report: &FleetReport) {
-        let rows = action_rows(report);
+        let ActionTable { columns, rows } = action_table(report);
         if rows.is_empty() {
             return;
         }
         self.text.push('\n');
-        let mut columns = columns(&rows);
-        columns.retain(|column| !column.is_long);
         let mut table = self.grid();
-        table.set_header(columns.iter().map(|column| column.heading.to_uppercase()));
+        let shown = |at: &usize| !columns[*at].is_long;
+        let shown: Vec<usize> = (0..columns.len()).filter(shown).collect();
+        table.set_header(shown.iter().map(|at| columns[*at].heading.to_uppercase()));
         for row in &rows {
-            let cell = |column: &&Column| {
-                let text = (column.text)(row);
+            let cell = |at: &usize| {
+                let text = &row.cells[*at];
                 // A long host list wraps behind a comma.
-                match column.heading {
-                    NODE if text.len() > LONGEST_NODES => printable(&text.replace(',', ", ")),
-                    _ => printable(&text),
+                match columns[*at].heading {
+                    NodeAction::NODE if text.len() > LONGEST_NODES => {
+                        printable(&text.replace(',', ", "))
+                    }
+                    _ => printable(text),
                 }
             };
-            table.add_row(columns.iter().map(cell));
+            table.add_row(shown.iter().map(cell));
         }
         self.print(&table);
     }
@@ -155,10 +157,12 @@ impl Page {
     }
 
     fn findings(&mut self, report: &FleetReport) {
-        if !report.findings.is_empty() {
+        let rows = finding_rows(report);
+        if !rows.is_empty() {
             self.text.push('\n');
         }
-        for finding in report.findings.iter().take(MAX_FINDINGS) {
+        for row in rows.iter().take(MAX_FINDINGS) {
+            let finding = row.first;
             let (tone, word) = match finding.outcome.as_str() {
                 "fail" => (Tone::Bad, "FAIL"),
                 "warn" => (Tone::Fair, "WARN"),
@@ -167,11 +171,14 @@ impl Page {
             let nodes = counted(finding.count, "node");
             let text = format!(
                 "{}, {}: {} ({nodes}: {})",
-                finding.id, finding.subject, finding.message, finding.nodes
+                finding.id,
+                row.subjects(),
+                finding.message,
+                finding.nodes
             );
             self.line(tone, word, &text);
         }
-        self.more(report.findings.len().saturating_sub(MAX_FINDINGS), "findings");
+        self.more(rows.len().saturating_sub(MAX_FINDINGS), "findings");
     }
 
     fn groups(&mut self, report: &FleetReport) {

@@ -96,9 +96,8 @@ fn article(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> St
         html.push_str(&format!("<p>Explains {}</p>\n", text(&explains)));
     }
     let evidence: Vec<String> = group
-        .findings
-        .iter()
-        .flat_map(|one| &one.evidence)
+        .evidence()
+        .into_iter()
         .map(|evidence| {
             format!(
                 "<dt>{}</dt><dd><code>{}</code></dd>\n",

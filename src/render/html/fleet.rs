@@ -4,9 +4,9 @@ use super::comparison::comparison;
 use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
-use crate::model::{FleetReport, FleetTopology, NodeGroup, NodeProblem};
+use crate::model::{FleetReport, FleetTopology, NodeAction, NodeGroup, NodeProblem};
 use crate::render::fleet::{
-    ActionRow, Column, DRAIN, NODE, SIMULATED, SOURCE, STATE, action_rows, columns, group_words,
+    ActionRow, ActionTable, FindingRow, SIMULATED, action_table, finding_rows, group_words,
     headline,
 };
 use crate::render::probe::size;
@@ -55,38 +55,39 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
 /// The nodes that need an action, each once.
 fn actions(page: &mut Page, report: &FleetReport) {
     page.section("Nodes that need an action");
-    let rows = action_rows(report);
+    let ActionTable { columns, rows } = action_table(report);
     if rows.is_empty() {
         page.paragraph("No node needs an action.");
         return;
     }
-    let mut columns = columns(&rows);
     // The first cell of a row is its heading.
-    columns.sort_by_key(|column| column.heading != NODE);
-    let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
-    let rows = rows.iter().map(|row| columns.iter().map(|column| cell(column, row)).collect());
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|at| columns[*at].heading != NodeAction::NODE);
+    let headings: Vec<&str> = order.iter().map(|at| columns[*at].heading).collect();
+    let cell =
+        |row: &ActionRow, at: &usize| cell(columns[*at].heading, row.problem, &row.cells[*at]);
+    let rows = rows.iter().map(|row| order.iter().map(|at| cell(row, at)).collect());
     page.table("Nodes and what to do about them", &headings, rows);
 }
 
-fn cell(column: &Column, row: &ActionRow<'_>) -> String {
-    let words = (column.text)(row);
-    match column.heading {
-        STATE => {
-            let tone = match row.first.problem {
+fn cell(heading: &str, problem: NodeProblem, words: &str) -> String {
+    match heading {
+        NodeAction::STATE => {
+            let tone = match problem {
                 NodeProblem::Failed | NodeProblem::Absent => Tone::Bad,
                 NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
                 NodeProblem::Undetermined => Tone::Dim,
             };
-            mark(tone, &words)
+            mark(tone, words)
         }
-        NODE => hosts(&words),
-        DRAIN if !words.is_empty() => "yes".to_owned(),
+        NodeAction::NODE => hosts(words),
+        NodeAction::DRAIN if !words.is_empty() => "yes".to_owned(),
         // A long address may wrap.
-        SOURCE => {
-            let source = text(&words).replace('/', "/<wbr>");
+        NodeAction::SOURCE => {
+            let source = text(words).replace('/', "/<wbr>");
             format!("<span class=\"source\">{source}</span>")
         }
-        _ => text(&words),
+        _ => text(words),
     }
 }
 
@@ -167,8 +168,9 @@ fn wrong(page: &mut Page, report: &FleetReport) {
         page.paragraph("Nothing failed on a node with a report.");
         return;
     }
-    let count = report.findings.len();
-    folded(page, count > OPEN, &counted(count, "finding"), |page| findings(page, report));
+    let rows = finding_rows(report);
+    let summary = counted(report.findings.len(), "finding");
+    folded(page, rows.len() > OPEN, &summary, |page| findings(page, &rows));
     steps(page, report);
 }
 
@@ -186,8 +188,9 @@ fn folded(page: &mut Page, is_long: bool, summary: &str, content: impl FnOnce(&m
     }
 }
 
-fn findings(page: &mut Page, report: &FleetReport) {
-    let findings = report.findings.iter().map(|finding| {
+fn findings(page: &mut Page, rows: &[FindingRow<'_>]) {
+    let findings = rows.iter().map(|row| {
+        let finding = row.first;
         let tone = match finding.outcome.as_str() {
             "fail" => Tone::Bad,
             "warn" => Tone::Fair,
@@ -196,7 +199,7 @@ fn findings(page: &mut Page, report: &FleetReport) {
         vec![
             text(&finding.id),
             mark(tone, &finding.outcome),
-            text(&finding.subject),
+            text(&row.subjects()),
             text(&finding.message),
             finding.count.to_string(),
             hosts(&finding.nodes),

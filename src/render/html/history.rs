@@ -46,7 +46,7 @@ pub fn history(history: &History, taken: &str) -> String {
             vec![
                 text(&node.name),
                 mark(tone_of(node), state(node.state)),
-                text(day(&node.since)),
+                format!("<span class=\"date\">{}</span>", text(day(&node.since))),
                 strip(node),
                 node.failures.to_string(),
                 node.link_flaps.to_string(),

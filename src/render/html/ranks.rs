@@ -24,6 +24,9 @@ const KINDS: [(&str, &str); 6] = [
     ("#b2182b", "TCP sockets"),
 ];
 
+/// The lightest colours are next to nothing on the page, and in the dark, where a drawing is inverted.
+const EDGE: &str = "stroke=\"#6e7781\" stroke-width=\".7\"";
+
 fn kind(path: &JobPath) -> usize {
     let ends = [path.gdrdma_send, path.gdrdma_receive];
     let is_staged = ends.iter().any(|end| matches!(end, Some(Gdrdma::No | Gdrdma::Mixed)));
@@ -67,7 +70,7 @@ pub fn matrix(communicator: &Communicator) -> Option<String> {
         words.dedup();
         let _ = writeln!(
             svg,
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{colour}\"><title>{} to {}: {}</title></rect>",
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{colour}\" {EDGE}><title>{} to {}: {}</title></rect>",
             names + cell.to * CELL,
             names + cell.from * CELL,
             CELL - 1,
@@ -82,7 +85,7 @@ pub fn matrix(communicator: &Communicator) -> Option<String> {
         let (text, base) = (x + CELL + 4, y + CELL - 3);
         let _ = writeln!(
             svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{colour}\"/>\n\
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{colour}\" {EDGE}/>\n\
              <text x=\"{text}\" y=\"{base}\" font-size=\"11\" fill=\"#1f2328\">{words}</text>"
         );
     }

@@ -70,7 +70,7 @@ fn dropped(load: &Load<'_>) -> Option<Judgement> {
     let dropped = keys::dropped(text);
     let first = dropped.first()?;
     let message = format!(
-        "The driver ignores '{first}' in NVreg_RegistryDwords: a setting is a key, one '=' and a value, and ';' \
+        "Ignored in NVreg_RegistryDwords: '{first}'. A setting is a key, one '=' and a value, and ';' \
          separates settings."
     );
     let judgement = Judgement::broken(DRIVER, message).evidence(place(from), text);
@@ -196,7 +196,7 @@ fn unknown_names(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
             let judgement = match meant {
                 Some(meant) => Judgement::broken(
                     DRIVER,
-                    format!("The driver has no parameter {name}, and the kernel ignores it: {meant} may be meant."),
+                    format!("No parameter {name} in the driver, and the kernel ignores it: {meant} may be meant."),
                 )
                 .fix("modprobe")
                 .advice(format!("Replace {name} with {meant} in {}.", directive.source)),

@@ -77,7 +77,7 @@ fn blocked_modules() {
     for (text, words, says) in [
         ("install nvidia /bin/false\n", "", "a command that loads nothing"),
         ("alias nvidia off\n", "", "'off'"),
-        ("", "module_blacklist=nvidia", "The kernel refuses"),
+        ("", "module_blacklist=nvidia", "Kernel refuses"),
         ("install mlx5_core /bin/true\n", "", "in place of mlx5_core"),
     ] {
         let found = warned(text, words);

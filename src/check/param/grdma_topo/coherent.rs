@@ -41,7 +41,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let judgement = if !answers.denied.is_empty() {
         let (nics, by) = named(&answers.denied);
         let message = format!(
-            "The driver denies the forced PCIe mapping of this GPU's memory for {nics} (errno 524), and {by} asks for it. Software that \
+            "Forced PCIe mapping denied by the driver (errno 524): for {nics}, and {by} asks for it. Software that \
              uses the default mapping, over NVLink-C2C, works."
         );
         Judgement::broken(subject, message).advice(forced_pcie_remedy(ctx.facts))

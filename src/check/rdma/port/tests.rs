@@ -69,7 +69,7 @@ fn small_mtu_is_reported() {
     for (mtu, outcome, word) in [
         (4192, Outcome::Pass, "on eth0."),
         (4191, Outcome::Info, "packets of 2048 bytes"),
-        (1500, Outcome::Info, "packets of 1024 bytes; an MTU of 4192 or more allows 4096."),
+        (1500, Outcome::Info, "packets of 1024 bytes: an MTU of 4192 or more allows 4096."),
         (1119, Outcome::Warn, "packets of 512 bytes"),
         (100, Outcome::Warn, "packets of 0 bytes"),
     ] {
@@ -81,7 +81,7 @@ fn small_mtu_is_reported() {
     for (facts, active, largest, outcome, word) in [
         (with_mtu(9000), 4096, 4096, Outcome::Pass, "on eth0."),
         (with_mtu(9000), 1024, 4096, Outcome::Info, "fewer than the 4096"),
-        (with_mtu(1500), 1024, 4096, Outcome::Info, "Its MTU of 1500"),
+        (with_mtu(1500), 1024, 4096, Outcome::Info, "MTU of 1500"),
         (with_mtu(1500), 1024, 1024, Outcome::Pass, "on eth0."),
         (machine(), 4096, 4096, Outcome::Pass, "active."),
         (machine(), 2048, 4096, Outcome::Info, "have 2048 of 4096 bytes"),

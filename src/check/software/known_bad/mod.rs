@@ -67,7 +67,7 @@ fn judge(ctx: &Ctx<'_>, component: Component, found: &Installed) -> Judgement {
         return if may_matter(ctx, component) {
             Judgement::undetermined(
                 &found.subject,
-                format!("The version of {name} is unknown here, and some versions have faults that matter on this machine."),
+                format!("Version of {name} unknown: some versions have faults that matter on this machine."),
             )
             .evidence(&found.source, "no version")
             .needs(format!("the version of {name}, to compare with gdr explain sw.known-bad"))
