@@ -218,11 +218,11 @@ fn simulated_probes_mask_this_machine() {
     let dir = scratch();
     let key = dir.path().join("key");
     fs::write(&key, text).expect("a key");
-    for probe in [&["copy", "--quick"][..], &["p2p", "--quick"], &["mp"], &["rdma"]] {
+    for probe in ["copy", "p2p"] {
         let run = Gdr::new();
-        let run = run.args(["probe"]).args(probe).args(["--sim", "--format", "json", "--mask-key"]);
-        let run = run.args([&key]).run();
+        let arguments = ["probe", probe, "--quick", "--sim", "--format", "json", "--mask-key"];
+        let run = run.args(arguments).args([&key]).run();
         let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
-        assert_eq!(report["host"]["name"], mask.as_str(), "{probe:?}: {}", run.stderr);
+        assert_eq!(report["host"]["name"], mask.as_str(), "{probe}: {}", run.stderr);
     }
 }
