@@ -27,12 +27,19 @@ const ADVICE: &str = concat!(
     r"|\b(?:to|helps? (?:to )?|can) avoid (?:an? |the )?\S*(?:cuda|gpu|out of memory|oom)\b",
 );
 
+/// How a manual describes what happens in a case that need not be this one.
+const RULE: &str = concat!(
+    r"^(?:[-*] )?(?:note that |also, )?if (?:the|an?|any|your|no) [^?.]*\b(?:can ?not|can't|fails?|is not|isn't|does not|doesn't|do not)\b",
+    r"[^?.]*,? (?:it|they|the|this|you|that|users?|then) [^?.]*\b(?:will|should|must|may|has to|have to|needs? to)\b",
+);
+
 pub struct General {
     first: Regex,
     /// After other sentences a question needs its question mark.
     later: Regex,
     report: Regex,
     advice: Regex,
+    rule: Regex,
 }
 
 impl General {
@@ -43,6 +50,7 @@ impl General {
             later: regex(&format!(r"[.!?] {BEGINNING}[^.!]*\?"))?,
             report: regex(REPORT)?,
             advice: regex(ADVICE)?,
+            rule: regex(RULE)?,
         })
     }
 
@@ -54,6 +62,11 @@ impl General {
     /// True if a clean line, a sentence, is advice.
     pub fn is_advice(&self, line: &[u8]) -> bool {
         self.advice.is_match(line)
+    }
+
+    /// True if a clean line, a sentence, says what happens if something fails.
+    pub fn is_rule(&self, line: &[u8]) -> bool {
+        self.rule.is_match(line)
     }
 
     /// True if a clean line reports a failure, or is a program's message.

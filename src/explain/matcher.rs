@@ -153,7 +153,7 @@ impl Matcher {
             self.settings.read(part.bytes, part.line, is_command, &mut environment);
             let is_title = part.line == 1 || sentence;
             let notice = self.notices.of(part.bytes, &line, is_title, &mut is_of_release);
-            if notice == Notice::Nothing {
+            if notice == Notice::Nothing || sentence && self.general.is_rule(&line) {
                 continue;
             }
             let mut line_match =
@@ -277,8 +277,9 @@ impl Matcher {
     fn read_together(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
-            // A line with a time or a process of its own continues no other.
-            if b.printed {
+            // A line with a time or a process of its own continues no other, and neither does a paragraph or the row of a table.
+            let is_row = [a, b].iter().any(|line| line.raw.starts_with('|'));
+            if b.printed || b.line != a.line + 1 || is_row {
                 continue;
             }
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();

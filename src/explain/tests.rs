@@ -143,6 +143,13 @@ fn joins_wrapped_line() {
     let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
     assert_eq!(reading.matches.first().expect("a match").check, "peermem.buildable");
+    for text in [
+        "modprobe: ERROR: could not insert\n\n'nvidia_peermem': Invalid argument\n",
+        "| modprobe: ERROR: could not insert |\n'nvidia_peermem': Invalid argument\n",
+    ] {
+        let reading = matcher().read(text.as_bytes()).expect("memory is read");
+        assert!(reading.matches.is_empty(), "{text}");
+    }
 }
 
 #[test]
