@@ -126,32 +126,27 @@ pub fn prefixes(bytes: &[u8]) -> Vec<String> {
         lines: usize,
         begins: bool,
     }
+    let lines = || {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let lines = lines.filter_map(|raw| str::from_utf8(&raw[..raw.len().min(1024)]).ok());
+        lines.map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("```"))
+    };
+    let prefixed = || lines().filter_map(|line| prefix(line).map(|parts| (line, parts)));
+    // Words of the person who asks stand around.
+    if prefixed().count() * 2 < lines().count() {
+        return Vec::new();
+    }
     let mut found: BTreeMap<&str, Prefix> = BTreeMap::new();
-    let (mut lines, mut prefixed) = (0, 0);
-    for raw in bytes.split(|byte| *byte == b'\n') {
-        let Ok(line) = std::str::from_utf8(&raw[..raw.len().min(1024)]) else {
-            continue;
-        };
-        let line = line.trim_end();
-        if line.is_empty() || line.starts_with("```") {
-            continue;
-        }
-        lines += 1;
-        let Some((name, rest)) = prefix(line) else { continue };
+    for (line, (name, rest)) in prefixed() {
         if begins(line) {
             // A line that a program prints so: `NVRM: …`.
             return Vec::new();
         }
-        prefixed += 1;
         if found.len() < MOST || found.contains_key(name) {
             let of_name = found.entry(name).or_default();
             of_name.lines += 1;
-            of_name.begins |= begins(rest.trim());
+            of_name.begins = of_name.begins || begins(rest.trim());
         }
-    }
-    // Words of the person who asks stand around.
-    if prefixed * 2 < lines {
-        return Vec::new();
     }
     let names = found.into_iter().filter(|(_, prefix)| prefix.lines > 1 && prefix.begins);
     names.map(|(name, _)| name.to_owned()).collect()
@@ -164,8 +159,11 @@ pub fn without<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 fn prefix(line: &str) -> Option<(&str, &str)> {
     let (name, rest) = line.split_once(':')?;
+    // The registers of lspci: `10: 0c 00 f0 c7`.
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b' ');
     let is_name = !name.is_empty()
         && name.len() <= 64
+        && !(name.len() <= 3 && is_hex(name) && is_hex(rest))
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     match rest.strip_prefix(' ') {
