@@ -21,6 +21,16 @@ const REPORT: &str = concat!(
     r"|warn\w*|refus\w*|timed? ?out|timeout|returned|denied|invalid|aborted)\b",
 );
 
+/// Words without which a person's sentence reports nothing: what is missing, refused, slow, wrong or stuck, or what helped against it.
+const FAULT: &str = concat!(
+    r"\b(?:fail\w*|err(?:ors?|no)?|hang\w*|hung|stuck|freez\w*|froze\w*|dead ?lock\w*|lock(?:s|ed)? up|crash\w*|abort\w*|kill(?:s|ed)|panic\w*|segv|seg\w* ?fault\w*|fault\w*|e(?:fault|inval|nomem|perm|acces|again|io|nodev|nxio|opnotsupp|protonosupport|timedout)|returns? -?\d+",
+    r"|slow\w*|low|lower than|poor\w*|bad(?:ly)?|worse|degrad\w*|half|drop\w*|only \d\S*|limited to|wrong\w*|incorrect\w*|corrupt\w*|garbage|nan|stale|zeros?|ha(?:s|ve) no|mismatch\w*|differ\w*|broken|breaks?|broke",
+    r"|lost|loses?|lack\w*|missing|absent|disappear\w*|gone|unavailable|unable|unsupported|unknown|undefined|unexpected\w*|unstable|inactive|disabled|down|never|nothing|without",
+    r"|refus\w*|reject\w*|den(?:y|ies|ied)|invalid|illegal|prevent\w*|block(?:s|ed)|skip\w*|ignor\w*|exceed\w*|full|time(?:s|d)? ?out|timeouts?|retr(?:y|ies|ied)|warn\w*|problem\w*|issues?|trouble\w*|bugs?",
+    r"|fallen|fell|falls?|fix\w*|solv\w*|resolv\w*|help(?:s|ed)|work ?arounds?|why|instead|but|no longer|no (?:such|\S+ )?(?:devices?|gpus?|nics?|driver|module|memory|route|response)|xid|not",
+    r"|can ?not|can.?t|could ?n.?t|does ?n.?t|did ?n.?t|do ?n.?t|is ?n.?t|are ?n.?t|was ?n.?t|were ?n.?t|wo ?n.?t|has ?n.?t|have ?n.?t)\b",
+);
+
 /// How advice begins: it names a failure that need not have happened.
 const ADVICE: &str = concat!(
     r"^(?:[-*] )?(?:if|in case|when(?:ever)?) you (?:ever )?(?:get|see|encounter|run into|hit|face|experience|receive|run out)\b",
@@ -40,6 +50,7 @@ pub struct General {
     report: Regex,
     advice: Regex,
     rule: Regex,
+    fault: Regex,
 }
 
 impl General {
@@ -51,6 +62,7 @@ impl General {
             report: regex(REPORT)?,
             advice: regex(ADVICE)?,
             rule: regex(RULE)?,
+            fault: regex(FAULT)?,
         })
     }
 
@@ -62,6 +74,11 @@ impl General {
     /// True if a clean line, a sentence, is advice.
     pub fn is_advice(&self, line: &[u8]) -> bool {
         self.advice.is_match(line)
+    }
+
+    /// True if a clean line, a person's, may report a fault.
+    pub fn may_report(&self, line: &[u8]) -> bool {
+        self.fault.is_match(line)
     }
 
     /// True if a clean line, a sentence, says what happens if something fails.

@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use crate::code::is_code;
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 17] = [
+const NOTHING: [&str; 18] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -38,6 +38,8 @@ const NOTHING: [&str; 17] = [
         r"\b(?:which|this|that|it)(?:'s| is) (?:expected|normal|by design|intended|harmless|benign|not an error|just a (?:warning|red herring))\b",
         r"|\b(?:can|may|could) (?:be )?safely (?:be )?ignored?\b"
     ),
+    // What a figure means.
+    r"\b(?:lower|higher|larger|smaller) (?:values?|numbers?|figures?|scores?) (?:indicates?|means?|suggests?|shows?|(?:is|are) (?:better|worse))\b",
     // A person says what they believe, not what they saw.
     r"^(?:in|to|from) my (?:best )?(?:underst\w*|knowledge)\b|^as (?:far as )?i (?:know|understand)\b|^afaik\b",
     // How many values a test found wrong: none.

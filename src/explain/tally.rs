@@ -47,6 +47,8 @@ pub(super) struct Occurrence {
     pub text: String,
     /// Reduction of the score.
     pub less: u8,
+    /// A person's words without a fault: the symptom is possible only, unless another line has it, too.
+    pub is_told: bool,
 }
 
 /// The concepts of a question that a hint counts.
@@ -154,6 +156,12 @@ impl<'a> Tally<'a> {
             Some(found) => {
                 found.count += u64::from(line > found.last);
                 found.last = found.last.max(line);
+                if found.first.is_told {
+                    let other = occurrence();
+                    if !other.is_told {
+                        found.first = other;
+                    }
+                }
             }
             None => {
                 let first = occurrence();
@@ -194,7 +202,8 @@ impl<'a> Tally<'a> {
             .found
             .into_iter()
             .filter_map(|(at, found)| {
-                Some((self.table.symptoms.get(at)?, found, self.possible.contains(&at)))
+                let is_possible = found.first.is_told || self.possible.contains(&at);
+                Some((self.table.symptoms.get(at)?, found, is_possible))
             })
             .collect();
         symptoms.sort_by_key(|(symptom, found, _)| {
