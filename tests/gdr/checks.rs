@@ -5,63 +5,23 @@
 //! permissions, answers of libraries), and doctor runs on the record: in this process, because starting the program a thousand
 //! times takes longer than the checks. The first case of each check runs through the built binary too, and both must say the same.
 
+mod case;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Gdr, Machine, Run, merge, scratch};
+pub use case::{Case, cases, changed_snapshot};
+use case::{changed, fixtures, machine_of, run, snapshot, sound};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The cases of a family.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Family {
-    cases: Vec<Case>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Case {
-    check: String,
-    /// pass, fail, warn, info, unknown or skip.
-    outcome: String,
-    /// What is so on this machine, in a sentence.
-    pub about: String,
-    /// The machine of `tests/machines` that is changed.
-    #[serde(default = "sound")]
-    machine: String,
-    /// A merge patch (RFC 7386) onto its `machine.json`.
-    #[serde(default)]
-    patch: Value,
-    /// Changes to what the libraries answered: JSON pointer to value, null takes away.
-    #[serde(default)]
-    nvml: BTreeMap<String, Value>,
-    #[serde(default)]
-    cuda: BTreeMap<String, Value>,
-    #[serde(default)]
-    verbs: BTreeMap<String, Value>,
-    /// A merge patch onto its snapshot. A path that is taken away was never asked for.
-    #[serde(default)]
-    snapshot: Value,
-    /// Further arguments of doctor.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// Whose finding it is, where the check has several.
-    subject: Option<String>,
-    /// What the finding must say, in its message, evidence, needs or fix.
-    #[serde(default)]
-    says: Vec<String>,
-}
-
-fn sound() -> String {
-    "sound".to_owned()
-}
+use crate::support::{Gdr, scratch};
 
 /// Checks that cannot have an outcome, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -75,119 +35,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("expect.bandwidth", "unknown", BY_PROBE),
 ];
 const BY_PROBE: &str = "probe judges it, doctor measures nothing";
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checks")
-}
-
-pub fn cases() -> Vec<Case> {
-    let mut files: Vec<_> = fs::read_dir(fixtures())
-        .expect("tests/checks is there")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.file_name().is_some_and(|name| name != "sound.json"))
-        .collect();
-    files.sort();
-    let read = |path: &PathBuf| {
-        let text = fs::read_to_string(path).expect("a family's cases");
-        let family: Family = serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        family.cases
-    };
-    let mut cases: Vec<Case> = files.iter().flat_map(read).collect();
-    cases.sort_by_cached_key(machine_of);
-    cases
-}
-
-/// The machine of a case before its libraries and its snapshot are changed.
-fn machine_of(case: &Case) -> (String, String) {
-    (case.machine.clone(), case.patch.to_string())
-}
-
-/// Sets what a pointer leads to; null takes it away.
-fn set(target: &mut Value, pointer: &str, value: &Value) {
-    if pointer.is_empty() {
-        *target = value.clone();
-        return;
-    }
-    let (above, last) = pointer.rsplit_once('/').expect("a JSON pointer");
-    let last = last.replace("~1", "/").replace("~0", "~");
-    let parent = target.pointer_mut(above).unwrap_or_else(|| panic!("there is no {above}"));
-    match parent {
-        Value::Array(list) => {
-            let at: usize = last.parse().expect("an index");
-            match value {
-                Value::Null => drop(list.remove(at)),
-                value if at == list.len() => list.push(value.clone()),
-                value => list[at] = value.clone(),
-            }
-        }
-        Value::Object(members) => match value {
-            Value::Null => drop(members.remove(&last)),
-            value => drop(members.insert(last, value.clone())),
-        },
-        _ => panic!("{above} holds nothing"),
-    }
-}
-
-/// The snapshot of a case's machine, before the case changes it.
-fn snapshot(case: &Case) -> Value {
-    let dir = scratch();
-    let root = dir.path().join("root");
-    fs::create_dir(&root).expect("a directory");
-    Machine::load_changed(&case.machine, |machine| {
-        if !case.patch.is_null() {
-            merge(machine, &case.patch);
-        }
-    })
-    .lay_out(&root);
-    let file = dir.path().join("machine.json");
-    let args =
-        ["--sysroot".into(), root.into(), "snapshot".into(), "-o".into(), file.clone().into()];
-    let taken = run(Vec::from(args));
-    assert_eq!(taken.code, 0, "{}: {}", case.about, taken.stderr);
-    let mut snapshot: Value =
-        serde_json::from_slice(&fs::read(&file).expect("the snapshot")).expect("JSON");
-    if case.machine == sound() {
-        let nodes =
-            fs::read(fixtures().join("sound.json")).expect("the nodes of the sound machine");
-        merge(&mut snapshot, &serde_json::from_slice(&nodes).expect("JSON"));
-    }
-    snapshot
-}
-
-/// The snapshot on which doctor runs in a case.
-pub fn changed_snapshot(case: &Case) -> Value {
-    changed(case, snapshot(case))
-}
-
-/// The snapshot with the changes of a case.
-fn changed(case: &Case, mut snapshot: Value) -> Value {
-    for (library, changes) in [("nvml", &case.nvml), ("cuda", &case.cuda), ("verbs", &case.verbs)] {
-        for (pointer, value) in changes {
-            let answer = snapshot
-                .pointer_mut(&format!("/libraries/{library}/answered"))
-                .unwrap_or_else(|| panic!("{} has no answer of {library}", case.machine));
-            set(answer, pointer, value);
-        }
-    }
-    if !case.snapshot.is_null() {
-        merge(&mut snapshot, &case.snapshot);
-    }
-    snapshot
-}
-
-/// gdr in this process, or the program that `GDR_TEST_PROGRAM` names.
-fn run(args: Vec<OsString>) -> Run {
-    if std::env::var_os("GDR_TEST_PROGRAM").is_some() {
-        return Gdr::new().args(args).run();
-    }
-    let program = std::iter::once(OsString::from("gdr"));
-    let cli = gdr::cli::parse(program.chain(args)).expect("arguments of gdr");
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = gdr::cmd::run(cli, &mut out, &mut err);
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    Run { stdout: text(out), stderr: text(err), code: code.into() }
-}
 
 /// Where a case runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
