@@ -102,10 +102,12 @@ GPUs:
                 last = number.parse::<usize>().ok();
                 gpus.extend(last.map(|at| (at, ListedGpu::default())));
             } else if let Some(gpu) = last.take() {
-                let links = line.split(' ').count();
-                let down = line.split(' ').filter(|state| *state == "D").count();
-                if down > 0 && line.split(' ').all(|state| ["U", "D", "X", "_"].contains(&state)) {
-                    let message = format!("GPU{gpu}: {down} of {links} NVLinks are down");
+                let states: Vec<&str> = line.split(' ').collect();
+                let [up, down] =
+                    ["U", "D"].map(|of| states.iter().filter(|state| **state == of).count());
+                // X: disabled, _: not supported.
+                if down > 0 && states.iter().all(|state| ["U", "D", "X", "_"].contains(state)) {
+                    let message = format!("GPU{gpu}: {down} of {} NVLinks are down", up + down);
                     recording.note("dcgmi nvlink", message);
                 }
             }
