@@ -22,7 +22,7 @@ const CODE: [&str; 6] = [
         r#"mustcompile|compile|search|findall|grepl?)!?\([rfb]?["'/]"#
     ),
     // Code that holds a message. An object in JSON is a program's line.
-    r#"^(?:[+-] ?)?(?:\w[\w. ]* :?= [rfb]?["'].*["'][,;]?|return [rfb]?["'].*|\{ ?(?:"[^"]*"|'[^']*'),.*\},?|["'][^"']*["'],)$"#,
+    r#"^(?:[+-] ?)?(?:\w[\w.:&* ]* :?= [rfb]?["'].*["'][,;]?|return [rfb]?["'].*|\{ ?(?:"[^"]*"|'[^']*'),.*\},?|"[^"]*",|'[^']*',)$"#,
     // A script, and a rule that looks for a message.
     r"[ &]2?> ?/dev/null|\|\| true\b|; then$|; do$|^(?:fi|done|esac|else|endif)\b;?$|\$\(\w|\$\{\w|^echo |^e?grep [^:]*$|\| ?(?:e?grep|awk|sed|jq|xargs|tee)\b[^:]*$",
     r#"^(?:- )?["']?(?:expr|alert|pattern|regex|regexp|record)["']?: "#,
@@ -38,7 +38,7 @@ pub fn is_code(line: &[u8]) -> bool {
     is_comment || is_patch(line) || PATTERNS.as_ref().is_some_and(|code| code.is_match(text))
 }
 
-/// True if a line with a program's message may be code, from what stands before the message. It costs less than [`is_code`].
+/// True if the text before a program's message is not that of a log only, so that the line may be code. It costs less than [`is_code`].
 pub fn may_be_code(before: &[u8]) -> bool {
     let start = before.trim_ascii_start();
     [&b"//"[..], b"/*", b"+", b"-", b"echo "].iter().any(|begin| start.starts_with(begin))
@@ -59,14 +59,14 @@ mod tests {
     fn code_is_no_log() {
         for (line, expected) in [
             ("error = \"NCCL WARN Bootstrap : no socket interface found\"", true),
-            ("  const char *m = \"NCCL WARN Call to ibv_reg_mr failed\";", false),
+            ("  const char *m = \"NCCL WARN Call to ibv_reg_mr failed\";", true),
             ("printf(\"gpu1:1:2 [0] NCCL WARN Bootstrap : no socket interface found\\n\");", true),
             ("+    WARN(\"NET/IB : Got completion from peer\");", true),
             ("// NCCL WARN Duplicate GPU detected", true),
             ("grep -q \"NCCL WARN\" job.log && exit 1", true),
             ("echo \"gpu1:1:2 [0] NCCL WARN Bootstrap : no socket interface found\"", true),
             ("if (line.contains(\"NCCL WARN\")) {", true),
-            ("    \"NCCL WARN Cuda failure 'out of memory'\",", false),
+            ("    \"NCCL WARN Cuda failure 'out of memory'\",", true),
             ("  \"NCCL WARN Duplicate GPU detected\",", true),
             ("case IBV_WC_RETRY_EXC_ERR:", true),
             ("{\"GPU has fallen off the bus\", 79},", true),
