@@ -294,8 +294,9 @@ fn read_rest(content: &mut Lookahead<'_>, job: &mut JobReader) -> io::Result<()>
     }
 }
 
-/// A text that a program wrote for another, as `--from` reads it. Longer ones are streamed as they are.
-fn undone(content: &mut Lookahead<'_>) -> io::Result<Option<Vec<u8>>> {
+/// The text without UTF-16, quote marks, and escapes of HTML, JSON and terminals, as `--from` reads it; `None` if it has none of them, or is
+/// longer than 8 MiB.
+fn decoded(content: &mut Lookahead<'_>) -> io::Result<Option<Vec<u8>>> {
     const LONGEST: usize = 8 << 20;
     let start = content.peek(LONGEST + 1)?;
     Ok(if start.len() <= LONGEST { import::plain(start) } else { None })
@@ -308,12 +309,12 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
         let is_report = import::is_support_report(content)?;
         let logs = import::archived_logs(content, MAX_BYTES)?;
         let text = match logs {
-            None => undone(content)?,
+            None => decoded(content)?,
             logs => logs,
         };
         let mut job = JobReader::default();
         let (reading, more) = match &text {
-            Some(logs) => (matcher.read(Tee { input: &mut logs.as_slice(), job: &mut job })?, true),
+            Some(text) => (matcher.read(Tee { input: &mut text.as_slice(), job: &mut job })?, true),
             None => {
                 let reading =
                     matcher.read(Tee { input: content, job: &mut job }.take(MAX_BYTES))?;

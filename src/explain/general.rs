@@ -76,8 +76,8 @@ impl General {
         self.advice.is_match(line)
     }
 
-    /// True if a clean line, a person's, may report a fault.
-    pub fn may_report(&self, line: &[u8]) -> bool {
+    /// True if a clean line, a person's, has a word for a fault.
+    pub fn names_fault(&self, line: &[u8]) -> bool {
         self.fault.is_match(line)
     }
 

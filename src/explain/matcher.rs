@@ -259,16 +259,16 @@ impl Matcher {
         let is_fault = |symptom: &super::table::Symptom| symptom.name == NVLINK_FAULT;
         if let Some(symptom) = self.table.symptoms.iter().position(is_fault) {
             let (line, text) = (link.line, link.text.clone());
-            tally.symptom(symptom, line, || Occurrence { line, text, less: 0, is_told: false });
+            tally.symptom(symptom, line, || Occurrence { line, text, less: 0, lacks_fault: false });
         }
     }
 
     /// Applies what is for short texts only to each line.
     fn read_alone(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for line in lines {
-            let is_told = line.sentence && !self.general.may_report(&line.clean);
+            let lacks_fault = line.sentence && !self.general.names_fault(&line.clean);
             let occurrence =
-                || Occurrence { line: line.line, text: line.raw.clone(), less: 0, is_told };
+                || Occurrence { line: line.line, text: line.raw.clone(), less: 0, lacks_fault };
             for symptom in &line.line_match.prose {
                 tally.symptom(*symptom, line.line, occurrence);
             }
@@ -285,17 +285,17 @@ impl Matcher {
                 continue;
             }
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
-            let is_told = (a.sentence || b.sentence) && !self.general.may_report(&joined);
+            let lacks_fault = (a.sentence || b.sentence) && !self.general.names_fault(&joined);
             let found = self.match_line(&joined, false, &BTreeSet::new());
             let printed = found.symptoms.into_iter().map(|symptom| (symptom, false));
-            let prose = found.prose.into_iter().map(|symptom| (symptom, is_told));
-            for (symptom, is_told) in printed.chain(prose) {
+            let prose = found.prose.into_iter().map(|symptom| (symptom, lacks_fault));
+            for (symptom, lacks_fault) in printed.chain(prose) {
                 if !a.line_match.has(symptom) && !b.line_match.has(symptom) {
                     tally.symptom(symptom, a.line, || Occurrence {
                         line: a.line,
                         text: format!("{} {}", a.raw, b.raw),
                         less: BROKEN,
-                        is_told,
+                        lacks_fault,
                     });
                 }
             }
@@ -399,7 +399,7 @@ fn count(line_match: &LineMatch, part: LinePart<'_>, tally: &mut Tally<'_>) {
             line: part.line,
             text: shown(part.bytes),
             less: 0,
-            is_told: false,
+            lacks_fault: false,
         });
     }
     for failure in &line_match.uncovered {

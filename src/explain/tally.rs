@@ -47,8 +47,8 @@ pub(super) struct Occurrence {
     pub text: String,
     /// Reduction of the score.
     pub less: u8,
-    /// A person's words without a fault: the symptom is possible only, unless another line has it, too.
-    pub is_told: bool,
+    /// A person's sentence that names no fault. Unless another line shows the symptom too, it is possible only.
+    pub lacks_fault: bool,
 }
 
 /// The concepts of a question that a hint counts.
@@ -156,9 +156,9 @@ impl<'a> Tally<'a> {
             Some(found) => {
                 found.count += u64::from(line > found.last);
                 found.last = found.last.max(line);
-                if found.first.is_told {
+                if found.first.lacks_fault {
                     let other = occurrence();
-                    if !other.is_told {
+                    if !other.lacks_fault {
                         found.first = other;
                     }
                 }
@@ -202,7 +202,7 @@ impl<'a> Tally<'a> {
             .found
             .into_iter()
             .filter_map(|(at, found)| {
-                let is_possible = found.first.is_told || self.possible.contains(&at);
+                let is_possible = found.first.lacks_fault || self.possible.contains(&at);
                 Some((self.table.symptoms.get(at)?, found, is_possible))
             })
             .collect();

@@ -81,7 +81,7 @@ pub(super) const LOOP: u64 = LONGEST_DEFAULT_LINGER;
 /// Copies of a loop before it wakes helpers for sizes that alone would not be worth it.
 const LOOP_STREAK: u32 = 8;
 
-/// After a longer pause a CPU sleeps so deeply that waking it takes longer than a write of 512 KiB, in nanoseconds.
+/// After a longer pause, waking a helper takes longer than one thread takes to write 512 KiB (idle states of CPUs), in nanoseconds.
 const LONG_PAUSE: u64 = 5_000_000;
 
 /// `None`: the caller copies alone.
