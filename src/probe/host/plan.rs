@@ -7,7 +7,7 @@ impl Depth {
     /// The sizes of copies between host and GPU, ascending: 4 B to 1 GiB.
     pub fn host_sizes(self) -> Vec<usize> {
         match self {
-            Self::Quick => vec![4, 4 << 10, 64 << 10, 1 << 20, 16 << 20],
+            Self::Quick => vec![4, 4 << 10, 1 << 20, 16 << 20],
             Self::Default => (1..=15).map(|exponent| 1 << (2 * exponent)).collect(),
             Self::Full => (2..=30).map(|exponent| 1 << exponent).collect(),
         }
@@ -24,7 +24,7 @@ impl Depth {
     /// The sizes to verify.
     pub fn host_verified(self) -> &'static [usize] {
         match self {
-            Self::Quick => &[4 << 10, 4 << 20],
+            Self::Quick => &[4 << 10, 1 << 20],
             Self::Default | Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20],
         }
     }
@@ -32,7 +32,7 @@ impl Depth {
     /// Size of the message that is copied in chunks.
     pub fn message(self) -> usize {
         match self {
-            Self::Quick => 8 << 20,
+            Self::Quick => 4 << 20,
             Self::Default | Self::Full => 64 << 20,
         }
     }

@@ -5,6 +5,8 @@
 //!   A file that exports NVML's names without being NVML cannot be detected.
 //! - A [`Device`] is only created here, from a handle of its session's library, and borrows the
 //!   session; NVML keeps handles valid until `nvmlShutdown`, which is never called.
+//! - Threads may call at the same time: "NVML is thread-safe so it is safe to make simultaneous NVML calls from multiple
+//!   threads" (NVML API Reference Guide, R535 to R590).
 //! - Out-parameters are initialised plain integers, or structures and arrays of them, valid for
 //!   every bit pattern: enumerations are bound as integers, so a value newer than the binding is a
 //!   number, not undefined behaviour.
@@ -58,6 +60,11 @@ pub struct Device<'s> {
     session: &'s Nvml,
     handle: nvmlDevice_t,
 }
+
+// SAFETY: the handle is a number for NVML, which accepts it from every thread.
+unsafe impl Send for Device<'_> {}
+// SAFETY: as for `Send`; NVML synchronises its calls.
+unsafe impl Sync for Device<'_> {}
 
 /// Calls a function, which the library may lack.
 macro_rules! call {

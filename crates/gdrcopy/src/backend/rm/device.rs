@@ -1,8 +1,8 @@
 //! GPU of this process's client: open node, device object, and BAR1 budget.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use gpu::PciAddress;
 
@@ -49,7 +49,6 @@ impl Device {
                 calls.new_device(caller, handle, instance)
             })
             .map_err(|error| fault::error(Step::Device, error))?;
-        let whole = is_static(&client, &object);
         Ok(Self {
             object,
             _node: node,
@@ -57,7 +56,7 @@ impl Device {
             instance,
             pci,
             near: near(pci),
-            budget: Budget::of(card.bar1, whole),
+            budget: Budget::of(card.bar1),
             trust: Trust::default(),
             client,
         })
@@ -84,8 +83,13 @@ impl Device {
         self.near
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
+    /// Counts bytes of BAR1 to be mapped, or refuses them.
+    pub(crate) fn take_bar1(&self, bytes: u64) -> Result<(), Error> {
+        self.budget.take(bytes, || is_static(&self.client, &self.object))
+    }
+
+    pub(crate) fn give_back_bar1(&self, bytes: u64) {
+        self.budget.give_back(bytes);
     }
 
     /// New file of the node, registered with the client.
@@ -119,7 +123,7 @@ fn near(pci: PciAddress) -> Option<Cpus> {
     Cpus::parse(&list)
 }
 
-/// If unknown (drivers before 570, sandboxes): no, which only lowers the budget.
+/// Whether all memory is in BAR1 already. If unknown (drivers before 570, sandboxes): no, which only lowers the budget.
 fn is_static(client: &Arc<Client>, device: &Object) -> bool {
     client
         .make(device.handle(), |calls, caller, handle| {
@@ -132,38 +136,40 @@ fn is_static(client: &Arc<Client>, device: &Object) -> bool {
 /// Bytes of BAR1 that this process may map at once. A full BAR1 has crashed machines
 /// (NVIDIA/open-gpu-kernel-modules issue 1187).
 #[derive(Debug)]
-pub(crate) struct Budget {
+struct Budget {
     limit: u64,
-    /// All memory is in BAR1 already: mappings need no more.
-    whole: bool,
     taken: AtomicU64,
+    /// All memory is in BAR1 already: mappings need no more. Asked for only where the limit is reached, because RM takes half a
+    /// millisecond to make and free the object that answers.
+    whole: OnceLock<bool>,
 }
 
 /// Minimum reserve for the driver and other processes; the reserve is a sixteenth of BAR1.
 const LEAST_LEFT: u64 = 16 << 20;
 
 impl Budget {
-    pub(crate) fn of(bar1: u64, whole: bool) -> Self {
+    fn of(bar1: u64) -> Self {
         Self {
             limit: bar1.saturating_sub((bar1 / 16).max(LEAST_LEFT)),
-            whole,
             taken: AtomicU64::new(0),
+            whole: OnceLock::new(),
         }
     }
 
-    pub(crate) fn take(self: &Budget, wanted: u64) -> Result<(), Error> {
-        let fits = |mapped: u64| {
-            let after = mapped.checked_add(wanted)?;
-            let counted = if self.whole { wanted } else { after };
-            (counted <= self.limit).then_some(after)
+    fn take(&self, wanted: u64, is_whole: impl FnOnce() -> bool) -> Result<(), Error> {
+        let count = |limit: u64| {
+            let fits = |mapped: u64| mapped.checked_add(wanted).filter(|after| *after <= limit);
+            self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
         };
-        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
-            Ok(_) => Ok(()),
-            Err(mapped) => Err(Error::Bar1 { wanted, mapped, limit: self.limit }),
+        match count(self.limit) {
+            Err(_) if wanted <= self.limit && *self.whole.get_or_init(is_whole) => count(u64::MAX),
+            counted => counted,
         }
+        .map(drop)
+        .map_err(|mapped| Error::Bar1 { wanted, mapped, limit: self.limit })
     }
 
-    pub(crate) fn give_back(&self, bytes: u64) {
+    fn give_back(&self, bytes: u64) {
         self.taken.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
@@ -174,21 +180,33 @@ mod tests {
 
     #[test]
     fn small_bar1_keeps_reserve() {
-        let budget = Budget::of(256 << 20, false);
-        budget.take(200 << 20).unwrap();
-        let error = budget.take(41 << 20).unwrap_err();
-        assert_eq!(error.errno(), libc::ENOMEM);
-        budget.take(40 << 20).unwrap();
+        let budget = Budget::of(256 << 20);
+        let take = |bytes| budget.take(bytes, || false);
+        take(200 << 20).unwrap();
+        assert_eq!(take(41 << 20).unwrap_err().errno(), libc::ENOMEM);
+        take(40 << 20).unwrap();
         budget.give_back(200 << 20);
-        budget.take(128 << 20).unwrap();
+        take(128 << 20).unwrap();
     }
 
     #[test]
-    fn static_bar1_has_no_limit() {
-        let budget = Budget::of(256 << 30, true);
-        for _ in 0..100 {
-            budget.take(100 << 30).unwrap();
+    fn static_bar1_has_no_limit_and_is_asked_for_once() {
+        let budget = Budget::of(256 << 30);
+        let asked = AtomicU64::new(0);
+        let take = |bytes| {
+            budget.take(bytes, || {
+                asked.fetch_add(1, Ordering::Relaxed);
+                true
+            })
+        };
+        for _ in 0..2 {
+            take(100 << 30).unwrap();
         }
-        assert!(budget.take(250 << 30).is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        for _ in 0..100 {
+            take(100 << 30).unwrap();
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert!(take(250 << 30).is_err());
     }
 }

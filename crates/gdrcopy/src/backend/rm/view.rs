@@ -48,7 +48,7 @@ impl Drop for Views {
                 view.linear,
             );
         }
-        self.device.budget().give_back(self.bytes);
+        self.device.give_back_bar1(self.bytes);
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Mapped {
 /// Maps the parts one after another. On failure the addresses are unmapped before RM's mappings.
 pub(crate) fn show(device: &Arc<Device>, extents: &[Extent]) -> Result<Mapped, Error> {
     let bytes = extents.iter().map(|extent| extent.length).sum::<u64>();
-    device.budget().take(bytes)?;
+    device.take_bar1(bytes)?;
     let mut views =
         Views { device: Arc::clone(device), views: Vec::with_capacity(extents.len()), bytes };
     let system =

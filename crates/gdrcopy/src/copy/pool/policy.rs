@@ -70,7 +70,7 @@ pub(super) struct Decision {
 /// third of the CPU time.
 const READ_PER_THREAD: usize = 20 << 10;
 /// The same for a helper that must be woken, which takes it and the caller 10 to 20 µs of CPU time.
-const READ_PER_WOKEN: usize = 96 << 10;
+const READ_PER_WOKEN: usize = 48 << 10;
 
 /// Maximum time that helpers poll after a copy by default, in nanoseconds.
 const LONGEST_DEFAULT_LINGER: u64 = 15_000;
@@ -200,8 +200,8 @@ mod tests {
         for len in [64 << 10, 512 << 10] {
             assert_eq!(helpers(Direction::Write, len, ASLEEP), 0, "{len}");
         }
-        assert_eq!(helpers(Direction::Read, 512 << 10, ASLEEP), 4);
-        assert_eq!(helpers(Direction::Read, 1 << 20, ASLEEP), 9);
+        assert_eq!(helpers(Direction::Read, 512 << 10, ASLEEP), 9);
+        assert_eq!(helpers(Direction::Read, 1 << 20, ASLEEP), 14);
         assert_eq!(helpers(Direction::Read, 16 << 20, ASLEEP), 14);
         assert_eq!(helpers(Direction::Write, 1 << 20, ASLEEP), 1);
         let paused = Situation { pause: 10_000_000, ..ASLEEP };
