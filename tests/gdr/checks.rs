@@ -5,7 +5,7 @@
 //! permissions, answers of libraries), and doctor runs on the record: in this process, because starting the program a thousand
 //! times takes longer than the checks. The first case of each check runs through the built binary too, and both must say the same.
 
-mod case;
+pub mod case;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

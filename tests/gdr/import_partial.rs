@@ -1,11 +1,13 @@
 //! A part of lspci's text gives no verdict that the whole does not give: what a text leaves out is unknown.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Gdr, Machine, corpus, names};
+use crate::checks::case::run;
+use crate::support::{Machine, corpus, names};
 use serde_json::Value;
 
 fn lspci(root: &Path, options: &[&str]) -> String {
@@ -21,8 +23,9 @@ type Outcomes = BTreeMap<String, BTreeMap<String, String>>;
 fn outcomes(text: &str) -> Option<Outcomes> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("a text");
-    let from = ["--from".as_ref(), file.path().as_os_str()];
-    let run = Gdr::new().args(from).args(["doctor", "--profile", "all", "--format", "json"]).run();
+    let mut args = vec![OsString::from("--from"), file.path().into()];
+    args.extend(["doctor", "--profile", "all", "--format", "json"].map(OsString::from));
+    let run = run(args);
     // A filter may leave nothing.
     let report: Value = serde_json::from_str(&run.stdout).ok()?;
     let mut found: Outcomes = Outcomes::new();
