@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use memchr::{memchr, memchr3};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 /// Patterns of lines without their indentation, in any case.
@@ -41,8 +42,14 @@ pub fn is_code(line: &[u8]) -> bool {
 /// True if the text before a program's message is not that of a log only, so that the line may be code. It costs less than [`is_code`].
 pub fn may_be_code(before: &[u8]) -> bool {
     let start = before.trim_ascii_start();
-    [&b"//"[..], b"/*", b"+", b"-", b"echo "].iter().any(|begin| start.starts_with(begin))
-        || start.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'(' | b'$'))
+    let begins = |texts: &[&[u8]]| texts.iter().any(|text| start.starts_with(text));
+    let is_begun = match start.first() {
+        Some(b'/') => begins(&[b"//", b"/*"]),
+        Some(b'+' | b'-') => true,
+        Some(b'e') => begins(&[b"echo "]),
+        _ => false,
+    };
+    is_begun || memchr3(b'"', b'\'', b'(', start).is_some() || memchr(b'$', start).is_some()
 }
 
 /// True if the line is indented code of a patch.

@@ -1,6 +1,9 @@
 //! Cleans a log line: removes colours, control characters, times, hosts and process ids; converts to lower case.
 
-use memchr::{memchr, memmem};
+use std::sync::LazyLock;
+
+use memchr::memchr;
+use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
 pub struct Cleaner {
@@ -120,6 +123,10 @@ impl Cleaner {
 /// Converts a line to lower case, without colours and control characters.
 pub fn lower(line: &[u8], out: &mut Vec<u8>) {
     out.clear();
+    if is_plain(line) {
+        out.extend_from_slice(line);
+        return out.make_ascii_lowercase();
+    }
     out.reserve(line.len());
     plain(line, |byte| {
         let byte = byte.to_ascii_lowercase();
@@ -129,9 +136,22 @@ pub fn lower(line: &[u8], out: &mut Vec<u8>) {
     });
 }
 
+/// True if `plain` changes nothing in a line, and no blank follows another one: so are most lines of a log.
+fn is_plain(line: &[u8]) -> bool {
+    let mut before = b' ';
+    line.iter().all(|&byte| {
+        let is_kept = matches!(byte, 0x20..=0x7e) && byte != b'`' && byte != b'\\';
+        let is_single = byte != b' ' || before != b' ';
+        before = byte;
+        is_kept && is_single
+    })
+}
+
+static ADDRESS_SIGN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"://"));
+
 /// True if a line may have an address, without which its words are others.
 pub fn has_address(line: &[u8]) -> bool {
-    memmem::find(line, b"://").is_some()
+    ADDRESS_SIGN.find(line).is_some()
 }
 
 /// Words without which English does not do.
@@ -326,6 +346,23 @@ mod tests {
     fn normalizes_quotes_and_dashes() {
         assert_eq!(clean("Couldn’t – “open” `it`"), "couldn't - \"open\" 'it'");
         assert_eq!(clean("a\u{a0}b\u{0}c"), "a b c");
+    }
+
+    #[test]
+    fn plain_lines_are_lowered_as_others() {
+        for line in
+            ["NCCL INFO a", " a", "a  b", "a ", "", "a\tb", "`a`", "a\\\"b", "\u{e9}A", "a\u{7f}"]
+        {
+            let (mut fast, mut slow) = (Vec::new(), Vec::new());
+            lower(line.as_bytes(), &mut fast);
+            plain(line.as_bytes(), |byte| {
+                let byte = byte.to_ascii_lowercase();
+                if byte != b' ' || !matches!(slow.last(), None | Some(b' ')) {
+                    slow.push(byte);
+                }
+            });
+            assert_eq!(fast, slow, "{line:?}");
+        }
     }
 
     #[test]

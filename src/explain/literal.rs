@@ -12,9 +12,15 @@ pub(super) fn required(pattern: &str) -> Option<Vec<Vec<u8>>> {
     best(&parsed).filter(|found| weight(found) > 0)
 }
 
+/// Words that most lines of some log have: a search for another part of the pattern finds fewer lines.
+const COMMON: [&[u8]; 6] = [b"p2p", b"gdr", b"rdma", b"cuda", b"nccl", b"gpu"];
+
 /// The quality of a set: the length of its shortest literal; small sets are slightly better.
 fn weight(literals: &[Vec<u8>]) -> usize {
-    literals.iter().map(Vec::len).min().unwrap_or(0)
+    let of_one = |literal: &Vec<u8>| {
+        if COMMON.contains(&literal.as_slice()) { 1 } else { literal.len() }
+    };
+    literals.iter().map(of_one).min().unwrap_or(0)
 }
 
 fn better(a: Option<Vec<Vec<u8>>>, b: Option<Vec<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {

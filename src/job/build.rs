@@ -95,12 +95,12 @@ pub fn job(log: &Collector) -> Job {
         lost: Vec::new(),
         libraries: log.libraries.iter().map(|(name, log)| log.report(name)).collect(),
         end_missing: end_missing(log),
-        cut: log.cut,
+        cut: log.cut || log.processes.cut,
     }
 }
 
 pub fn host<'a>(log: &'a Collector, member: &Member) -> Option<&'a str> {
-    let (host, _) = log.processes.get(member.process as usize)?;
+    let (host, _) = log.processes.get(member.process)?;
     Some(host.as_str()).filter(|host| !host.is_empty())
 }
 
@@ -119,7 +119,7 @@ fn groups(log: &Collector) -> Vec<Vec<u32>> {
     let with_paths: BTreeSet<u32> = log.paths.keys().map(|key| key.member).collect();
     let mut order: Vec<u32> = (0..log.members.len() as u32).collect();
     // The order of ranks in the log says nothing; that of one process's communicators does.
-    order.sort_by_key(|at| log.processes.get(log.members[*at as usize].process as usize));
+    order.sort_by_key(|at| log.processes.get(log.members[*at as usize].process));
     for at in order {
         let member = &log.members[at as usize];
         let Some(rank) = member.rank else {

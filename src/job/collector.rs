@@ -11,18 +11,18 @@ use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::joined;
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
+use super::processes::Processes;
 use super::route::LibraryLog;
 use super::transport::{self, Transport};
 use super::unnamed::{Unnamed, is_ending, is_trace};
 use crate::model::{FailureKind, Quote};
 
 /// Maps that each line of a log is looked up in: the hash of the standard library takes a third of the reader's time.
-type FastMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
+pub type FastMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
 
 /// Limits: of paths of pairs, of communicators, of other lists.
 const MAX_PATHS: usize = 2 << 20;
 const MAX_COMMUNICATORS: usize = 256 << 10;
-const MAX_PROCESSES: usize = 64 << 10;
 const MAX_KEPT: usize = 4_096;
 
 /// Longest list of NICs that is kept: NCCL writes lines of 2 KiB.
@@ -88,10 +88,7 @@ pub type FailureKey = (FailureKind, Option<u32>, Option<u32>);
 pub struct Collector {
     pub versions: BTreeSet<String>,
     pub networks: BTreeSet<String>,
-    /// Host and process id.
-    pub processes: Vec<(String, u64)>,
-    /// By host.
-    process_ids: FastMap<String, FastMap<u64, u32>>,
+    pub processes: Processes,
     pub members: Vec<Member>,
     member_ids: HashMap<(u32, String, Option<u32>), u32>,
     /// The last communicators of a process with a rank, the newest last.
@@ -118,6 +115,8 @@ pub struct Collector {
     pub libraries: BTreeMap<&'static str, LibraryLog>,
     /// Some communicator was destroyed or aborted.
     pub has_ended: bool,
+    /// Some communicator is complete and has no id.
+    has_nameless: bool,
     unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
@@ -125,18 +124,21 @@ pub struct Collector {
     library_lines: u64,
     /// Lines in which a program reports a failure.
     program_lines: u64,
-    /// Number of the log, from 0.
-    log: u64,
 }
 
 impl Collector {
+    /// More than one line is NCCL's: a single one may be quoted.
+    pub fn is_log(&self) -> bool {
+        self.lines > 1
+    }
+
     pub fn has_lines(&self) -> bool {
         self.lines > 0 || !self.paths.is_empty() || !self.libraries.is_empty()
     }
 
     /// The lines that follow are of another log.
     pub fn next_log(&mut self) {
-        self.log += 1;
+        self.processes.next_log();
     }
 
     /// The ranks of members.
@@ -155,6 +157,16 @@ impl Collector {
         self.message(text, number) || is_read
     }
 
+    /// Reads a line that has the name of NCCL at this place alone; false if it is not NCCL's.
+    pub fn single(&mut self, text: &str, at: usize, number: u64) -> bool {
+        let Some(line) = header::parse_at(text, at) else {
+            self.version(text);
+            return false;
+        };
+        self.parsed(&line, text, number);
+        true
+    }
+
     fn message(&mut self, text: &str, number: u64) -> bool {
         let Some(line) = header::parse(text) else {
             self.version(text);
@@ -171,8 +183,12 @@ impl Collector {
         }
     }
 
-    fn parsed(&mut self, line: &Line<'_>, text: &str, number: u64) {
-        self.lines += u64::from(line.source.is_some());
+    /// Reads a line of NCCL.
+    pub fn parsed(&mut self, line: &Line<'_>, text: &str, number: u64) {
+        // Whether it is more than one counts.
+        if self.lines < 2 {
+            self.lines += u64::from(line.source().is_some());
+        }
         match message::parse(line.message, line.is_warning) {
             Some(event) => {
                 self.progress(line);
@@ -187,7 +203,7 @@ impl Collector {
         if !line.is_warning
             && !self.unnamed.is_empty()
             && !is_ending(line.message)
-            && let Some(thread) = self.thread(line.source)
+            && let Some(thread) = self.processes.thread(line)
         {
             self.unnamed.progress(thread);
         }
@@ -196,7 +212,7 @@ impl Collector {
     /// A warning that gdr has no kind for, or the trace of a failing call, which confirms one.
     fn unnamed(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
         if line.is_warning {
-            let thread = line.source.and_then(|source| self.thread(Some(source)));
+            let thread = line.source().and_then(|_| self.processes.thread(line));
             // Later warnings of a process that failed follow from the failure.
             let is_first = |thread: &(u32, u64)| {
                 !self.failures.keys().any(|(_, _, process)| *process == Some(thread.0))
@@ -213,7 +229,7 @@ impl Collector {
 
     /// The trace of a failing call.
     fn trace(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
-        let thread = line.source.and_then(|source| self.thread(Some(source)));
+        let thread = line.source().and_then(|_| self.processes.thread(line));
         let Some(thread) = thread else { return };
         if let Some((failure, line)) = self.unnamed.confirmed(thread) {
             return self.failure(failure, Some(thread.0), || line);
@@ -262,7 +278,7 @@ impl Collector {
         number: u64,
     ) {
         self.library_lines += 1;
-        let process = source.and_then(|source| self.process(source));
+        let process = source.and_then(|source| self.processes.of(source));
         self.failure(failure, process, || quote(text, number));
     }
 
@@ -346,31 +362,32 @@ impl Collector {
             }
             Event::Reason(reason) => _ = self.reasons.entry(reason).or_insert_with(quote),
             Event::Failure(failure) => {
-                let process = line.source.and_then(|source| self.process(source));
+                let process = line.source().and_then(|source| self.processes.of(source));
                 self.failure(failure, process, quote);
             }
-            Event::Address(name) => self.address(name, line.source),
+            Event::Address(name) => self.address(name, line.source()),
             Event::Devices(names) => {
                 if let Some((_, name)) = names.rsplit_once("OOB ") {
-                    self.address(name, line.source);
+                    self.address(name, line.source());
                 }
-                let process = line.source.and_then(|source| self.process(source));
+                let process = line.source().and_then(|source| self.processes.of(source));
                 if let Some(process) = process
                     && names.len() <= LONGEST_LIST
                 {
                     self.devices.entry(process).or_insert_with(|| names.to_owned());
                 }
             }
-            Event::Communicator(comm) => self.communicator(&comm, line.source),
-            Event::Connecting => self.connecting(line.source),
+            Event::Communicator(comm) => self.communicator(&comm, line),
+            Event::Connecting => self.connecting(line),
             Event::NvlsChannels(channels) => {
-                if let Some(member) = self.thread(line.source).and_then(|at| self.current.get(&at))
+                if let Some(member) =
+                    self.processes.thread(line).and_then(|at| self.current.get(&at))
                 {
                     let member = &mut self.members[*member as usize];
                     member.nvls = member.nvls.max(channels);
                 }
             }
-            Event::Path(path) => self.path(path, line.source),
+            Event::Path(path) => self.path(path, line),
         }
     }
 
@@ -385,37 +402,15 @@ impl Collector {
     fn address(&mut self, name: &str, source: Option<Source<'_>>) {
         let address = name.split_once(':').and_then(|(_, address)| failure::address(address));
         if let (Some(address), Some(source)) = (address, source)
-            && self.hosts.len() < MAX_PROCESSES
+            && self.hosts.len() < Processes::MOST
         {
             self.hosts.entry(address.to_owned()).or_insert_with(|| source.host.to_owned());
         }
     }
 
-    fn process(&mut self, source: Source<'_>) -> Option<u32> {
-        let known = self.process_ids.get(source.host);
-        if let Some(known) = known.and_then(|of_host| of_host.get(&source.process)) {
-            return Some(*known);
-        }
-        let at = u32::try_from(self.processes.len()).ok()?;
-        if self.processes.len() >= MAX_PROCESSES {
-            self.cut = true;
-            return None;
-        }
-        self.processes.push((source.host.to_owned(), source.process));
-        let of_host = self.process_ids.entry(source.host.to_owned()).or_default();
-        of_host.insert(source.process, at);
-        Some(at)
-    }
-
-    /// Lines of a log without a header are of one process.
-    fn thread(&mut self, source: Option<Source<'_>>) -> Option<(u32, u64)> {
-        let source = source.unwrap_or(Source { process: self.log, ..Source::default() });
-        Some((self.process(source)?, source.thread))
-    }
-
-    fn communicator(&mut self, comm: &CommLine<'_>, source: Option<Source<'_>>) {
+    fn communicator(&mut self, comm: &CommLine<'_>, line: &Line<'_>) {
         self.has_ended |= comm.is_ended;
-        let Some(thread) = self.thread(source) else { return };
+        let Some(thread) = self.processes.thread(line) else { return };
         let rank = Some(comm.rank);
         // A pointer is used again after a communicator is destroyed, its id is not.
         let known = match comm.id {
@@ -441,6 +436,7 @@ impl Collector {
         member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
         member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
         member.is_complete |= comm.is_complete;
+        self.has_nameless |= member.is_complete && member.id.is_none();
         if comm.is_complete {
             self.overcome(thread.0);
         }
@@ -502,9 +498,10 @@ impl Collector {
     }
 
     /// Another communicator begins where the last one is complete; from NCCL 2.18 on its first line says so.
-    fn connecting(&mut self, source: Option<Source<'_>>) {
-        let Some(thread) = self.thread(source) else { return };
-        if let Some(current) = self.current.get(&thread)
+    fn connecting(&mut self, line: &Line<'_>) {
+        let Some(thread) = self.processes.thread(line) else { return };
+        if self.has_nameless
+            && let Some(current) = self.current.get(&thread)
             && self.members[*current as usize].is_complete
             && self.members[*current as usize].id.is_none()
         {
@@ -515,9 +512,9 @@ impl Collector {
         }
     }
 
-    fn path(&mut self, path: PathLine<'_>, source: Option<Source<'_>>) {
+    fn path(&mut self, path: PathLine<'_>, line: &Line<'_>) {
         let Some(transport) = self.transport(path.via) else { return };
-        let Some(thread) = self.thread(source) else { return };
+        let Some(thread) = self.processes.thread(line) else { return };
         let own = match path.side {
             Side::Receive => path.to.unwrap_or(path.from),
             Side::Both | Side::Send => path.from,

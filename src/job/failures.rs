@@ -26,7 +26,7 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
         if let Some(detail) = detail {
             add(failure, text(log, detail), rank);
         }
-        match (rank, process.and_then(|at| log.processes.get(at as usize))) {
+        match (rank, process.and_then(|at| log.processes.get(at))) {
             (Some(rank), _) => failure.ranks.push(rank),
             (None, Some((host, process))) => failure.processes.push(format!("{host}:{process}")),
             (None, None) => {}

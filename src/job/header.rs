@@ -16,10 +16,17 @@ pub struct Source<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// `None` if the line lacks it.
-    pub source: Option<Source<'a>>,
+    /// What stands before the message.
+    pub header: &'a str,
     pub is_warning: bool,
     pub message: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// `None` if the line lacks it. Most lines say nothing for which it is needed.
+    pub fn source(&self) -> Option<Source<'a>> {
+        source(self.header)
+    }
 }
 
 /// Reads a line of NCCL. Of two lines in one, the last.
@@ -29,10 +36,18 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
         let rest = &line.as_bytes()[*at..];
         rest.starts_with(INFO.as_bytes()) || rest.starts_with(WARN.as_bytes())
     })?;
-    let (header, rest) = line.split_at(at);
+    parse_at(line, at)
+}
+
+/// Reads a line that has the name of NCCL at this place alone.
+pub fn parse_at(line: &str, at: usize) -> Option<Line<'_>> {
+    let (header, rest) = line.split_at_checked(at)?;
     let is_warning = rest.starts_with(WARN);
+    if !is_warning && !rest.starts_with(INFO) {
+        return None;
+    }
     let message = rest[INFO.len()..].trim_ascii();
-    Some(Line { source: source(header), is_warning, message })
+    Some(Line { header, is_warning, message })
 }
 
 /// Reads a line of NCCL up to 2.2: `host:pid:tid [gpu] INFO …`, `host:pid:tid [gpu] file:line WARN …`.
@@ -43,13 +58,12 @@ pub fn parse_old(line: &str) -> Option<Line<'_>> {
         Some((header, message)) => (&line[..=header.len()], message),
         None => line.split_once(" WARN ")?,
     };
-    let source = source(header);
     let place = last_word(header).and_then(|(_, word)| rsplit_once(word, b':'));
     let is_place = place.is_some_and(|(file, line)| {
         [".h", ".cu", ".cc"].iter().any(|end| file.ends_with(end)) && line.parse::<u32>().is_ok()
     });
-    let is_old = source.is_some() || is_warning && is_place;
-    is_old.then(|| Line { source, is_warning, message: message.trim_ascii() })
+    let is_old = is_warning && is_place || source(header).is_some();
+    is_old.then(|| Line { header, is_warning, message: message.trim_ascii() })
 }
 
 /// The last `host:pid:tid` that a GPU in brackets follows.

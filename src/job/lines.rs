@@ -3,10 +3,11 @@
 use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 
 use super::around::Around;
+use super::bare::Bare;
 use super::collector::Collector;
 use super::last_error::LastErrors;
 use super::library::{self, Libraries};
-use super::program::Programs;
+use super::program::{Programs, prefix};
 use super::ras::Ras;
 use super::{build, why, words};
 use crate::code::{is_code, may_be_code};
@@ -17,6 +18,9 @@ const WORD: &[u8] = b"NCCL";
 
 /// A longer line is not NCCL's: its start is dropped.
 const LONGEST: usize = 64 << 10;
+
+/// What stands before a message of NCCL is shorter: a header, and what launchers write before it.
+const LONGEST_HEADER: usize = 256;
 
 /// What is read of a line that is not NCCL's.
 const READ: usize = 4 << 10;
@@ -33,6 +37,7 @@ pub struct JobReader {
     ras: Ras,
     libraries: Libraries,
     programs: Programs,
+    bare: Bare,
 }
 
 impl Default for JobReader {
@@ -46,6 +51,7 @@ impl Default for JobReader {
             ras: Ras::default(),
             libraries: Libraries::default(),
             programs: Programs::default(),
+            bare: Bare::default(),
         }
     }
 }
@@ -94,15 +100,19 @@ impl JobReader {
     pub fn finish_in(mut self, around: &Around<'_>) -> Option<Job> {
         let rest = std::mem::take(&mut self.rest);
         self.read(&rest);
+        self.bare.end(&mut self.collector);
         self.ras.end(&mut self.collector);
         self.programs.end(self.line, &mut self.collector);
         self.collector.end();
-        if !self.collector.is_job(around.is_explained) {
+        self.collector.add_settings(around.settings);
+        let is_job = self.collector.is_job(around.is_explained);
+        let excluded = why::excluded(&self.collector);
+        if !is_job && (around.is_explained || excluded.is_empty()) {
             return None;
         }
-        self.collector.add_settings(around.settings);
         let mut job = build::job(&self.collector);
         job.lost = why::lost(&self.collector, &job);
+        job.lost.extend(excluded);
         job.lost.extend(library::lost(&self.collector.libraries, &self.collector.settings));
         Some(job)
     }
@@ -116,20 +126,56 @@ impl JobReader {
 
     /// Reads complete lines.
     fn read(&mut self, bytes: &[u8]) {
+        // Most logs have no other line ends, and are valid: one look at all of it costs less than one at each line.
+        let text = str::from_utf8(bytes).ok().filter(|_| memchr2(b'\r', b'\\', bytes).is_none());
         let mut at = 0;
         while let Some(found) = self.word.find(&bytes[at..]).map(|found| at + found) {
             let start = memrchr(b'\n', &bytes[at..found]).map_or(at, |end| at + end + 1);
             let end = memchr(b'\n', &bytes[found..]).map_or(bytes.len(), |end| found + end);
             self.others(&bytes[at..start]);
-            self.line(&bytes[start..end]);
+            match text.and_then(|text| text.get(start..end)) {
+                Some(text) if self.word.find(&bytes[found + WORD.len()..end]).is_none() => {
+                    self.single(text, found - start);
+                }
+                _ => self.line(&bytes[start..end]),
+            }
             at = end;
         }
         self.others(&bytes[at..]);
     }
 
+    /// A line that has the word here alone.
+    fn single(&mut self, text: &str, at: usize) {
+        let line = text.as_bytes();
+        if may_be_code(&line[..at]) && is_code(line) {
+            return;
+        }
+        if !self.collector.single(text, at, self.line) {
+            self.other(line, false);
+        } else if at > LONGEST_HEADER {
+            self.other(&line[..at], false);
+        }
+    }
+
+    /// What stands in a line before its first message of NCCL: a paste without line ends has an exception there.
+    fn before(&mut self, line: &[u8]) {
+        let is_message = |at: &usize| {
+            let rest = &line[at + WORD.len()..];
+            rest.starts_with(b" INFO ") || rest.starts_with(b" WARN ")
+        };
+        let first = self.word.find_iter(line).find(is_message);
+        if let Some(at) = first.filter(|at| *at > LONGEST_HEADER) {
+            self.other(&line[..at], false);
+        }
+    }
+
     /// Lines that are not NCCL's, after the end of one that may be.
     fn others(&mut self, bytes: &[u8]) {
         // Most lines of a log of NCCL follow each other.
+        if bytes == b"\n" {
+            self.line += 1;
+            return;
+        }
         let (end, bytes) = bytes.split_at(usize::from(bytes.starts_with(b"\n")));
         self.line += end.len() as u64;
         let mut at = 0;
@@ -179,6 +225,8 @@ impl JobReader {
         }
         if found.is_old {
             collector.old(&text, number);
+        } else if found.is_path {
+            self.bare.line(prefix::strip(&text).text, number);
         }
     }
 
@@ -199,7 +247,9 @@ impl JobReader {
                 parts.filter(|part| self.collector.line(part, self.line)).count() > 0
             }
         };
-        if !is_read {
+        if is_read {
+            self.before(line);
+        } else {
             self.other(line, false);
         }
     }

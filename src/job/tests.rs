@@ -41,6 +41,32 @@ fn rows(job: &Job) -> Vec<String> {
     paths.map(row).collect()
 }
 
+/// Two processes write at once: a header stands alone, and its message in a line of its own.
+#[test]
+fn paths_without_a_header() {
+    let log = "n1:1:2 [0] NCCL INFO n1:3:4 [1] NCCL INFO Ring 00 : 1[1] -> 0[0] via P2P/IPC\nRing 00 : 0[0] -> 1[1] via P2P/IPC\n\
+               [1,0]<stdout>:Channel 01/0 : 2[2] -> 3[3] via SHM/direct/direct\n";
+    assert_eq!(rows(&job(log)), ["P2P/IPC -/- 1 0<->1", "SHM -/- 1 2->3"]);
+    let whole = "n1:1:2 [0] NCCL INFO Ring 00 : 0[0] -> 1[1] via P2P/IPC\nRing 00 : 0[0] -> 1[1] via P2P/IPC\n";
+    assert_eq!(rows(&job(whole)), ["P2P/IPC -/- 1 0->1"]);
+    for text in ["the Ring 00 : 0[0] -> 1[1] via P2P/IPC", "Channel 00 : 0[0] -> 1[1] via P2P/IP"] {
+        assert!(read(text).is_none(), "{text}");
+    }
+}
+
+/// NCCL was told what not to use, and the log shows no path.
+#[test]
+fn variables_without_paths() {
+    let log = |value: &str| {
+        format!(
+            "n1:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to {value}.\nn1:3:4 [1] NCCL INFO Using network Socket\n"
+        )
+    };
+    let losses: Vec<String> = job(&log("1")).lost.iter().map(|lost| lost.why.clone()).collect();
+    assert_eq!(losses, ["NCCL_P2P_DISABLE=1 is set"]);
+    assert!(read(&log("0")).is_none());
+}
+
 /// Lines as NCCL of several versions writes them, and launchers before them.
 #[test]
 fn reads_paths_of_all_versions() {

@@ -1,7 +1,7 @@
 //! Why a path was slower than another one that NCCL has: a variable, what was not loaded, the topology, or "the log does not
 //! say". A reason is a line of the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::collector::Collector;
 use super::message::{HopEnd, Reason};
@@ -24,6 +24,37 @@ pub fn lost(log: &Collector, job: &Job) -> Vec<Loss> {
         losses.entry(FasterPath::Gdrcopy).or_default();
     }
     losses.into_iter().map(|(lost, paths)| loss(lost, &paths, log, job)).collect()
+}
+
+/// What variables exclude, if the log shows no path: NCCL's output may lack them.
+pub fn excluded(log: &Collector) -> Vec<Loss> {
+    let hosts: BTreeSet<&String> = log.processes.iter().map(|(host, _)| host).collect();
+    // A communicator of one rank uses no path.
+    let is_several = !log.members.iter().any(|member| member.ranks == Some(1));
+    let all = [
+        (FasterPath::PeerAccess, "P2P", is_several),
+        (FasterPath::SharedMemory, "shared memory", is_several),
+        (FasterPath::Rdma, "RDMA", hosts.len() > 1),
+    ];
+    // A failure is what the log is about.
+    let is_about = log.is_log() && log.paths.is_empty() && !log.has_failed();
+    let those = all.into_iter().filter(|(.., may_use)| is_about && *may_use);
+    let found = those.filter_map(|(lost, name, _)| {
+        let (name_of, values) = variables(lost).first()?;
+        let (value, line) = log.settings.get(*name_of)?;
+        values.is_some_and(|values| values.contains(&value.as_str())).then(|| Loss {
+            faster: lost,
+            what: format!("NCCL was told not to use {name}; the log shows no path of ranks."),
+            kind: ReasonKind::Variable,
+            why: format!("{name_of}={value} is set"),
+            line: Some(line.clone()),
+            allowed: Allowed::Unknown,
+            bandwidth: None,
+            pair_count: 0,
+            pairs: Vec::new(),
+        })
+    });
+    found.collect()
 }
 
 /// `is_tcp`: libfabric serves the network by TCP.

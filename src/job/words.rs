@@ -10,6 +10,9 @@ use super::{last_error, program, ras};
 /// NCCL up to 2.2 writes its lines without its name.
 const OLD: [&str; 2] = ["] INFO ", " WARN "];
 
+/// Paths in lines of NCCL whose start another process wrote over, or a terminal cut off.
+const PATHS: [&str; 4] = [" via P2P/", " via SHM/", " via NET/", " via direct shared memory"];
+
 /// Who reads lines with a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
@@ -19,6 +22,7 @@ enum Of {
     LastError,
     Ras,
     Old,
+    Path,
 }
 
 struct Words {
@@ -33,6 +37,7 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
         .chain(last_error::WORDS.iter().map(|word| (*word, Of::LastError)))
         .chain([(ras::HEADING, Of::Ras)])
         .chain(OLD.iter().map(|word| (*word, Of::Old)))
+        .chain(PATHS.iter().map(|word| (*word, Of::Path)))
         .collect();
     let search = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::DFA))
@@ -49,6 +54,7 @@ pub struct Found {
     pub is_last_error: bool,
     pub is_ras: bool,
     pub is_old: bool,
+    pub is_path: bool,
 }
 
 /// Where the first text stands.
@@ -66,6 +72,7 @@ pub fn of(line: &str) -> Found {
             Of::LastError => found.is_last_error = true,
             Of::Ras => found.is_ras = true,
             Of::Old => found.is_old = true,
+            Of::Path => found.is_path = true,
         }
     }
     found

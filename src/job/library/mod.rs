@@ -39,7 +39,7 @@ pub struct Reader {
     read: fn(&str) -> Vec<Statement>,
 }
 
-pub const READERS: [Reader; 18] = [
+pub const READERS: [Reader; 21] = [
     Reader { library: ucx::NAME, word: "UCX  ", read: ucx::read },
     Reader { library: ucx::NAME, word: "UCX INFO", read: ucx::read },
     Reader { library: ucx::NAME, word: "cfg#", read: ucx::read },
@@ -55,6 +55,9 @@ pub const READERS: [Reader; 18] = [
     Reader { library: nixl::NAME, word: "NIXL", read: nixl::read },
     Reader { library: mooncake::NAME, word: "rdma_context.cpp:", read: mooncake::read },
     Reader { library: mooncake::NAME, word: "_transport.cpp:", read: mooncake::read },
+    Reader { library: mooncake::NAME, word: "worker_pool.cpp:", read: mooncake::read },
+    Reader { library: mooncake::NAME, word: "rdma_endpoint.cpp:", read: mooncake::read },
+    Reader { library: mooncake::NAME, word: "store_py.cpp:", read: mooncake::read },
     Reader { library: mooncake::NAME, word: "transfer_engine", read: mooncake::read },
     Reader { library: mooncake::NAME, word: "transfer_metadata", read: mooncake::read },
     Reader { library: deep_ep::NAME, word: "DeepEP ", read: deep_ep::read },
@@ -107,6 +110,9 @@ fn source(line: &str) -> Option<Source<'_>> {
         let (inside, _) = part.split_once(']')?;
         let mut parts = inside.split(':');
         let host = parts.next().filter(|host| host.contains(|c: char| c.is_ascii_alphabetic()))?;
+        // `[nixl_connector.py:1198]` is a place in a program.
+        let is_file = [".py", ".cpp", ".cc"].iter().any(|end| host.ends_with(end));
+        let host = Some(host).filter(|_| !is_file)?;
         let process = parts.next()?.trim().parse().ok()?;
         Some(Source { host, process, thread: 0 })
     });

@@ -16,7 +16,7 @@ const TRANSPORTS: [(&str, &str); 5] = [
 ];
 
 /// Texts of errors after which the engine does not go on.
-const ERRORS: [&str; 8] = [
+const ERRORS: [&str; 12] = [
     "No available RNIC",
     "cannot initialize RDMA resources",
     "Failed to install",
@@ -24,6 +24,11 @@ const ERRORS: [&str; 8] = [
     "Failed to open device",
     "Failed to retrieve segment descriptor",
     "Failed to modify QP to ",
+    // As versions up to 0.3 write it.
+    "Failed to modity QP to ",
+    "Cannot make connection for endpoint",
+    "Context is not active: ",
+    "Put operation failed with error: TRANSFER_FAIL",
     "egister memory",
 ];
 
@@ -58,11 +63,29 @@ fn failure(place: &str, message: &str) -> Option<Statement> {
     // The first letter of the line is its level; a launcher may write before it.
     let is_of = |level: &str| place.starts_with(level) || place.contains(&format!(" {level}"));
     let is_error = ["E0", "E1", "E2", "W0", "W1", "W2"].iter().any(|level| is_of(level));
+    if let Some((_, rest)) = message.split_once("Process failed for slice (").filter(|_| is_error) {
+        return completion(rest);
+    }
     let text = ERRORS.iter().find(|text| message.contains(*text)).filter(|_| is_error)?;
     let kind = match *text {
         "egister memory" => FailureKind::MemoryRegistration,
-        "Failed to modify QP to " => FailureKind::QueuePair,
+        "Failed to modify QP to " | "Failed to modity QP to " => FailureKind::QueuePair,
+        "Cannot make connection for endpoint" => FailureKind::ConnectionFailed,
         _ => FailureKind::Library,
     };
     Some(failed(kind, &format!("Mooncake: {message}")))
+}
+
+/// `Worker: Process failed for slice (opcode: 1, …, local_nic: mlx5_9, peer_nic: 192.0.2.7:15867@mlx5_9, …): transport retry counter exceeded`: after
+/// the first one the queue pair flushes what waits.
+fn completion(slice: &str) -> Option<Statement> {
+    let (about, status) = slice.rsplit_once("): ")?;
+    let value = |name: &str| {
+        about.split_once(name).and_then(|(_, rest)| rest.split(',').next()).map(str::trim)
+    };
+    let mut detail = format!("Mooncake: {}", status.trim());
+    for (name, key) in [("NIC", "local_nic: "), ("peer", "peer_nic: ")] {
+        detail = value(key).map_or(detail.clone(), |value| format!("{detail}, {name} {value}"));
+    }
+    (!status.contains("flushed")).then(|| failed(FailureKind::Completion, &detail))
 }

@@ -24,6 +24,11 @@ fn path(line: &str) -> Option<Route> {
 }
 
 fn failure(line: &str) -> Option<Statement> {
+    // `NIXL transfer failure: handshake_setup_failed | Context: {…}` of vLLM.
+    if let Some((_, rest)) = line.split_once("NIXL transfer failure: ") {
+        let what = rest.split(['.', ' ']).next().filter(|what| is_name(what))?;
+        return Some(failed(FailureKind::Library, &format!("NIXL transfer failure: {what}")));
+    }
     let at = line.find("NIXL_ERR_")?;
     let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
     let name: &str = line[at..].split(|c| !is_part(c)).next()?;

@@ -8,7 +8,7 @@ use crate::model::FailureKind;
 pub const NAME: &str = "NVSHMEM";
 
 /// Texts of errors. Later ones follow from the first.
-const ERRORS: [&str; 9] = [
+const ERRORS: [&str; 10] = [
     "init failed for transport: ",
     "Unable to initialize any transports",
     "is not accessible, exiting",
@@ -18,6 +18,7 @@ const ERRORS: [&str; 9] = [
     "non-zero status: ",
     "neither nv_peer_mem, or nvidia_peermem detected",
     "nvshmem initialization failed, exiting",
+    "NVSHMEM API called before NVSHMEM initialization has completed",
 ];
 
 pub fn read(line: &str) -> Vec<Statement> {

@@ -181,6 +181,18 @@ fn failures_of_each_library() {
             "Library [] Mooncake: RdmaTransport: No available RNIC",
         ),
         (
+            "E0302 09:15:07.98 7 worker_pool.cpp:294] Worker: Process failed for slice (opcode: 1, length: 8, local_nic: mlx5_9, peer_nic: 192.0.2.7:5@mlx5_8, dest_rkey: 2): transport retry counter exceeded\n",
+            "Completion [] Mooncake: transport retry counter exceeded, NIC mlx5_9, peer 192.0.2.7:5@mlx5_8",
+        ),
+        (
+            "ERROR 01-09 15:09:33 [nixl_connector.py:1198] NIXL transfer failure: handshake_setup_failed | Context: {}\n",
+            "Library [] NIXL transfer failure: handshake_setup_failed",
+        ),
+        (
+            "[1.3] [r1:82:0]   ib_mlx5_dv.c:452  UCX  ERROR   mlx5dv_devx_obj_create(CQ) failed on mlx5_1, syndrome 0x2aac7c: Remote I/O error\n",
+            "Library [\"r1:82\"] mlx5dv_devx_obj_create(CQ) failed on mlx5_1, syndrome 0x2aac7c: Remote I/O error",
+        ),
+        (
             "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 1, nvl: 0\n",
             "Timeout [] DeepEP dispatch NVL receiver timeout",
         ),

@@ -112,7 +112,11 @@ fn failure(line: &str) -> Option<Statement> {
     // `connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused`
     let is_refused = has("connect(fd=") && has(") failed: ");
     // `no usable transports/devices (asked rc on all devices)`
-    let is_unusable = has("no usable transports/devices");
+    // `no active messages transport to <no debug data>: …`, `mlx5dv_devx_obj_create(CQ) failed on mlx5_1, syndrome 0x2aac7c: Remote I/O error`
+    let is_unusable = has("no usable transports/devices")
+        || has("no active messages transport to ")
+        || has("no remote registered memory access transport to ")
+        || has("mlx5dv_devx_obj_create(") && has(") failed");
     let kind = if has("failed to register") || has("_reg_mr(") {
         FailureKind::MemoryRegistration
     } else if is_refused {

@@ -79,6 +79,12 @@ fn server(text: &str) -> Option<Said> {
     if text.contains("Scheduler hit an exception") {
         return said(FailureKind::Exited, "the scheduler of SGLang got an exception".to_owned());
     }
+    if text.contains("Mooncake Transfer Engine Return Error") {
+        return said(
+            FailureKind::Library,
+            "Mooncake's transfer engine returned an error".to_owned(),
+        );
+    }
     let (_, rest) = text.split_once("[TensorRT-LLM][ERROR] ")?;
     let is_end = rest.starts_with("Assertion failed") || rest.contains("Exception: ");
     is_end.then(|| Said { kind: FailureKind::Exception, rank: None, detail: short(rest) })

@@ -82,7 +82,8 @@ fn signal(text: &str) -> Option<Said> {
     if let Some((_, rest)) = text.split_once("Caught signal ") {
         return said(ended::by_signal(first(rest)?), None);
     }
-    if let Some((_, rest)) = text.split_once("] Signal: ") {
+    let handled = text.split_once("] Signal: ").map(|(_, rest)| rest);
+    if let Some(rest) = handled.or_else(|| text.trim_start().strip_prefix("Signal: ")) {
         return said(ended::by_words(rest)?, None);
     }
     if let Some((_, rest)) = text.split_once("killed by signal: ") {

@@ -25,7 +25,7 @@ use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 76] = [
+pub const WORDS: [&str; 79] = [
     " received by PID ",
     "died with <Signals.",
     " death signal, ",
@@ -54,7 +54,7 @@ pub const WORDS: [&str; 76] = [
     "Root Cause (first observed failure)",
     "exited on",
     "Caught signal ",
-    "] Signal: ",
+    "Signal: ",
     "killed by signal: ",
     "terminated with signal SIG",
     "Fatal Python error",
@@ -76,6 +76,9 @@ pub const WORDS: [&str; 76] = [
     "Watchdog caught collective operation",
     "watchdog got stuck for ",
     "watchdog thread terminated",
+    "Heartbeat monitor timed out",
+    "due to a collective timeout from ",
+    "Mooncake Transfer Engine Return Error",
     "Timeout at NCCL work",
     "is setting up NCCL communicator",
     "mismatch between collectives",

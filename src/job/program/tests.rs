@@ -40,6 +40,22 @@ fn ends_that_launchers_report() {
             "Exited [] exit status 1, local rank 1",
         ),
         (
+            "Signal: Segmentation fault (11)\nSignal code: Address not mapped (1)\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "[rank6]:[E1 a.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 6] Received a dump signal due to a collective timeout from  rank 7 and we\n",
+            "WatchdogTimeout [7] its watchdog was the first to signal a timeout",
+        ),
+        (
+            "[rank4]:[E a.cpp:1] [PG 0 Rank 4] Heartbeat monitor timed out! Process will be terminated.\n",
+            "WatchdogTimeout [4] the watchdog itself got stuck in a call of CUDA or NCCL",
+        ),
+        (
+            "RuntimeError: Mooncake Transfer Engine Return Error.\n",
+            "Library [] Mooncake's transfer engine returned an error",
+        ),
+        (
             "mpirun noticed that process rank 6 with PID 0 on node n1 exited on signal 9 (Killed).\n",
             "Signal [6] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it on node n1",
         ),

@@ -7,7 +7,11 @@ use super::{Said, short, texts};
 use crate::model::FailureKind;
 
 pub fn read(text: &str) -> Option<Said> {
-    watchdog(text).or_else(|| stuck(text)).or_else(|| thread(text)).or_else(|| store(text))
+    watchdog(text)
+        .or_else(|| stuck(text))
+        .or_else(|| signalled(text))
+        .or_else(|| thread(text))
+        .or_else(|| store(text))
 }
 
 /// The rank in `[Rank 3`, `[PG 0 (default_pg) Rank 3]` or `[rank3` before the end of a text.
@@ -52,6 +56,22 @@ fn stuck(line: &str) -> Option<Said> {
     let rank = head.rsplit_once("Rank ").and_then(|(_, rest)| first(rest));
     let detail = format!("the watchdog itself got stuck for {seconds} s in a call of CUDA or NCCL");
     Some(Said { kind: FailureKind::WatchdogTimeout, rank, detail })
+}
+
+/// `[PG ID 0 PG GUID 0(default_pg) Rank 6] Received a dump signal due to a collective timeout from  rank 7 and we …`: another rank's watchdog
+/// was first. `[PG 0 Rank 144] Heartbeat monitor timed out! …`
+fn signalled(line: &str) -> Option<Said> {
+    let kind = FailureKind::WatchdogTimeout;
+    if let Some((_, rest)) =
+        line.split_once("] Received a dump signal due to a collective timeout from ")
+    {
+        let first: u32 = first(rest.trim_start().strip_prefix("rank ")?)?;
+        let detail = "its watchdog was the first to signal a timeout".to_owned();
+        return Some(Said { kind, rank: Some(first), detail });
+    }
+    let (head, _) = line.split_once("] Heartbeat monitor timed out!")?;
+    let detail = "the watchdog itself got stuck in a call of CUDA or NCCL".to_owned();
+    Some(Said { kind, rank: rank(head), detail })
 }
 
 /// `[PG ID 0 PG GUID 0 Rank 2] Process group watchdog thread terminated with exception: CUDA error: …`;
