@@ -161,7 +161,8 @@ impl Matcher {
             let is_advice = sentence && self.general.is_advice(&line);
             discount(&mut line_match, notice, is_advice);
             known.extend(&line_match.symptoms);
-            count(&line_match, part, &mut tally);
+            let is_supposed = sentence && self.general.is_supposed(&line);
+            count(&line_match, part, is_supposed, &mut tally);
             short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
                 neighbours.push(Neighbour {
@@ -186,8 +187,8 @@ impl Matcher {
         if let Some(link) = &listed.inactive_nvlink {
             self.read_inactive_nvlink(link, &mut tally);
         }
-        if short && is_picked && self.only_asks(&neighbours) {
-            tally.only_asks();
+        if short {
+            self.read_purpose(&neighbours, is_picked, &mut tally);
         }
         Ok(Reading { environment, listing, ..tally.reading(lines, read) })
     }
@@ -244,6 +245,19 @@ impl Matcher {
         is_picked || begins || is_title || sentences * 10 >= lines.len()
     }
 
+    /// Finds out whether a text reports a failure: it may only ask, or describe a change.
+    fn read_purpose(&self, lines: &[Neighbour], is_picked: bool, tally: &mut Tally<'_>) {
+        let is_change = |(at, line): (usize, &Neighbour)| {
+            !line.printed && self.general.is_of_change(&line.clean, at == 0)
+        };
+        if lines.iter().enumerate().any(is_change) {
+            tally.describes_change();
+        }
+        if is_picked && self.only_asks(lines) {
+            tally.only_asks();
+        }
+    }
+
     /// True if all lines are a person's, one of them is a general question, and none reports a failure.
     fn only_asks(&self, lines: &[Neighbour]) -> bool {
         let is_general = |line: &Neighbour| self.general.is_question(&line.clean);
@@ -266,7 +280,9 @@ impl Matcher {
     /// Applies what is for short texts only to each line.
     fn read_alone(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for line in lines {
-            let lacks_fault = line.sentence && !self.general.names_fault(&line.clean);
+            let lacks_fault = line.sentence
+                && (!self.general.names_fault(&line.clean)
+                    || self.general.is_supposed(&line.clean));
             let occurrence =
                 || Occurrence { line: line.line, text: line.raw.clone(), less: 0, lacks_fault };
             for symptom in &line.line_match.prose {
@@ -393,13 +409,13 @@ fn discount(line_match: &mut LineMatch, notice: Notice, is_advice: bool) {
 }
 
 /// Counts what a line says wherever it stands.
-fn count(line_match: &LineMatch, part: LinePart<'_>, tally: &mut Tally<'_>) {
+fn count(line_match: &LineMatch, part: LinePart<'_>, lacks_fault: bool, tally: &mut Tally<'_>) {
     for symptom in &line_match.symptoms {
         tally.symptom(*symptom, part.line, || Occurrence {
             line: part.line,
             text: shown(part.bytes),
             less: 0,
-            lacks_fault: false,
+            lacks_fault,
         });
     }
     for failure in &line_match.uncovered {

@@ -71,6 +71,8 @@ pub(super) struct Tally<'a> {
     is_port_question: bool,
     /// The text only asks: it has no failure.
     only_asks: bool,
+    /// The text describes a change, or asks for one.
+    is_change: bool,
     /// Symptoms that other devices and programs have, too.
     possible: BTreeSet<usize>,
 }
@@ -109,6 +111,7 @@ impl<'a> Tally<'a> {
             ports: None,
             is_port_question: false,
             only_asks: false,
+            is_change: false,
             possible: BTreeSet::new(),
         }
     }
@@ -188,6 +191,11 @@ impl<'a> Tally<'a> {
         self.only_asks = true;
     }
 
+    /// The text describes a change or asks for one: what it names is what would be, or was, so that nothing is more than possible.
+    pub(super) fn describes_change(&mut self) {
+        self.is_change = true;
+    }
+
     pub(super) fn uncovered(&mut self, at: usize, line: impl FnOnce() -> Quote) {
         self.uncovered.entry(at).or_insert_with(line);
     }
@@ -202,7 +210,8 @@ impl<'a> Tally<'a> {
             .found
             .into_iter()
             .filter_map(|(at, found)| {
-                let is_possible = found.first.lacks_fault || self.possible.contains(&at);
+                let is_possible =
+                    self.is_change || found.first.lacks_fault || self.possible.contains(&at);
                 Some((self.table.symptoms.get(at)?, found, is_possible))
             })
             .collect();
