@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::listing::{self, Port};
 use super::settings::Setting;
 use super::table::{Hint, Symptom, Table};
+use super::words::Basis;
 use crate::check;
 use crate::model::{Likelihood, Quote, SymptomMatch, Uncovered};
 
@@ -47,8 +48,8 @@ pub(super) struct Occurrence {
     pub text: String,
     /// Reduction of the score.
     pub less: u8,
-    /// A person's sentence that names no fault. Unless another line shows the symptom too, it is possible only.
-    pub lacks_fault: bool,
+    /// The best of all lines counts.
+    pub basis: Basis,
 }
 
 /// The concepts of a question that a hint counts.
@@ -71,6 +72,8 @@ pub(super) struct Tally<'a> {
     is_port_question: bool,
     /// The text only asks: it has no failure.
     only_asks: bool,
+    /// Persons describe, request or advise: their words report no failure.
+    only_describes: bool,
     /// Symptoms that other devices and programs have, too.
     possible: BTreeSet<usize>,
 }
@@ -109,6 +112,7 @@ impl<'a> Tally<'a> {
             ports: None,
             is_port_question: false,
             only_asks: false,
+            only_describes: false,
             possible: BTreeSet::new(),
         }
     }
@@ -156,9 +160,9 @@ impl<'a> Tally<'a> {
             Some(found) => {
                 found.count += u64::from(line > found.last);
                 found.last = found.last.max(line);
-                if found.first.lacks_fault {
+                if found.first.basis != Basis::Message {
                     let other = occurrence();
-                    if !other.lacks_fault {
+                    if other.basis < found.first.basis {
                         found.first = other;
                     }
                 }
@@ -188,6 +192,11 @@ impl<'a> Tally<'a> {
         self.only_asks = true;
     }
 
+    /// What persons write in this text is possible only; messages of programs count.
+    pub(super) fn only_describes(&mut self) {
+        self.only_describes = true;
+    }
+
     pub(super) fn uncovered(&mut self, at: usize, line: impl FnOnce() -> Quote) {
         self.uncovered.entry(at).or_insert_with(line);
     }
@@ -202,7 +211,8 @@ impl<'a> Tally<'a> {
             .found
             .into_iter()
             .filter_map(|(at, found)| {
-                let is_possible = found.first.lacks_fault || self.possible.contains(&at);
+                let least = if self.only_describes { Basis::Words } else { Basis::Possible };
+                let is_possible = found.first.basis >= least || self.possible.contains(&at);
                 Some((self.table.symptoms.get(at)?, found, is_possible))
             })
             .collect();
