@@ -43,32 +43,6 @@ const RULE: &str = concat!(
     r"[^?.]*,? (?:it|they|the|this|you|that|users?|then) [^?.]*\b(?:will|should|must|may|has to|have to|needs? to)\b",
 );
 
-/// What should or would happen, what usually is the cause, what somebody wonders about: it need not have happened.
-const SUPPOSED: &str = concat!(
-    r"\b(?:should|must|shall|ought to) (?:not |never |also |just |instead |always |rather )*",
-    r"(?:fail|warn|report|error|refuse|reject|detect|raise|return|print|read|check|support|allow|expose|log)\b",
-    r"|\bwould (?:not |also |then |still |silently |never )*(?:fail|hang|get|invite|return|crash|need|require)\b",
-    r"|\bwe (?:should|may want to|plan to)\b|\bwondering (?:if|whether) (?:we|you|it|there|this|that)\b",
-    r"|\bcommon (?:causes?|reasons?|problems?|pitfalls?|issues?|mistakes?|culprits?|errors?)\b",
-    r"|\b(?:cause|reason|culprit) is (?:rarely|often|usually|typically|mostly|commonly|always|almost)\b",
-);
-
-/// How a text begins that describes a change, or asks for one.
-const CHANGE_TITLE: &str = concat!(
-    r"^\W{0,3}(?:(?:feature(?: request)?|feat|rfc|proposal|design|docs?|enhancement|wip|draft|roadmap|epic|backport)\s?[\]:)]",
-    r"|feature request\b|\w+\]\[(?:fix|feat|docs?|infra|chore|tests?|refactor|perf)\]|(?:feat|fix|docs?|chore|refactor|perf|ci|build|tests?|style|revert)(?:\([^)]*\))?!?: )",
-);
-
-/// Sentences and headings of such a text.
-const CHANGE: &str = concat!(
-    r"\b(?:this|these|the) (?:pr|pull request|patch|commit|changes?|mr|merge request|series)\b.{0,20}",
-    r"\b(?:adds?|changes?|introduces?|enables?|fix(?:es)?|makes?|updates?|promotes?|removes?|replaces?|implements?|improves?|allows?|moves?|extends?|modif(?:y|ies)|address(?:es)?)\b",
-    r"|^what does this pr do|^(?:type of change|test plan|how has this been tested|describe the solution|describe alternatives|summary by coderabbit)\b",
-    r"|^\W{0,3}(?:issue #, if available|description of changes|by submitting this pull request|where should the reviewer start|fixes #\d+$)",
-    r"|^is your feature request|\bfeature,? motivation\b|\bthis is a (?:feature|proposal|design)\b",
-    r"|\bit (?:would|will) be (?:nice|great|good|useful|helpful|awesome) (?:if|to)\b",
-);
-
 pub struct General {
     first: Regex,
     /// After other sentences a question needs its question mark.
@@ -77,9 +51,6 @@ pub struct General {
     advice: Regex,
     rule: Regex,
     fault: Regex,
-    supposed: Regex,
-    change_title: Regex,
-    change: Regex,
 }
 
 impl General {
@@ -92,9 +63,6 @@ impl General {
             advice: regex(ADVICE)?,
             rule: regex(RULE)?,
             fault: regex(FAULT)?,
-            supposed: regex(SUPPOSED)?,
-            change_title: regex(CHANGE_TITLE)?,
-            change: regex(CHANGE)?,
         })
     }
 
@@ -116,16 +84,6 @@ impl General {
     /// True if a clean line, a sentence, says what happens if something fails.
     pub fn is_rule(&self, line: &[u8]) -> bool {
         self.rule.is_match(line)
-    }
-
-    /// True if a clean line, a person's, says what should or may be, not what was.
-    pub fn is_supposed(&self, line: &[u8]) -> bool {
-        self.supposed.is_match(line)
-    }
-
-    /// True if a clean line, a person's, shows that the text describes a change, or asks for one.
-    pub fn is_of_change(&self, line: &[u8], is_first: bool) -> bool {
-        is_first && self.change_title.is_match(line) || self.change.is_match(line)
     }
 
     /// True if a clean line reports a failure, or is a program's message.
@@ -159,29 +117,6 @@ mod tests {
             ("is not supported by the driver: cannot map", false),
         ] {
             assert_eq!(general.is_question(line.as_bytes()), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_change_and_a_supposition_report_nothing() {
-        let general = General::new().expect("patterns");
-        for (line, expected) in [
-            ("feat(net): report that gpu direct rdma is disabled", true),
-            ("[feature]: support gpu direct rdma in the chart", true),
-            ("this change makes registration fail at once", true),
-            ("it would be nice if the pod got an rdma device", true),
-            ("nccl hangs with two gpus", false),
-            ("after this change of the driver nccl hangs", false),
-        ] {
-            assert_eq!(general.is_of_change(line.as_bytes(), true), expected, "{line}");
-        }
-        for (line, expected) in [
-            ("the plugin should fail if a device lacks its node", true),
-            ("a common cause is gdr that is not enabled", true),
-            ("the busbw should be 400 gb/s and is 64", false),
-            ("gpu direct rdma is disabled, why?", false),
-        ] {
-            assert_eq!(general.is_supposed(line.as_bytes()), expected, "{line}");
         }
     }
 }

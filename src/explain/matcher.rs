@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::subject::{Named, Subject};
 use super::table::{Concept, Table, TableError};
 use super::tally::{HintMatch, Occurrence, Reading, Tally};
+use super::words::{Basis, Voice, Words};
 use crate::model::Quote;
 
 /// Lines that a person picked from a log.
@@ -47,6 +48,7 @@ pub struct Matcher {
     settings: Settings,
     notices: Notices,
     general: General,
+    words: Words,
     subject: Subject,
     patterns: Patterns,
     /// Concepts that say that something went wrong.
@@ -67,6 +69,8 @@ struct LineMatch {
     uncovered: Vec<usize>,
     /// Symptoms whose `prose` alone matches.
     prose: Vec<usize>,
+    /// Those that only sentences show that report nothing that happened.
+    unreal: Vec<usize>,
     concepts: Concepts,
 }
 
@@ -98,6 +102,7 @@ impl Matcher {
             settings: Settings::new()?,
             notices: Notices::new()?,
             general: General::new()?,
+            words: Words::new()?,
             subject: Subject::new()?,
             table,
             patterns,
@@ -117,14 +122,13 @@ impl Matcher {
         let mut reader = LineReader::new(text);
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
-        let (mut short, mut lines) = (true, 0);
+        // `written`: lines with text, also those that do not count.
+        let (mut short, mut lines, mut written) = (true, 0, 0);
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
         let (mut is_log, mut is_of_release) = (false, false);
-        let mut named = Named::default();
-        // Lines with text, also those that do not count.
-        let mut written = 0;
+        let (mut named, mut voice) = (Named::default(), Voice::default());
         // Matches in earlier parts of the same line.
         let mut known: BTreeSet<usize> = BTreeSet::new();
         while let Some(part) = reader.next()? {
@@ -151,6 +155,7 @@ impl Matcher {
             is_log |= printed || sentence;
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
             self.settings.read(part.bytes, part.line, is_command, &mut environment);
+            let words = voice.read(&self.words, &self.general, &line, printed, sentence);
             let is_title = part.line == 1 || sentence;
             let notice = self.notices.of(part.bytes, &line, is_title, &mut is_of_release);
             if notice == Notice::Nothing || sentence && self.general.is_rule(&line) {
@@ -161,8 +166,7 @@ impl Matcher {
             let is_advice = sentence && self.general.is_advice(&line);
             discount(&mut line_match, notice, is_advice);
             known.extend(&line_match.symptoms);
-            let is_supposed = sentence && self.general.is_supposed(&line);
-            count(&line_match, part, is_supposed, &mut tally);
+            count(&line_match, part, words, &mut tally);
             short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
                 neighbours.push(Neighbour {
@@ -171,6 +175,7 @@ impl Matcher {
                     raw: shown(part.bytes),
                     printed,
                     sentence,
+                    words,
                     line_match,
                 });
             }
@@ -183,13 +188,11 @@ impl Matcher {
         }
         named.program(listed.names_subject());
         tally.names_subject(named.is_subject(), |line| self.subject.is_device(line, &named));
-        tally.ports(&listed);
-        if let Some(link) = &listed.inactive_nvlink {
-            self.read_inactive_nvlink(link, &mut tally);
+        self.read_listing(&listed, &mut tally);
+        if short && is_picked && self.only_asks(&neighbours) {
+            tally.only_asks();
         }
-        if short {
-            self.read_purpose(&neighbours, is_picked, &mut tally);
-        }
+        tally.possible_from(voice.possible_from());
         Ok(Reading { environment, listing, ..tally.reading(lines, read) })
     }
 
@@ -245,19 +248,6 @@ impl Matcher {
         is_picked || begins || is_title || sentences * 10 >= lines.len()
     }
 
-    /// Finds out whether a text reports a failure: it may only ask, or describe a change.
-    fn read_purpose(&self, lines: &[Neighbour], is_picked: bool, tally: &mut Tally<'_>) {
-        let is_change = |(at, line): (usize, &Neighbour)| {
-            !line.printed && self.general.is_of_change(&line.clean, at == 0)
-        };
-        if lines.iter().enumerate().any(is_change) {
-            tally.describes_change();
-        }
-        if is_picked && self.only_asks(lines) {
-            tally.only_asks();
-        }
-    }
-
     /// True if all lines are a person's, one of them is a general question, and none reports a failure.
     fn only_asks(&self, lines: &[Neighbour]) -> bool {
         let is_general = |line: &Neighbour| self.general.is_question(&line.clean);
@@ -268,24 +258,30 @@ impl Matcher {
         lines.iter().any(is_general) && lines.iter().all(is_question)
     }
 
-    /// One of a GPU's NVLinks is inactive, others of it are active.
-    fn read_inactive_nvlink(&self, link: &listing::Link, tally: &mut Tally<'_>) {
+    /// What a listing says: ports that are down, and an NVLink of a GPU that is inactive where others of it are active.
+    fn read_listing(&self, listed: &listing::Found, tally: &mut Tally<'_>) {
+        tally.ports(listed);
+        let Some(link) = &listed.inactive_nvlink else { return };
         let is_fault = |symptom: &super::table::Symptom| symptom.name == NVLINK_FAULT;
         if let Some(symptom) = self.table.symptoms.iter().position(is_fault) {
             let (line, text) = (link.line, link.text.clone());
-            tally.symptom(symptom, line, || Occurrence { line, text, less: 0, lacks_fault: false });
+            tally.symptom(symptom, line, || Occurrence {
+                line,
+                text,
+                less: 0,
+                basis: Basis::Message,
+            });
         }
     }
 
     /// Applies what is for short texts only to each line.
     fn read_alone(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for line in lines {
-            let lacks_fault = line.sentence
-                && (!self.general.names_fault(&line.clean)
-                    || self.general.is_supposed(&line.clean));
-            let occurrence =
-                || Occurrence { line: line.line, text: line.raw.clone(), less: 0, lacks_fault };
+            let lacks_fault = line.sentence && !self.general.names_fault(&line.clean);
             for symptom in &line.line_match.prose {
+                let basis = line.line_match.basis(*symptom, line.words, lacks_fault);
+                let text = || line.raw.clone();
+                let occurrence = || Occurrence { line: line.line, text: text(), less: 0, basis };
                 tally.symptom(*symptom, line.line, occurrence);
             }
         }
@@ -303,15 +299,16 @@ impl Matcher {
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
             let lacks_fault = (a.sentence || b.sentence) && !self.general.names_fault(&joined);
             let found = self.match_line(&joined, false, &BTreeSet::new());
-            let printed = found.symptoms.into_iter().map(|symptom| (symptom, false));
-            let prose = found.prose.into_iter().map(|symptom| (symptom, lacks_fault));
+            let words = a.words || b.words;
+            let printed = found.symptoms.iter().map(|symptom| (*symptom, false));
+            let prose = found.prose.iter().map(|symptom| (*symptom, lacks_fault));
             for (symptom, lacks_fault) in printed.chain(prose) {
                 if !a.line_match.has(symptom) && !b.line_match.has(symptom) {
                     tally.symptom(symptom, a.line, || Occurrence {
                         line: a.line,
                         text: format!("{} {}", a.raw, b.raw),
                         less: BROKEN,
-                        lacks_fault,
+                        basis: found.basis(symptom, words, lacks_fault),
                     });
                 }
             }
@@ -362,8 +359,22 @@ impl Matcher {
         }
     }
 
-    /// Matches a line, except for symptoms already found in it; in a log without prose and concepts.
+    /// Matches a line and tells which symptoms only words show that report nothing.
     fn match_line(&self, line: &[u8], is_log: bool, known: &BTreeSet<usize>) -> LineMatch {
+        let mut line_match = self.match_words(line, is_log, known);
+        if line_match.symptoms.is_empty() && line_match.prose.is_empty() {
+            return line_match;
+        }
+        if let Some(happened) = self.words.happened(line) {
+            let rest = self.match_words(&happened, is_log, known);
+            let all = line_match.symptoms.iter().chain(&line_match.prose);
+            line_match.unreal = all.filter(|symptom| !rest.has(**symptom)).copied().collect();
+        }
+        line_match
+    }
+
+    /// Matches a line, except for symptoms already found in it; in a log without prose and concepts.
+    fn match_words(&self, line: &[u8], is_log: bool, known: &BTreeSet<usize>) -> LineMatch {
         let mut line_match = LineMatch::default();
         let mut symptoms = BTreeSet::new();
         let mut prose = BTreeSet::new();
@@ -409,13 +420,13 @@ fn discount(line_match: &mut LineMatch, notice: Notice, is_advice: bool) {
 }
 
 /// Counts what a line says wherever it stands.
-fn count(line_match: &LineMatch, part: LinePart<'_>, lacks_fault: bool, tally: &mut Tally<'_>) {
+fn count(line_match: &LineMatch, part: LinePart<'_>, words: bool, tally: &mut Tally<'_>) {
     for symptom in &line_match.symptoms {
         tally.symptom(*symptom, part.line, || Occurrence {
             line: part.line,
             text: shown(part.bytes),
             less: 0,
-            lacks_fault,
+            basis: line_match.basis(*symptom, words, false),
         });
     }
     for failure in &line_match.uncovered {
@@ -431,6 +442,17 @@ impl LineMatch {
     fn has(&self, symptom: usize) -> bool {
         self.symptoms.contains(&symptom) || self.prose.contains(&symptom)
     }
+
+    /// What a symptom of this line rests on. A person's sentence without a word for a fault makes it possible only.
+    fn basis(&self, symptom: usize, words: bool, lacks_fault: bool) -> Basis {
+        if lacks_fault || words && self.unreal.contains(&symptom) {
+            Basis::Possible
+        } else if words {
+            Basis::Words
+        } else {
+            Basis::Message
+        }
+    }
 }
 
 struct Neighbour {
@@ -441,6 +463,8 @@ struct Neighbour {
     printed: bool,
     /// A person wrote it.
     sentence: bool,
+    /// It has no sign of a program's message.
+    words: bool,
     line_match: LineMatch,
 }
 

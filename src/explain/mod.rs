@@ -2,7 +2,7 @@
 //!
 //! `pieces` splits the text into lines, `clean` removes what varies, `matcher` applies the table, `tally` ranks the checks.
 //! `listing` knows texts that list a machine, `settings` the environment variables that a text shows,
-//! `notices` lines that report no failure, `general` questions without one, `subject` whether a text is about GPUs or RDMA at all.
+//! `notices` lines that report no failure, `general` questions without one, `words` whether a person reports one, `subject` whether a text is about GPUs or RDMA at all.
 //! Linear in the text, with bounded memory.
 
 mod clean;
@@ -17,6 +17,7 @@ mod settings;
 mod subject;
 mod table;
 mod tally;
+mod words;
 
 #[cfg(test)]
 mod tests;

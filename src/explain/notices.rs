@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use crate::code::is_code;
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 18] = [
+const NOTHING: [&str; 19] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -42,6 +42,8 @@ const NOTHING: [&str; 18] = [
     r"\b(?:lower|higher|larger|smaller) (?:values?|numbers?|figures?|scores?) (?:indicates?|means?|suggests?|shows?|(?:is|are) (?:better|worse))\b",
     // A person says what they believe, not what they saw.
     r"^(?:in|to|from) my (?:best )?(?:underst\w*|knowledge)\b|^as (?:far as )?i (?:know|understand)\b|^afaik\b",
+    // A diagram of messages.
+    r"^\w+ ?(?:-{1,2}>>?|-x|--x)[+-]? ?\w+: ",
     // How many values a test found wrong: none.
     r"^(?:# )?out of bounds values : 0\b",
     // The summary of a test run in which nothing failed.

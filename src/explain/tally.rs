@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::listing::{self, Port};
 use super::settings::Setting;
 use super::table::{Hint, Symptom, Table};
+use super::words::Basis;
 use crate::check;
 use crate::model::{Likelihood, Quote, SymptomMatch, Uncovered};
 
@@ -47,8 +48,8 @@ pub(super) struct Occurrence {
     pub text: String,
     /// Reduction of the score.
     pub less: u8,
-    /// A person's sentence that names no fault. Unless another line shows the symptom too, it is possible only.
-    pub lacks_fault: bool,
+    /// The best of all lines counts.
+    pub basis: Basis,
 }
 
 /// The concepts of a question that a hint counts.
@@ -71,8 +72,8 @@ pub(super) struct Tally<'a> {
     is_port_question: bool,
     /// The text only asks: it has no failure.
     only_asks: bool,
-    /// The text describes a change, or asks for one.
-    is_change: bool,
+    /// What rests on this basis, or on a weaker one, is possible only.
+    possible_from: Basis,
     /// Symptoms that other devices and programs have, too.
     possible: BTreeSet<usize>,
 }
@@ -111,7 +112,7 @@ impl<'a> Tally<'a> {
             ports: None,
             is_port_question: false,
             only_asks: false,
-            is_change: false,
+            possible_from: Basis::Possible,
             possible: BTreeSet::new(),
         }
     }
@@ -159,9 +160,9 @@ impl<'a> Tally<'a> {
             Some(found) => {
                 found.count += u64::from(line > found.last);
                 found.last = found.last.max(line);
-                if found.first.lacks_fault {
+                if found.first.basis != Basis::Message {
                     let other = occurrence();
-                    if !other.lacks_fault {
+                    if other.basis < found.first.basis {
                         found.first = other;
                     }
                 }
@@ -191,9 +192,8 @@ impl<'a> Tally<'a> {
         self.only_asks = true;
     }
 
-    /// The text describes a change or asks for one: what it names is what would be, or was, so that nothing is more than possible.
-    pub(super) fn describes_change(&mut self) {
-        self.is_change = true;
+    pub(super) fn possible_from(&mut self, basis: Basis) {
+        self.possible_from = basis;
     }
 
     pub(super) fn uncovered(&mut self, at: usize, line: impl FnOnce() -> Quote) {
@@ -211,7 +211,7 @@ impl<'a> Tally<'a> {
             .into_iter()
             .filter_map(|(at, found)| {
                 let is_possible =
-                    self.is_change || found.first.lacks_fault || self.possible.contains(&at);
+                    found.first.basis >= self.possible_from || self.possible.contains(&at);
                 Some((self.table.symptoms.get(at)?, found, is_possible))
             })
             .collect();

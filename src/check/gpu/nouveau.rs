@@ -4,7 +4,7 @@
 
 use super::present::bound;
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
-use crate::model::{ActionClass, Area, Fact, PciDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, PciDevice, Severity, Why};
 
 pub const CHECK: Check = Check {
     id: "gpu.nouveau",
@@ -62,6 +62,10 @@ fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ),
         (Fact::Known(false), None) => Judgement::pass("machine", "nouveau is not loaded.")
             .evidence("/proc/modules", "no nouveau"),
+        // Another GPU may not be listed.
+        (Fact::Unknown(_), None) if ctx.facts.partial => {
+            Judgement::unknown("machine", Why::NotCovered, Area::Sys, "/sys/bus/pci/devices")
+        }
         (Fact::Unknown(_), None) => Judgement::pass("machine", "nouveau is bound to no GPU.")
             .evidence("/sys/bus/pci/devices/*/driver", "none of them nouveau"),
     }]
@@ -89,7 +93,7 @@ mod tests {
     use crate::check::testing::{
         Edit, GPU, assert_fix_says, bind, findings, gpu, machine, only, outcomes,
     };
-    use crate::model::{Facts, Module, Outcome, Why};
+    use crate::model::{Facts, Module, Outcome};
 
     fn load(facts: &mut Facts) {
         facts.kernel.modules =
@@ -115,6 +119,8 @@ mod tests {
         assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Info);
         facts.kernel.modules = Fact::Unknown(Why::Denied);
         assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Pass, "the links are enough");
+        facts.partial = true;
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Unknown, "one device of many");
     }
 
     #[test]
