@@ -46,6 +46,7 @@ pub const TABLE: Kind = Kind {
     starts: Starts::Output,
     begins: |line| {
         line.starts_with("| NVIDIA-SMI ")
+            || line.starts_with("| NVITOP ")
             || line.starts_with("NVIDIA-SMI has failed because")
             || line.starts_with("Failed to initialize NVML: ")
             || line.starts_with("Unable to determine the device handle for")
@@ -63,7 +64,12 @@ pub const TABLE: Kind = Kind {
 |                                         |                        |             Disabled |
 +-----------------------------------------+------------------------+----------------------+
 ",
-    read: |text, recording| recording.smi(&table(text)),
+    read: |text, recording| {
+        if !has_head(text) {
+            recording.listed(by_index(query::processes(text)));
+        }
+        recording.smi(&table(text))
+    },
 };
 
 pub const CSV: Kind = Kind {
@@ -204,8 +210,13 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     gpus
 }
 
+/// True for a table with its first line; rows alone need not show all GPUs.
+pub fn has_head(text: &str) -> bool {
+    text.contains("| NVIDIA-SMI ")
+}
+
 fn table(text: &str) -> String {
-    if !text.contains("| NVIDIA-SMI ") {
+    if !text.lines().any(|line| line.trim_start().starts_with('|')) {
         return text.to_owned();
     }
     let mut log = Log::default();
@@ -221,7 +232,9 @@ fn table(text: &str) -> String {
             ended = true;
             break;
         }
-        if let Some(head) = cells[0].strip_prefix("NVIDIA-SMI ") {
+        if let Some(head) =
+            cells[0].strip_prefix("NVIDIA-SMI ").or(cells[0].strip_prefix("NVITOP "))
+        {
             let after = |name: &str| {
                 let (_, rest) = head.split_once(name)?;
                 rest.split_ascii_whitespace().next()
@@ -229,7 +242,10 @@ fn table(text: &str) -> String {
             if let Some(version) = after("Driver Version:").or(after("KMD Version:")) {
                 log.head("Driver Version", version);
             }
-            if let Some(version) = after("CUDA Version:").or(after("CUDA UMD Version:")) {
+            if let Some(version) = after("CUDA Version:")
+                .or(after("CUDA UMD Version:"))
+                .or(after("CUDA Driver Version:"))
+            {
                 log.head("CUDA Version", version);
             }
             continue;
@@ -255,7 +271,7 @@ fn table(text: &str) -> String {
         }
     }
     // `nvidia-smi -i 0` prints such a table of one GPU.
-    let count = Some(log.count).filter(|count| ended && *count > 1);
+    let count = Some(log.count).filter(|count| ended && *count > 1 && has_head(text));
     log.finish(count)
 }
 
@@ -342,6 +358,9 @@ fn csv_name(column: &str) -> &str {
 }
 
 fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    if !text.lines().next().is_some_and(|line| is_csv(line.trim())) {
+        return query::values(text, recording);
+    }
     let mut log = Log::default();
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split(',').map(csv_name).collect();
