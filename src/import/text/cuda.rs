@@ -4,8 +4,8 @@
 use super::by_index;
 use super::nccl::GPU;
 use super::programs;
-use super::smi::{self, Log};
-use super::{Kind, Starts};
+use super::smi::Log;
+use super::{Kind, Starts, summary};
 use crate::import::ImportError;
 use crate::import::support::Recording;
 use crate::model::limited::MAX_GPUS;
@@ -368,14 +368,14 @@ fn numbered(line: &str) -> Option<(Vec<usize>, &str)> {
         let numbers: Option<Vec<usize>> =
             numbers.split(',').map(|number| number.trim().parse().ok()).collect();
         return numbers
-            .filter(|numbers| numbers.len() <= MAX_GPUS && smi::is_model(model))
+            .filter(|numbers| numbers.len() <= MAX_GPUS && summary::is_model(model))
             .map(|numbers| (numbers, model));
     }
     let (numbers, model) = rest.split_once(": ")?;
     let numbers: Option<Vec<usize>> =
         numbers.split(',').map(|number| number.trim().parse().ok()).collect();
     let numbers = numbers.filter(|numbers| numbers.len() > 1 && numbers.len() <= MAX_GPUS)?;
-    smi::is_model(model).then_some((numbers, model))
+    summary::is_model(model).then_some((numbers, model))
 }
 
 #[cfg(test)]

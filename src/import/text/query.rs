@@ -1,9 +1,6 @@
 //! Parts of nvidia-smi's output without their heads, as of grep: fields of `-q`, rows of the table, rows of a query.
 
-use super::smi::{self, Log};
-use super::{by_index, summary};
-use crate::import::ImportError;
-use crate::import::support::Recording;
+use super::summary;
 use crate::model::{Bdf, ListedGpu};
 
 /// The address in `Bus Id : 00000000:17:00.0`, or in the line that begins a GPU, of `nvidia-smi -q` without its head.
@@ -67,13 +64,13 @@ pub fn processes(text: &str) -> Vec<(usize, ListedGpu)> {
 }
 
 /// The cells of a row of `nvidia-smi --query-gpu=… --format=csv,noheader`: the model, and values.
-fn cells(line: &str) -> Option<Vec<&str>> {
+pub fn cells(line: &str) -> Option<Vec<&str>> {
     const MOST: usize = 64;
     if !line.contains(", ") {
         return None;
     }
     let cells: Vec<&str> = line.split(',').map(str::trim).take(MOST).collect();
-    let is_model = |cell: &&str| smi::is_model(cell) && summary::whole(cell).is_some();
+    let is_model = |cell: &&str| summary::is_model(cell) && summary::whole(cell).is_some();
     let models = cells.iter().filter(|cell| is_model(cell)).count();
     let fits = models == 1
         && cells.iter().all(|cell| is_model(cell) || is_value(cell))
@@ -113,7 +110,7 @@ fn is_certain(cell: &str) -> bool {
 }
 
 /// A version of the driver with three parts; a value without its unit may have two.
-fn is_version(cell: &str) -> bool {
+pub fn is_version(cell: &str) -> bool {
     let parts: Vec<&str> = cell.split('.').collect();
     parts.len() == 3
         && parts[0].len() == 3
@@ -124,38 +121,6 @@ fn is_version(cell: &str) -> bool {
 
 pub fn is_values(line: &str) -> bool {
     cells(line).is_some()
-}
-
-/// Records rows without the line that names their columns.
-pub fn values(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    let mut log = Log::default();
-    let mut listed = Vec::new();
-    let (mut has_gpu, mut has_version) = (false, false);
-    for cells in text.lines().filter_map(|line| cells(line.trim())) {
-        let own = |is: fn(&str) -> bool| cells.iter().copied().find(|cell| is(cell));
-        if let Some(version) = own(is_version).filter(|_| !has_version) {
-            log.head("Driver Version", version);
-            has_version = true;
-        }
-        let model = own(|cell| summary::whole(cell).is_some());
-        let uuid = own(|cell| cell.starts_with("GPU-"));
-        if let Some(bdf) = cells.iter().find_map(|cell| cell.parse().ok()) {
-            log.gpu(bdf);
-            log.field("Product Name", model.unwrap_or_default());
-            log.field("GPU UUID", uuid.unwrap_or_default());
-            has_gpu = true;
-        } else {
-            let index = cells[0].parse().ok().filter(|index| *index == listed.len());
-            let gpu = ListedGpu {
-                model: model.map(str::to_owned),
-                uuid: uuid.map(str::to_owned),
-                ..ListedGpu::default()
-            };
-            listed.push((index.unwrap_or(listed.len()), gpu));
-        }
-    }
-    recording.listed(by_index(listed));
-    if has_gpu || has_version { recording.smi(&log.finish(None)) } else { Ok(()) }
 }
 
 #[cfg(test)]

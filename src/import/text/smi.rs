@@ -4,6 +4,7 @@ use super::KINDS;
 use super::by_index;
 use super::cut::Section;
 use super::query;
+use super::summary::{self, is_model};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
@@ -359,7 +360,7 @@ fn csv_name(column: &str) -> &str {
 
 fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if !text.lines().next().is_some_and(|line| is_csv(line.trim())) {
-        return query::values(text, recording);
+        return values(text, recording);
     }
     let mut log = Log::default();
     let mut lines = text.lines();
@@ -406,6 +407,38 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if log.count > 0 || !log.head.is_empty() { recording.smi(&log.finish(None)) } else { Ok(()) }
 }
 
+/// Records rows without the line that names their columns.
+fn values(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut log = Log::default();
+    let mut listed = Vec::new();
+    let (mut has_gpu, mut has_version) = (false, false);
+    for cells in text.lines().filter_map(|line| query::cells(line.trim())) {
+        let own = |is: fn(&str) -> bool| cells.iter().copied().find(|cell| is(cell));
+        if let Some(version) = own(query::is_version).filter(|_| !has_version) {
+            log.head("Driver Version", version);
+            has_version = true;
+        }
+        let model = own(|cell| summary::whole(cell).is_some());
+        let uuid = own(|cell| cell.starts_with("GPU-"));
+        if let Some(bdf) = cells.iter().find_map(|cell| cell.parse().ok()) {
+            log.gpu(bdf);
+            log.field("Product Name", model.unwrap_or_default());
+            log.field("GPU UUID", uuid.unwrap_or_default());
+            has_gpu = true;
+        } else {
+            let index = cells[0].parse().ok().filter(|index| *index == listed.len());
+            let gpu = ListedGpu {
+                model: model.map(str::to_owned),
+                uuid: uuid.map(str::to_owned),
+                ..ListedGpu::default()
+            };
+            listed.push((index.unwrap_or(listed.len()), gpu));
+        }
+    }
+    recording.listed(by_index(listed));
+    if has_gpu || has_version { recording.smi(&log.finish(None)) } else { Ok(()) }
+}
+
 fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut gpus = Vec::new();
     for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
@@ -430,13 +463,6 @@ fn listed_gpu(line: &str) -> Option<(usize, &str)> {
     let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
     let is_listed = rest.contains("(UUID: GPU-") || is_model(rest);
     Some((number.parse().ok().filter(|_| is_listed)?, rest))
-}
-
-/// The name of one of NVIDIA's GPUs, and nothing else.
-pub fn is_model(text: &str) -> bool {
-    const BRANDS: [&str; 7] =
-        ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
-    text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.

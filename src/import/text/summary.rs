@@ -1,6 +1,6 @@
 //! The model of a GPU in a line that names what it is: `GPU: NVIDIA H100 80GB HBM3` of neofetch and of templates for reports.
 
-use super::{Kind, Starts, smi};
+use super::{Kind, Starts};
 use crate::import::support::Recording;
 use crate::model::ListedGpu;
 use crate::model::limited::MAX_GPUS;
@@ -168,10 +168,17 @@ fn read(text: &str, recording: &mut Recording) {
     recording.listed(gpus);
 }
 
+/// The name of one of NVIDIA's GPUs, and nothing else.
+pub fn is_model(text: &str) -> bool {
+    const BRANDS: [&str; 7] =
+        ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
+    text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
+}
+
 /// The model if the whole text names one.
 pub fn whole(text: &str) -> Option<&str> {
     let text = text.trim();
-    let known = smi::is_model(text) || BRANDS.iter().any(|brand| text.starts_with(brand));
+    let known = is_model(text) || BRANDS.iter().any(|brand| text.starts_with(brand));
     model(text).filter(|name| known && *name == text)
 }
 
