@@ -164,6 +164,7 @@ impl SupportReport {
             && self.inventory.is_empty()
             && self.controllers.is_empty()
             && self.environment.is_empty()
+            && self.notes.is_empty()
             && super::matrix::listed(&self.matrices).is_none()
     }
 

@@ -57,9 +57,7 @@ pub const RDMA_LINK: Kind = Kind {
     name: "rdma link",
     starts: Starts::Line,
     begins: |line| {
-        let mut words = line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace();
-        let port = words.next().and_then(|word| word.split_once('/'));
-        port.is_some_and(|(_, port)| port.parse::<u32>().is_ok())
+        port_of(line).is_some_and(|(_, port)| port.parse::<u32>().is_ok())
             && line.contains(" state ")
             && line.contains(" physical_state ")
     },
@@ -185,14 +183,19 @@ fn ibstatus(text: &str) -> Class {
     class
 }
 
+/// The device and the port in `link mlx5_0/1 state …`; older versions of iproute2 print `1/1: mlx5_0/1: state …`.
+fn port_of(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace();
+    let first = words.next()?;
+    let word = if first.ends_with(':') { words.next()?.trim_end_matches(':') } else { first };
+    word.split_once('/')
+}
+
 fn rdma_link(text: &str) -> Class {
     let mut class = Class::default();
     for line in text.lines().map(str::trim) {
-        let words: Vec<&str> =
-            line.strip_prefix("link ").unwrap_or(line).split_ascii_whitespace().collect();
-        let Some((name, number)) = words.first().and_then(|word| word.split_once('/')) else {
-            continue;
-        };
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let Some((name, number)) = port_of(line) else { continue };
         let after = |key: &str| {
             let at = words.iter().position(|word| *word == key)?;
             words.get(at + 1).copied()

@@ -167,8 +167,17 @@ GPU index 0 NVIDIA H100 80GB HBM3 bar:1 bar size (MiB):131072 supports GDS, IOMM
 fn kubectl(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let lines = || text.lines().map(|line| line.trim().trim_start_matches("Labels:").trim_start());
     let label = |name: &str| {
-        lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::trim)
+        let value = lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(['=', ':']));
+        value.map(|value| value.trim().trim_matches(['"', '\'']))
     };
+    let names = lines()
+        .filter_map(|line| line.strip_prefix("kubernetes.io/hostname")?.strip_prefix(['=', ':']));
+    let names: BTreeSet<&str> = names.map(str::trim).collect();
+    if names.len() > 1 {
+        // GPUs of several nodes are not those of one.
+        recording.note("Kubernetes", format!("labels of {} nodes: give those of one", names.len()));
+        return Ok(());
+    }
     let value = |key: &str| lines().find_map(|line| Some(line.strip_prefix(key)?.trim()));
     let files = [
         ("/proc/sys/kernel/hostname", label("kubernetes.io/hostname")),
@@ -202,5 +211,28 @@ fn kubectl(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let gpus = (0..count.unwrap_or(0))
         .map(|index| (index, ListedGpu { model: model.clone(), ..ListedGpu::default() }));
     recording.listed(by_index(gpus.take(64).collect()));
+    let mut counts: Vec<&str> = lines().filter(|line| is_count(line)).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    if count.is_none() && !counts.is_empty() {
+        let message =
+            format!("{}: may count shares of GPUs, or what a pod asks for", counts.join(", "));
+        recording.note("Kubernetes", message);
+    }
     Ok(())
+}
+
+/// True for a line of a node that the text shows without its head: a count of GPUs or a label of GPU Feature Discovery.
+pub fn is_part(line: &str) -> bool {
+    const LABELS: [&str; 2] = ["nvidia.com/gpu.product", "nvidia.com/gpu.count"];
+    let is_label =
+        |name: &&str| line.strip_prefix(*name).is_some_and(|rest| rest.starts_with(['=', ':']));
+    is_count(line) || LABELS.iter().any(|name| is_label(&name))
+}
+
+/// `nvidia.com/gpu:  8` of a node or a pod.
+fn is_count(line: &str) -> bool {
+    let count =
+        line.strip_prefix("nvidia.com/gpu:").map(|count| count.trim().trim_matches(['"', '\'']));
+    count.is_some_and(|count| count.parse::<u16>().is_ok_and(|count| count > 0))
 }

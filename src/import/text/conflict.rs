@@ -46,7 +46,10 @@ fn gpus(sections: &[Section]) -> Option<String> {
 }
 
 fn has_head(section: &Section) -> bool {
-    KINDS[section.kind].name != smi::QUERY.name || section.text.contains("NVSMI LOG")
+    match KINDS[section.kind].name {
+        name if name == smi::QUERY.name => section.text.contains("NVSMI LOG"),
+        _ => smi::has_head(&section.text),
+    }
 }
 
 /// True for a list with as many GPUs as its head says.

@@ -3,28 +3,30 @@
 
 use super::by_index;
 use super::nccl::GPU;
-use super::smi::{self, Log};
-use super::{Kind, Starts};
+use super::programs;
+use super::smi::Log;
+use super::{Kind, Starts, summary};
 use crate::import::ImportError;
 use crate::import::support::Recording;
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, Ids, ListedGpu};
 
 pub const PROGRAMS: Kind = Kind {
-    name: "deviceQuery, p2pBandwidthLatencyTest, gdrcopy, TensorFlow, llama.cpp, gpustat",
+    name: "deviceQuery, p2pBandwidthLatencyTest, nvbandwidth, gdrcopy, TensorFlow, llama.cpp, GROMACS, LAMMPS, numba, gpustat, nvtop",
     starts: Starts::Line,
     begins: |line| {
         device(line).is_some()
             || found(line).is_some()
             || bus(line).is_some()
             || columns(line).is_some()
+            || programs::is_matrix(line)
     },
     yields: "GPUs that the program sees: model, and address where it prints one; of matrices of bandwidth their number",
     example: "Device: 0, NVIDIA H100 80GB HBM3, pciBusID: 17, pciDeviceID: 0, pciDomainID:0
 Device: 1, NVIDIA H100 80GB HBM3, pciBusID: 2a, pciDeviceID: 0, pciDomainID:0
 Device=0 CAN Access Peer Device=1
 ",
-    read: programs,
+    read: of_programs,
 };
 
 pub const MONITOR: Kind = Kind {
@@ -106,7 +108,11 @@ fn device(line: &str) -> Option<Device<'_>> {
         .or_else(|| of_tensorflow(line))
         .or_else(|| of_gdrcopy(line))
         .or_else(|| of_main_device(line))
-        .or_else(|| of_gpustat(line))?;
+        .or_else(|| of_gpustat(line))
+        .or_else(|| {
+            let (number, model, bdf) = programs::device(line)?;
+            Some(Device { number, model, bdf })
+        })?;
     // HIP programs print the same lines.
     let is_other = ["AMD ", "Radeon", "gfx"].iter().any(|begin| found.model.starts_with(begin));
     (!is_other && !found.model.is_empty() && found.number < MAX_GPUS).then_some(found)
@@ -215,13 +221,14 @@ fn address_below(line: &str) -> Option<Bdf> {
 
 /// The number of columns of a matrix of bandwidth or latency: `D\D     0      1`.
 fn columns(line: &str) -> Option<usize> {
-    let words = line.strip_prefix("D\\D ")?.split_ascii_whitespace();
+    let words =
+        line.strip_prefix("D\\D ").or(line.strip_prefix("Dir\\D "))?.split_ascii_whitespace();
     let numbers: Option<Vec<usize>> = words.map(|word| word.parse().ok()).collect();
     let count = numbers.filter(|numbers| numbers.iter().copied().eq(0..numbers.len()))?.len();
     (1..=MAX_GPUS).contains(&count).then_some(count)
 }
 
-fn programs(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+fn of_programs(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut devices: Vec<Device<'_>> = Vec::new();
     let (mut number, mut model) = (None, None);
     for line in text.lines().map(str::trim) {
@@ -265,6 +272,7 @@ fn programs(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut listed: Vec<(usize, ListedGpu)> = devices.iter().map(gpu).collect();
     if listed.is_empty() {
         let count = text.lines().filter_map(|line| columns(line.trim())).max().unwrap_or(0);
+        let count = count.max(programs::below_matrix(text.lines().map(str::trim)));
         listed = (0..count).map(|at| (at, ListedGpu::default())).collect();
     }
     recording.listed(by_index(listed));
@@ -280,6 +288,8 @@ fn listed_gpu(model: &str) -> ListedGpu {
 
 /// The column of the GPU's number in a head of dmon or pmon, which may begin with the date and the time.
 fn monitor(line: &str) -> Option<usize> {
+    // Markdown needs a mark before it.
+    let line = line.strip_prefix('\\').unwrap_or(line);
     let words: Vec<&str> = line.strip_prefix('#')?.split_ascii_whitespace().collect();
     let at = words.iter().position(|word| *word == "gpu")?;
     let next = words.get(at + 1)?;
@@ -327,20 +337,45 @@ fn vulkaninfo(text: &str, recording: &mut Recording) {
 /// The version in `Nvidia driver version: 570.86.15` and `CUDA Driver Version: 570.86.15`.
 fn driver(line: &str) -> Option<&str> {
     let (key, version) = line.split_once(':')?;
-    let version = version.split_ascii_whitespace().next()?;
+    let version = version.split_ascii_whitespace().next()?.trim_end_matches([':', '.', ',', ';']);
     let is_version =
         version.contains('.') && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    (matches!(key.trim_end(), "Nvidia driver version" | "CUDA Driver Version") && is_version)
-        .then_some(version)
+    // Templates for reports word it differently; a version of CUDA has two digits before the point.
+    const KEYS: [&str; 5] = [
+        "nvidia driver version",
+        "nvidia driver",
+        "nvidia drivers",
+        "gpu driver version",
+        "gpu driver",
+    ];
+    let bare =
+        key.trim_matches(|c: char| c.is_whitespace() || "-*•_`".contains(c)).to_ascii_lowercase();
+    let is_release = version.split('.').next().is_some_and(|major| major.len() == 3);
+    let is_known = matches!(key.trim_end(), "Nvidia driver version" | "CUDA Driver Version")
+        || is_release && KEYS.contains(&bare.as_str());
+    (is_known && is_version).then_some(version)
 }
 
 /// The numbers and the model in `GPU 0,1,2,3: NVIDIA H100 80GB HBM3`.
 fn numbered(line: &str) -> Option<(Vec<usize>, &str)> {
-    let (numbers, model) = line.strip_prefix("GPU ")?.split_once(": ")?;
+    let rest = line.strip_prefix("GPU ")?;
+    // detectron2 prints `GPU 0,1   NVIDIA H100 80GB HBM3 (arch=9.0)`.
+    let of_table = || {
+        let (numbers, rest) = rest.split_once("  ")?;
+        Some((numbers, rest.trim_start().split_once(" (arch=")?.0))
+    };
+    if let Some((numbers, model)) = of_table() {
+        let numbers: Option<Vec<usize>> =
+            numbers.split(',').map(|number| number.trim().parse().ok()).collect();
+        return numbers
+            .filter(|numbers| numbers.len() <= MAX_GPUS && summary::is_model(model))
+            .map(|numbers| (numbers, model));
+    }
+    let (numbers, model) = rest.split_once(": ")?;
     let numbers: Option<Vec<usize>> =
         numbers.split(',').map(|number| number.trim().parse().ok()).collect();
     let numbers = numbers.filter(|numbers| numbers.len() > 1 && numbers.len() <= MAX_GPUS)?;
-    smi::is_model(model).then_some((numbers, model))
+    summary::is_model(model).then_some((numbers, model))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::machines::{self, Machines};
-use super::{KINDS, Starts, query};
+use super::{KINDS, Starts, cluster, nic_tools, query};
 use crate::import::matrix;
 
 /// Longer lines are cut.
@@ -215,6 +215,14 @@ fn continued(line: &str, part: &Part) -> Option<usize> {
         "nvidia-smi topo -m"
     } else if query::is_part(line) {
         "nvidia-smi -q"
+    } else if query::is_row(line) {
+        "nvidia-smi"
+    } else if query::is_values(line) {
+        "nvidia-smi --query-gpu=… --format=csv"
+    } else if nic_tools::is_setting(line) {
+        nic_tools::MLXCONFIG.name
+    } else if cluster::is_part(line) {
+        cluster::KUBECTL.name
     } else {
         return None;
     };
@@ -289,6 +297,8 @@ fn clean(raw: &[u8]) -> String {
                 out.push(' ');
             }
             '\u{a0}' => out.push(' '),
+            // Borders of nvitop.
+            '│' | '┃' | '║' => out.push('|'),
             '\u{feff}' | '\r' => {}
             c => out.push(c),
         }

@@ -117,6 +117,36 @@ GPUs:
     },
 };
 
+pub const HEALTH: Kind = Kind {
+    name: "dcgmi health -c",
+    starts: Starts::Output,
+    begins: |line| line.starts_with("| Overall Health"),
+    yields: "number of the GPUs that it names; what it finds, as remarks",
+    example: "| Overall Health            | Warning                                       |
+| GPU                       |                                               |
+| -> 0                      | Warning                                       |
+|    -> NVLINK system       | Warning                                       |
+|                           | GPU 0's NvLink link 0 is currently down       |
+",
+    read: |text, recording| {
+        const MOST: usize = 8;
+        let mut gpus = Vec::new();
+        let mut messages = Vec::new();
+        for (name, result) in text.lines().filter_map(row) {
+            match name.strip_prefix("-> ").and_then(|number| number.parse::<usize>().ok()) {
+                Some(number) => gpus.push((number, ListedGpu::default())),
+                None if name == "Overall Health" => messages.push(format!("overall: {result}")),
+                None if name.is_empty() && result.len() > 3 => messages.push(result.to_owned()),
+                None => {}
+            }
+        }
+        messages.truncate(MOST);
+        messages.into_iter().for_each(|message| recording.note("dcgmi health", message));
+        recording.listed(by_index(gpus));
+        Ok(())
+    },
+};
+
 pub const MLXLINK: Kind = Kind {
     name: "mlxlink",
     starts: Starts::Output,

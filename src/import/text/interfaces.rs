@@ -32,14 +32,60 @@ fn interface(line: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(' ')).then_some(name)
 }
 
+pub const SETTINGS: Kind = Kind {
+    name: "ethtool",
+    starts: Starts::Output,
+    begins: |line| settings(line).is_some(),
+    yields: "PCI address of the network controller, where the name shows it; speed and state of its link, as a remark",
+    example: "Settings for enp26s0f0np0:
+\tSpeed: 200000Mb/s
+\tLink detected: yes
+",
+    read: |text, recording| {
+        let Some(name) = text.lines().find_map(|line| settings(line.trim())) else { return Ok(()) };
+        let value =
+            |key: &str| text.lines().find_map(|line| line.trim().strip_prefix(key)).map(str::trim);
+        if let Some(bdf) = of_name(name) {
+            recording.controller(bdf, false);
+        }
+        let speed = value("Speed:").filter(|speed| speed.ends_with("b/s"));
+        let words = [
+            speed.map(str::to_owned),
+            value("Link detected:").map(|state| format!("link detected: {state}")),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        if !words.is_empty() {
+            recording.note("ethtool", format!("{name}: {}", words.join(", ")));
+        }
+        Ok(())
+    },
+};
+
+/// The name in `Settings for enp26s0f0np0:`.
+fn settings(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("Settings for ")?.strip_suffix(':')?;
+    (!name.is_empty() && !name.contains(' ')).then_some(name)
+}
+
+/// An interface of InfiniBand whose PCI address the text does not show.
+fn unplaced(name: &str, state: &str, recording: &mut Recording) {
+    let state = if state.is_empty() { String::new() } else { format!(", state {state}") };
+    recording.note("ip link", format!("{name}: an interface of InfiniBand{state}"));
+}
+
 fn interfaces(text: &str, recording: &mut Recording) {
     let mut place: Option<Bdf> = None;
     let mut infiniband = false;
+    let (mut current, mut state) = ("", "");
     for line in text.lines().map(str::trim).chain(["0: end: <"]) {
         if let Some(name) = interface(line) {
             if let Some(bdf) = place {
                 recording.controller(bdf, infiniband);
+            } else if infiniband {
+                unplaced(current, state, recording);
             }
+            let mut words = line.split_ascii_whitespace().skip_while(|word| *word != "state");
+            (current, state) = (name, words.nth(1).unwrap_or_default());
             (place, infiniband) = (of_name(name), name.starts_with("ibp"));
             continue;
         }

@@ -1,13 +1,13 @@
 //! Kernel logs, by dmesg or journalctl: what they state of the boot and the driver. Failures in them are `gdr explain`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::nccl::GPU;
 use super::nic_tools::{mellanox, vendor_of};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
-use crate::model::{Bdf, Ids};
+use crate::model::{Bdf, Ids, ListedGpu};
 
 pub const KERNEL_LOG: Kind = Kind {
     name: "kernel log (dmesg, journalctl -k)",
@@ -19,6 +19,7 @@ pub const KERNEL_LOG: Kind = Kind {
             || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
             || line.contains(" NVRM: Xid (")
+            || line.contains("XID ") && line.contains(" detected on ")
             || line.starts_with("kernel: ")
             || line.starts_with("nvidia-modeset: ")
             || line.starts_with("[drm] [nvidia-drm] ")
@@ -74,8 +75,16 @@ fn is_decoded(line: &str) -> bool {
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut lines = [Once::default(), Once::default(), Once::default(), Once::default()];
     let mut devices = Devices::default();
+    let mut above = "";
     for line in text.lines() {
         recording.kernel_line(line);
+        if let Some(version) = mismatched(above, line) {
+            let message = format!(
+                "API mismatch: the driver's libraries are not of the version {version} of the kernel module"
+            );
+            recording.note("kernel log", message);
+        }
+        above = line;
         devices.read(line);
         let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest.trim());
         if let Some(rest) = after("Linux version ") {
@@ -108,6 +117,17 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     }
 }
 
+/// The version of the module in `NVRM: this kernel module has the version 530.30.02.  Please`; newer drivers break the line before it.
+fn mismatched<'a>(above: &str, line: &'a str) -> Option<&'a str> {
+    let at_once = line.split_once("this kernel module has the version ");
+    let is_below = above.trim_end().ends_with("this kernel module has");
+    let below = || line.split_once("NVRM: the version ").filter(|_| is_below);
+    let (_, rest) = at_once.or_else(below)?;
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    let version = rest[..end].trim_end_matches('.');
+    version.contains('.').then_some(version)
+}
+
 /// A value that all lines agree on.
 #[derive(Default)]
 struct Once {
@@ -136,6 +156,8 @@ struct Devices {
     class: Class,
     /// The lines of each Xid, by number and GPU.
     xids: BTreeMap<(Bdf, u32), usize>,
+    /// Minor numbers of GPUs without addresses.
+    minors: BTreeSet<u32>,
 }
 
 impl Devices {
@@ -150,7 +172,10 @@ impl Devices {
             }
             return;
         }
-        const MARKS: [&str; 5] = [
+        const MARKS: [&str; 7] = [
+            // gpud words an Xid so.
+            " detected on GPU PCI:",
+            " detected on PCI:",
             "NVRM: GPU at PCI:",
             "NVRM: GPU at ",
             "NVRM: GPU ",
@@ -176,6 +201,11 @@ impl Devices {
         } else if let Some((bdf, ids)) = after("pci ").and_then(enumerated) {
             self.add(bdf, ids);
         } else {
+            let minor = after("device minor number ").or(after("bearing minor number "));
+            let minor = minor
+                .filter(|_| line.contains("NVRM: "))
+                .and_then(|rest| rest.split([' ', ')']).next());
+            self.minors.extend(minor.and_then(|number| number.parse::<u32>().ok()));
             self.bound(line);
         }
     }
@@ -199,6 +229,9 @@ impl Devices {
     }
 
     fn record(self, recording: &mut Recording) -> Result<(), ImportError> {
+        if self.functions.is_empty() {
+            recording.listed(vec![ListedGpu::default(); self.minors.len()]);
+        }
         for (bdf, ids) in self.functions {
             recording.function(bdf, ids);
         }
@@ -217,7 +250,7 @@ impl Devices {
 const MOST_WORDS: usize = 8;
 
 /// The function that a driver of GPUs or NICs names itself with.
-fn bound(driver: &str, rest: &str) -> Option<(Bdf, Ids)> {
+pub fn bound(driver: &str, rest: &str) -> Option<(Bdf, Ids)> {
     let ids = match driver {
         "nvidia" | "nouveau" => GPU,
         _ => Ids { vendor: vendor_of(driver)?, ..mellanox(None) },

@@ -14,14 +14,17 @@ mod interfaces;
 mod inventory;
 mod job;
 mod kernel_log;
+mod listings;
 mod machines;
 mod nccl;
 mod nic_tools;
 mod other;
 mod plain;
+mod programs;
 mod query;
 mod rdma_lists;
 mod smi;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod xml_parts;
@@ -59,7 +62,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 60] = [
+pub const KINDS: [&Kind; 75] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -92,10 +95,13 @@ pub const KINDS: [&Kind; 60] = [
     &nic_tools::MLXCONFIG,
     &nic_tools::FLINT,
     &nic_tools::ETHTOOL,
+    &interfaces::SETTINGS,
     &interfaces::IP_LINK,
     &nic_tools::UCX_INFO,
     &nic_tools::FI_INFO,
     &rdma_lists::UCX_LOG,
+    &rdma_lists::NAMES,
+    &rdma_lists::LSHCA,
     &smi::QUERY,
     &smi::XML,
     &smi::TABLE,
@@ -110,16 +116,28 @@ pub const KINDS: [&Kind; 60] = [
     &diagnoses::DIAG,
     &diagnoses::TOPOLOGY,
     &diagnoses::NVLINK,
+    &diagnoses::HEALTH,
     &cluster::EXPORTER,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
     &job::CONTAINER_CLI,
+    &programs::CONTAINER_LOG,
     &job::CONTAINER,
     &job::TESTS,
     &kernel_log::KERNEL_LOG,
     &nccl::LOG,
     &nccl::GRAPH,
     &job::ENVIRONMENT,
+    &programs::OLLAMA,
+    &programs::XORG,
+    &listings::NODES,
+    &listings::PROC_PCI,
+    &listings::PCICONF,
+    &listings::DEVBIND,
+    &listings::UBUNTU_DRIVERS,
+    &listings::PACKAGES,
+    &listings::SLURM,
+    &summary::SUMMARY,
 ];
 
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.

@@ -11,7 +11,7 @@ use crate::model::{Bdf, Ids, ListedGpu};
 pub const LOG: Kind = Kind {
     name: "NCCL's log (NCCL_DEBUG=INFO)",
     starts: Starts::Line,
-    begins: |line| line.contains(" NCCL INFO "),
+    begins: |line| line_of(line).is_some(),
     yields: "GPUs and RDMA devices, if all lines are of one machine; variables that were set; paths and failures: gdr explain FILE",
     example: "node1:100:120 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
 node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 17000 commId 0x1 - Init COMPLETE
@@ -46,9 +46,7 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let (mut hosts, mut gpus) = (BTreeSet::new(), BTreeSet::new());
     let mut numbers = BTreeSet::new();
     for line in text.lines() {
-        let Some((head, message)) = line.split_once(" NCCL INFO ") else {
-            continue;
-        };
+        let Some((head, message)) = line_of(line) else { continue };
         hosts.extend(host(head));
         numbers.extend(number(head));
         if let Some((name, value)) = message.split_once(" set by environment to ")
@@ -77,9 +75,17 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     recording.class(class)
 }
 
+/// What stands before the message, without the place in the source of a warning, and the message.
+fn line_of(line: &str) -> Option<(&str, &str)> {
+    line.split_once(" NCCL INFO ").or_else(|| {
+        let (head, message) = line.split_once(" NCCL WARN ")?;
+        Some((head.rsplit_once(' ').map_or(head, |(head, _)| head), message))
+    })
+}
+
 /// A log of several machines, whose devices are not those of one.
 pub fn several(text: &str) -> Option<String> {
-    let heads = text.lines().filter_map(|line| line.split_once(" NCCL INFO "));
+    let heads = text.lines().filter_map(line_of);
     let hosts: BTreeSet<&str> = heads.filter_map(|(head, _)| host(head)).collect();
     let first = hosts.first().filter(|_| hosts.len() > 1)?;
     Some(format!(

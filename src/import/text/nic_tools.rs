@@ -26,7 +26,7 @@ pub const MLXCONFIG: Kind = Kind {
         let of_type = of_type.map(str::trim);
         of_type.is_some_and(|name| name.starts_with("ConnectX") || name.starts_with("BlueField"))
     },
-    yields: "addresses of NICs",
+    yields: "addresses of NICs; without one, settings that count for GPUDirect and virtual functions, as a remark",
     example: "Device type:        ConnectX7
 Name:               MCX75310AAS-NEA_Ax
 Device:             0000:1a:00.0
@@ -36,10 +36,18 @@ Device:             0000:1a:00.0
         let of_line = |line: &str| {
             keys.iter().find_map(|key| line.trim().strip_prefix(key)).map(str::to_owned)
         };
+        let mut has_address = false;
         for line in text.lines().filter_map(of_line) {
             if let Some(bdf) = line.split_ascii_whitespace().find_map(|word| word.parse().ok()) {
                 recording.function(bdf, mellanox(None));
+                has_address = true;
             }
+        }
+        let mut settings: Vec<String> =
+            text.lines().filter_map(|line| setting(line.trim())).collect();
+        settings.dedup();
+        if !has_address && !settings.is_empty() {
+            recording.note("mlxconfig", settings.join(", "));
         }
         Ok(())
     },
@@ -47,22 +55,58 @@ Device:             0000:1a:00.0
 
 pub const FLINT: Kind = Kind {
     name: "flint query",
-    starts: Starts::Output,
-    begins: |line| flint(line).is_some(),
-    yields: "with its command line: the address of the NIC",
+    starts: Starts::Line,
+    begins: |line| flint(line).is_some() || line.starts_with("Image type:") && line.contains(" FS"),
+    yields: "with its command line: the address of the NIC; otherwise its board and firmware, as a remark",
     example: "mstflint -d 1a:00.0 q
 Image type:            FS4
 FW Version:            28.39.1002
 PSID:                  MT_0000000838
 ",
     read: |text, recording| {
-        let place = text.lines().find_map(|line| flint(line.trim()));
-        if let Some(bdf) = place.and_then(|place| place.parse().ok()) {
-            recording.function(bdf, mellanox(None));
+        let places: Vec<Bdf> =
+            text.lines().filter_map(|line| flint(line.trim())?.parse().ok()).collect();
+        let value = |key: &str| {
+            let value = text.lines().find_map(|line| line.split_once(key)).map(|(_, value)| value);
+            value.and_then(|value| value.split_ascii_whitespace().next())
+        };
+        if places.is_empty()
+            && let Some(board) = value("PSID:")
+        {
+            let firmware = value("FW Version:").unwrap_or("unknown").trim_matches('*');
+            recording
+                .note("flint", format!("a NIC with the board {board} and firmware {firmware}"));
         }
+        places.into_iter().for_each(|bdf| recording.function(bdf, mellanox(None)));
         Ok(())
     },
 };
+
+/// A setting of mlxconfig that counts for GPUDirect or virtual functions, and its last value: `SRIOV_EN   False(0)   True(1)`.
+fn setting(line: &str) -> Option<String> {
+    const SETTINGS: [&str; 8] = [
+        "SRIOV_EN",
+        "NUM_OF_VFS",
+        "ATS_ENABLED",
+        "LINK_TYPE_P1",
+        "LINK_TYPE_P2",
+        "PCI_WR_ORDERING",
+        "P2P_ORDERING_MODE",
+        "MAX_ACC_OUT_READ",
+    ];
+    let line = line.trim_start_matches(['*', ' ']);
+    if !SETTINGS.iter().any(|name| line.starts_with(name)) {
+        return None;
+    }
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [name, .., value] = words.as_slice() else { return None };
+    let is_value = value.ends_with(')') && value.contains('(') || value.parse::<u32>().is_ok();
+    (SETTINGS.contains(name) && is_value && words.len() <= 4).then(|| format!("{name} {value}"))
+}
+
+pub fn is_setting(line: &str) -> bool {
+    setting(line).is_some()
+}
 
 /// The device in `mstflint -d 1a:00.0 q`.
 fn flint(line: &str) -> Option<&str> {

@@ -190,7 +190,7 @@ const FOREIGN: [(&str, &str); 15] = [
 ];
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 39] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 48] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -200,7 +200,16 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 39] = [
     ("BAR1 Memory Usage", "", "a part of nvidia-smi -q without the line that names the GPU"),
     ("GPU Link Info", "", "a part of nvidia-smi -q without the line that names the GPU"),
     ("max locked memory", "-l)", "ulimit -a"),
-    ("Settings for ", ":", "ethtool"),
+    ("(II) ", "", "the log of the X server, without its lines of GPUs"),
+    ("Slot: ", "@", "system_profiler, which shows no PCI addresses"),
+    ("<process_info>", "", "a part of nvidia-smi -q -x without the element of the GPU"),
+    ("LinkState:..", "", "ibportstate or smpquery, whose port may be one of another machine"),
+    ("# Port info:", "", "ibportstate or smpquery, whose port may be one of another machine"),
+    ("Used GPU Memory ", ":", "a part of nvidia-smi -q without the line that names the GPU"),
+    ("TRACER_ENABLE ", "", "a part of mlxconfig query without the line that names the NIC"),
+    ("un  nvidia-", "", "dpkg -l, without an installed driver"),
+    ("level=INFO source=", "", "ollama's log, without its line of a GPU"),
+    ("", " source=routes.go", "ollama's log, without its line of a GPU"),
     ("Features for ", ":", "ethtool -k"),
     ("+-----  Integration", "", "dcgmi diag, without its head"),
     ("GID[", "", "a part of ibv_devinfo -v without the line that names the device"),

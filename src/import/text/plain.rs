@@ -1,6 +1,8 @@
 //! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all lines, marks
 //! of code around one.
 
+use crate::import::lspci;
+
 /// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
 fn of_code(text: &str) -> Option<String> {
     let inner = |line: &'_ str| -> Option<(usize, usize)> {
@@ -19,12 +21,97 @@ fn of_code(text: &str) -> Option<String> {
     })
 }
 
+/// Lines of lspci behind the number of their IOMMU group, or below it. Groups have no order, so the functions are sorted by address.
+fn of_groups(text: &str) -> Option<String> {
+    const MARKS: [&str; 4] = ["Group ", "group ", "[IOMMU ", "Group:"];
+    if !MARKS.iter().any(|mark| text.contains(mark)) {
+        return None;
+    }
+    let mut blocks: Vec<(String, String)> = Vec::new();
+    let (mut out, mut place) = (String::with_capacity(text.len()), None);
+    let (mut is_open, mut grouped, mut below) = (false, false, false);
+    for line in text.lines() {
+        let behind = behind_group(line).or_else(|| numbered(line));
+        grouped |= behind.is_some();
+        below = below || is_group(line);
+        let bare = line.trim();
+        let head = behind.or_else(|| (below && lspci::is_head(bare)).then(|| bare.to_owned()));
+        if let Some(head) = head {
+            let address = head.split(' ').next().unwrap_or_default();
+            let address = address.rsplit_once("0000:").map_or(address, |(_, short)| short);
+            place.get_or_insert(out.len());
+            blocks.push((address.to_owned(), head + "\n"));
+            is_open = true;
+        } else if is_open
+            && line.starts_with(['\t', ' '])
+            && !bare.is_empty()
+            && !is_group(line)
+            && let Some((_, block)) = blocks.last_mut()
+        {
+            block.push_str(&format!("\t{bare}\n"));
+        } else {
+            is_open = false;
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    let place = place.filter(|_| grouped || below)?;
+    blocks.sort();
+    let sorted: String = blocks.into_iter().map(|(_, block)| block).collect();
+    out.insert_str(place, &sorted);
+    Some(out)
+}
+
+/// A line of a script that prints `Group 15:  [10de:21c4] [R] 09:00.0  VGA compatible controller    TU116 [GeForce GTX 1660]`, as lspci
+/// prints it.
+fn numbered(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("Group ") {
+        Some(rest) => rest.split_once(':')?.1.trim_start(),
+        None => line,
+    };
+    let (numbers, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let rest = rest.trim_start();
+    let rest = rest.strip_prefix("[R]").unwrap_or(rest).trim_start();
+    let (address, rest) = rest.split_once("  ")?;
+    let class = rest.trim_start().split("  ").next()?;
+    let is_pair = numbers.len() == 9 && numbers.find(':') == Some(4);
+    let line = format!("{address} {class}: Device [{numbers}]");
+    (is_pair && lspci::is_head(&line)).then_some(line)
+}
+
+/// `IOMMU Group 2:`, above the functions.
+fn is_group(line: &str) -> bool {
+    let number = line.trim().trim_end_matches(':');
+    let number = number.strip_prefix("IOMMU Group ").or(number.strip_prefix("IOMMU group "));
+    number.is_some_and(|number| number.trim().parse::<u32>().is_ok())
+}
+
+/// What stands behind `IOMMU Group 1`, `[IOMMU 1]` or `Group: 1`, as lspci prints it.
+fn behind_group(line: &str) -> Option<String> {
+    let bare = line.trim_start().trim_start_matches(['*', '[']);
+    let marks = ["IOMMU Group", "IOMMU group", "IOMMU", "Group:", "Group"];
+    let rest = marks.iter().find_map(|mark| bare.strip_prefix(mark))?.trim_start();
+    let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    if behind.len() == rest.len() {
+        return None;
+    }
+    let behind = behind.trim_start_matches([':', ']', ' ', '\t']).trim_end_matches('*');
+    if lspci::is_head(behind) {
+        return Some(behind.to_owned());
+    }
+    // ls-iommu prints no colon behind the class.
+    let (class, part) = behind.split_once("] ")?;
+    let line = format!("{class}]: {part}");
+    lspci::is_head(&line).then_some(line)
+}
+
 /// The text without them; none if there is nothing to undo.
 pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
     let decoded = utf16(bytes);
     let text = String::from_utf8_lossy(decoded.as_deref().unwrap_or(bytes));
     let mut changed: Option<String> = None;
-    for undo in [of_json, of_html, of_editor, of_comment, of_code] {
+    for undo in [of_json, of_html, of_editor, of_comment, of_code, of_groups] {
         if let Some(text) = undo(changed.as_deref().unwrap_or(&text)) {
             changed = Some(text);
         }
@@ -188,6 +275,36 @@ fn of_comment(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scripts print groups in any order, and each function in its own form.
+    #[test]
+    fn groups_of_functions_are_sorted() {
+        let sorted = "00:01.0 PCI bridge [0604]: Intel Corporation X [8086:0c01]\n\
+                      01:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330]\n\tKernel driver in use: nvidia\n";
+        let bridge = "PCI bridge [0604]: Intel Corporation X [8086:0c01]";
+        let gpu = "3D controller [0302]: NVIDIA Corporation GH100 [10de:2330]";
+        let driver = "Kernel driver in use: nvidia";
+        for text in [
+            format!("IOMMU Group 10 01:00.0 {gpu}\n\t{driver}\nIOMMU Group 2 00:01.0 {bridge}\n"),
+            format!("[IOMMU 10] 01:00.0 {gpu}\n  {driver}\n[IOMMU 2] 00:01.0 {bridge}\n"),
+            format!(
+                "IOMMU Group  10: 01:00.0 {}\n\t{driver}\nIOMMU Group  2: 00:01.0 {}\n",
+                gpu.replace("]:", "]"),
+                bridge.replace("]:", "]")
+            ),
+        ] {
+            assert_eq!(undone(&text).as_deref(), Some(sorted), "{text}");
+        }
+        let below = format!(
+            "IOMMU Group 10:\n\t01:00.0 {gpu}\n\t\t{driver}\nIOMMU Group 2:\n\t00:01.0 {bridge}\n"
+        );
+        assert!(undone(&below).is_some_and(|text| text.contains(sorted)));
+        let table = "Group 10:\t[10de:2330] [R] 01:00.0  3D controller                 GH100 [H100]\n\t\t[10de:0fb9]     01:00.1  Audio device     HD\n";
+        let lines =
+            "01:00.0 3D controller: Device [10de:2330]\n01:00.1 Audio device: Device [10de:0fb9]\n";
+        assert_eq!(undone(table).as_deref(), Some(lines));
+        assert_eq!(undone("Group 1 of the test\nIOMMU is on\n"), None);
+    }
 
     fn undone(text: &str) -> Option<String> {
         plain(text.as_bytes()).map(|bytes| String::from_utf8(bytes).expect("UTF-8"))

@@ -1,5 +1,7 @@
 //! RDMA devices as lists name them: lstopo's text, links of sysfs, ibv_devices, rdma dev, and logs of UCX.
 
+use std::collections::BTreeSet;
+
 use super::by_index;
 use super::nccl::GPU;
 use super::{Kind, Starts};
@@ -103,6 +105,77 @@ pub const UCX_LOG: Kind = Kind {
 ",
     read: ucx_log,
 };
+
+pub const NAMES: Kind = Kind {
+    name: "ls /sys/class/infiniband, Open MPI's warnings",
+    starts: Starts::Line,
+    begins: |line| line.starts_with("Local host:") || names(line).is_some(),
+    yields: "RDMA devices",
+    example: "  Local host:   node1
+  Local device: mlx5_0
+",
+    read: |text, recording| {
+        let mut class = Class::default();
+        let hosts = text.lines().filter_map(|line| line.trim().strip_prefix("Local host:"));
+        let hosts: BTreeSet<&str> = hosts.map(str::trim).collect();
+        for name in text.lines().filter_map(|line| names(line.trim())).flatten() {
+            // Devices of several machines are not those of one.
+            if hosts.len() > 1 {
+                recording.note("Open MPI", format!("names {name} on {} machines", hosts.len()));
+            } else {
+                class.device(name);
+            }
+        }
+        recording.class(class)
+    },
+};
+
+pub const LSHCA: Kind = Kind {
+    name: "lshca",
+    starts: Starts::Line,
+    begins: |line| line.starts_with("Desc: Mellanox Technologies ") || placed(line).is_some(),
+    yields: "RDMA devices and their PCI addresses; models, as remarks",
+    example: "Desc: Mellanox Technologies MT2910 Family [ConnectX-7]
+  PCI_addr   |    RDMA     |    Net
+0000:1a:00.0 | mlx5_0      | ibp26s0
+",
+    read: |text, recording| {
+        let mut class = Class::default();
+        for line in text.lines().map(str::trim) {
+            if let Some((bdf, name)) = placed(line) {
+                let device = class.device(name);
+                class.links.extend(device.map(|device| (device, bdf)));
+            } else if let Some(model) = line.strip_prefix("Desc: ") {
+                recording.note("lshca", model.to_owned());
+            }
+        }
+        recording.class(class)
+    },
+};
+
+/// The address and the device in `0000:1a:00.0 | mlx5_0 | ibp26s0`.
+fn placed(line: &str) -> Option<(Bdf, &str)> {
+    let mut cells = line.split('|').map(str::trim);
+    let bdf = cells.next().filter(|cell| cell.len() == 12)?.parse().ok()?;
+    Some((bdf, cells.next().filter(|name| is_device(name))?))
+}
+
+/// The devices of a line that has no other words, or only `Local device:` before.
+fn names(line: &str) -> Option<Vec<&str>> {
+    const KEYS: [&str; 4] = ["Local device:", "Local adapter:", "HCA:", "IB device:"];
+    const MOST: usize = 64;
+    let rest = KEYS.iter().find_map(|key| line.strip_prefix(key)).unwrap_or(line);
+    let words: Vec<&str> = rest.split_ascii_whitespace().take(MOST).collect();
+    (!words.is_empty() && words.iter().all(|word| is_device(word))).then_some(words)
+}
+
+/// A name that only RDMA devices have.
+fn is_device(name: &str) -> bool {
+    const KINDS: [&str; 8] =
+        ["mlx5_bond_", "mlx5_", "mlx4_", "bnxt_re", "irdma", "efa_", "hfi1_", "qedr"];
+    let number = KINDS.iter().find_map(|kind| name.strip_prefix(kind));
+    number.is_some_and(|number| number.len() <= 4 && number.parse::<u16>().is_ok())
+}
 
 /// The address of a line `PCI 0000:1a:00.0 (InfiniBand)`; none in it of hwloc 1, which prints the numbers `PCI 15b3:1021`.
 fn function(line: &str) -> Option<Option<Bdf>> {

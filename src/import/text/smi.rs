@@ -4,6 +4,7 @@ use super::KINDS;
 use super::by_index;
 use super::cut::Section;
 use super::query;
+use super::summary::{self, is_model};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::matrix;
@@ -46,6 +47,7 @@ pub const TABLE: Kind = Kind {
     starts: Starts::Output,
     begins: |line| {
         line.starts_with("| NVIDIA-SMI ")
+            || line.starts_with("| NVITOP ")
             || line.starts_with("NVIDIA-SMI has failed because")
             || line.starts_with("Failed to initialize NVML: ")
             || line.starts_with("Unable to determine the device handle for")
@@ -63,7 +65,12 @@ pub const TABLE: Kind = Kind {
 |                                         |                        |             Disabled |
 +-----------------------------------------+------------------------+----------------------+
 ",
-    read: |text, recording| recording.smi(&table(text)),
+    read: |text, recording| {
+        if !has_head(text) {
+            recording.listed(by_index(query::processes(text)));
+        }
+        recording.smi(&table(text))
+    },
 };
 
 pub const CSV: Kind = Kind {
@@ -204,8 +211,13 @@ pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
     gpus
 }
 
+/// True for a table with its first line; rows alone need not show all GPUs.
+pub fn has_head(text: &str) -> bool {
+    text.contains("| NVIDIA-SMI ")
+}
+
 fn table(text: &str) -> String {
-    if !text.contains("| NVIDIA-SMI ") {
+    if !text.lines().any(|line| line.trim_start().starts_with('|')) {
         return text.to_owned();
     }
     let mut log = Log::default();
@@ -221,7 +233,9 @@ fn table(text: &str) -> String {
             ended = true;
             break;
         }
-        if let Some(head) = cells[0].strip_prefix("NVIDIA-SMI ") {
+        if let Some(head) =
+            cells[0].strip_prefix("NVIDIA-SMI ").or(cells[0].strip_prefix("NVITOP "))
+        {
             let after = |name: &str| {
                 let (_, rest) = head.split_once(name)?;
                 rest.split_ascii_whitespace().next()
@@ -229,7 +243,10 @@ fn table(text: &str) -> String {
             if let Some(version) = after("Driver Version:").or(after("KMD Version:")) {
                 log.head("Driver Version", version);
             }
-            if let Some(version) = after("CUDA Version:").or(after("CUDA UMD Version:")) {
+            if let Some(version) = after("CUDA Version:")
+                .or(after("CUDA UMD Version:"))
+                .or(after("CUDA Driver Version:"))
+            {
                 log.head("CUDA Version", version);
             }
             continue;
@@ -255,7 +272,7 @@ fn table(text: &str) -> String {
         }
     }
     // `nvidia-smi -i 0` prints such a table of one GPU.
-    let count = Some(log.count).filter(|count| ended && *count > 1);
+    let count = Some(log.count).filter(|count| ended && *count > 1 && has_head(text));
     log.finish(count)
 }
 
@@ -342,6 +359,9 @@ fn csv_name(column: &str) -> &str {
 }
 
 fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    if !text.lines().next().is_some_and(|line| is_csv(line.trim())) {
+        return values(text, recording);
+    }
     let mut log = Log::default();
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split(',').map(csv_name).collect();
@@ -387,6 +407,38 @@ fn csv(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if log.count > 0 || !log.head.is_empty() { recording.smi(&log.finish(None)) } else { Ok(()) }
 }
 
+/// Records rows without the line that names their columns.
+fn values(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut log = Log::default();
+    let mut listed = Vec::new();
+    let (mut has_gpu, mut has_version) = (false, false);
+    for cells in text.lines().filter_map(|line| query::cells(line.trim())) {
+        let own = |is: fn(&str) -> bool| cells.iter().copied().find(|cell| is(cell));
+        if let Some(version) = own(query::is_version).filter(|_| !has_version) {
+            log.head("Driver Version", version);
+            has_version = true;
+        }
+        let model = own(|cell| summary::whole(cell).is_some());
+        let uuid = own(|cell| cell.starts_with("GPU-"));
+        if let Some(bdf) = cells.iter().find_map(|cell| cell.parse().ok()) {
+            log.gpu(bdf);
+            log.field("Product Name", model.unwrap_or_default());
+            log.field("GPU UUID", uuid.unwrap_or_default());
+            has_gpu = true;
+        } else {
+            let index = cells[0].parse().ok().filter(|index| *index == listed.len());
+            let gpu = ListedGpu {
+                model: model.map(str::to_owned),
+                uuid: uuid.map(str::to_owned),
+                ..ListedGpu::default()
+            };
+            listed.push((index.unwrap_or(listed.len()), gpu));
+        }
+    }
+    recording.listed(by_index(listed));
+    if has_gpu || has_version { recording.smi(&log.finish(None)) } else { Ok(()) }
+}
+
 fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut gpus = Vec::new();
     for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
@@ -411,13 +463,6 @@ fn listed_gpu(line: &str) -> Option<(usize, &str)> {
     let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
     let is_listed = rest.contains("(UUID: GPU-") || is_model(rest);
     Some((number.parse().ok().filter(|_| is_listed)?, rest))
-}
-
-/// The name of one of NVIDIA's GPUs, and nothing else.
-pub fn is_model(text: &str) -> bool {
-    const BRANDS: [&str; 7] =
-        ["NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "A100-", "GRID "];
-    text.len() < 64 && BRANDS.iter().any(|brand| text.starts_with(brand))
 }
 
 /// Elements of the XML, and their paths in `nvidia-smi -q`.

@@ -326,6 +326,64 @@ fn kernel_logs_name_gpus_and_nics() {
     assert_eq!(version(&format!("[    4.200000] {modeset}")), Some("570.86.15\n".to_owned()));
 }
 
+/// Two versions say what is installed, not which of them will be used.
+#[test]
+fn a_mismatch_of_versions_is_a_remark() {
+    for text in [
+        "NVRM: API mismatch: the client has the version 570.86.15, but\nNVRM: this kernel module has the version 390.12.  Please\n",
+        "[    9.424670] NVRM: API mismatch: the client 'x' (pid 1)\n               NVRM: has the version 570.86.15, but this kernel module has\n               NVRM: the version 390.12.  Please make sure that this\n",
+    ] {
+        let mut facts = Facts::default();
+        read(text).add_listed(&mut facts);
+        let messages: Vec<&str> = facts.notes.iter().map(|note| note.message.as_str()).collect();
+        assert!(
+            matches!(messages[..], [message] if message.contains("390.12 of the kernel module")),
+            "{messages:?}"
+        );
+        assert_eq!(facts.driver, Facts::default().driver);
+    }
+    let minors = "[87669.7] x\nNVRM: rm_init_adapter failed for device bearing minor number 0\nNVRM: rm_init_adapter failed, device minor number 3\n";
+    assert_eq!(read(minors).listed.len(), 2);
+}
+
+/// Settings and counts without a device are remarks.
+#[test]
+fn what_names_no_device_is_a_remark() {
+    for (text, words) in [
+        (
+            "        SRIOV_EN                            False(0)   True(1)\n        NUM_OF_VFS    8\n",
+            "SRIOV_EN True(1), NUM_OF_VFS 8",
+        ),
+        ("  allocatable:\n    nvidia.com/gpu: \"2\"\n", "nvidia.com/gpu: \"2\": may count shares"),
+        (
+            "3: ib0: <BROADCAST,MULTICAST,UP> mtu 2044 qdisc mq state DOWN\n    link/infiniband 80:00\n",
+            "ib0: an interface of InfiniBand, state DOWN",
+        ),
+        (
+            "Image type:            FS4\nFW Version:            28.39.1002\nPSID:                  MT_0000000838\n",
+            "MT_0000000838 and firmware 28.39.1002",
+        ),
+        (
+            "  Local host:   a\n  Local device: mlx5_0\n  Local host:   b\n  Local device: mlx5_0\n",
+            "mlx5_0 on 2 machines",
+        ),
+        (
+            "time=x level=DEBUG msg=\"discovered GPU libraries\" paths=[/usr/lib/libcuda.so.570.86.15]\n",
+            "570.86.15",
+        ),
+    ] {
+        let mut facts = Facts::default();
+        let report = read(text);
+        assert!(report.listed.is_empty() && report.functions.is_empty(), "{text}");
+        report.add_listed(&mut facts);
+        assert!(
+            facts.notes.iter().any(|note| note.message.contains(words)),
+            "{:?}\n{text}",
+            facts.notes
+        );
+    }
+}
+
 /// A legend names the NICs, with or without its matrix.
 #[test]
 fn a_legend_alone_names_the_nics() {
