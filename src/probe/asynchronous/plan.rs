@@ -23,7 +23,7 @@ impl Depth {
     pub fn async_messages(self) -> u32 {
         measuring_count(match self {
             Self::Quick => 2000,
-            Self::Default => 2500,
+            Self::Default => 2600,
             Self::Full => 1_000_000,
         })
     }

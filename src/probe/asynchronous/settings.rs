@@ -225,7 +225,7 @@ mod tests {
         // At most 1 GiB.
         let terms = Terms { depth: Depth::Default, ..terms };
         let messages: Vec<_> = series.iter().map(|series| series.messages(&terms)).collect();
-        let all = if cfg!(debug_assertions) { 300 } else { 3000 };
+        let all = if cfg!(debug_assertions) { 260 } else { 2600 };
         assert_eq!(messages, [all, all, 256, all, all]);
     }
 
