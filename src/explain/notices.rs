@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use crate::code::is_code;
 
 /// Patterns of clean lines that say nothing about a fault.
-const NOTHING: [&str; 19] = [
+const NOTHING: [&str; 20] = [
     // Settings and lists of defaults: `ucx_info -c`, `env`.
     concat!(
         r#"^(?:export |setenv |declare -x |-x )?[a-z][a-z0-9]*(?:_[a-z0-9]+)+=(?:"[^"]*"|'[^']*'|\S*)"#,
@@ -19,6 +19,11 @@ const NOTHING: [&str; 19] = [
     // The kernel loads a module.
     r"^[a-z0-9_-]+: (?:loading out-of-tree module|module verification failed|module license|module has bad taint)",
     r"^nvidia-nvlink: nvlink core is being initialized",
+    // A command that starts a job with variables: their values name what a failure would name.
+    concat!(
+        r"^\W{0,4}(?:\S*/)?(?:mpirun|mpiexec|orterun|prterun|srun)(?: \S*[^\s:.,!?])+",
+        r" (?:-x|-genv|-env|--export)[ =][a-z](?:\S*[^\s:.,!?])?(?: \S*[^\s:.,!?])*$"
+    ),
     // Launchers: what they say about the end of a job comes after its failure.
     r"^warning: no preset parameters were found",
     r"^default device parameters will be used",
@@ -137,6 +142,15 @@ mod tests {
         let notices = Notices::new().expect("patterns");
         for (line, notice) in [
             ("ucx_handle_errors=bt,freeze", Notice::Nothing),
+            (
+                "+ /opt/mpi/bin/mpirun -np 2 -x ucx_tls=rc,cuda_copy -x nccl_x=not ./a -b 8",
+                Notice::Nothing,
+            ),
+            ("srun -n 8 --export=all,nccl_p2p_disable=1 ./a", Notice::Nothing),
+            ("mpirun -np 2 ./osu_bw d d", Notice::None),
+            ("mpirun -np 2 ./a fails with: peer access is not supported", Notice::None),
+            ("mpirun --x ucx_tls=rc hangs with two gpus.", Notice::None),
+            ("mpirun was unable to find the infiniband device", Notice::None),
             ("ucx_error_signals=sigill,sigsegv", Notice::Nothing),
             ("export nccl_p2p_disable=1", Notice::Nothing),
             ("nccl_p2p_disable=1 nccl_debug=info", Notice::Nothing),

@@ -57,7 +57,7 @@ const MESSAGE: &str = concat!(
 const INNER: &str = r"\b0x[0-9a-f]+|\w::\w|[=:]-?\d|\b[\w-]+\.(?:cc?|cpp|cu|h|py|go|rs):\d+";
 
 /// What persons put before a sentence, as programs do.
-const LABEL: &str = r"^(?:issue|problem|note|notes|edit|update|summary|cause|question|q|a|query|title|bug|expected|actual|description|behaviou?r|symptoms?|workaround|reason|observed|expected behavior|result|keywords?|requirements?|limitations?|goal|impact|background): ";
+const LABEL: &str = r"^(?:issue|problem|note|notes|edit|update|summary|cause|question|q|a|query|title|bug|expected|actual|description|behaviou?r|symptoms?|workaround|reason|observed|expected behavior|result|keywords?|requirements?|limitations?|goal|impact|background|scope|triggers?|context|purpose|prerequisites?|overview|severity|owner|setup|environment|hypothesis|tip|details?|example|(?:proposed )?(?:fix|solution)|resolution|steps?|runbook|checklist): ";
 
 /// A person speaks of what happened to them.
 const PERSON: &str = concat!(

@@ -227,7 +227,7 @@ pub fn is_part(line: &str) -> bool {
     const LABELS: [&str; 2] = ["nvidia.com/gpu.product", "nvidia.com/gpu.count"];
     let is_label =
         |name: &&str| line.strip_prefix(*name).is_some_and(|rest| rest.starts_with(['=', ':']));
-    is_count(line) || LABELS.iter().any(|name| is_label(&name))
+    is_count(line) || LABELS.iter().any(is_label)
 }
 
 /// `nvidia.com/gpu:  8` of a node or a pod.
