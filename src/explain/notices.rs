@@ -142,15 +142,6 @@ mod tests {
         let notices = Notices::new().expect("patterns");
         for (line, notice) in [
             ("ucx_handle_errors=bt,freeze", Notice::Nothing),
-            (
-                "+ /opt/mpi/bin/mpirun -np 2 -x ucx_tls=rc,cuda_copy -x nccl_x=not ./a -b 8",
-                Notice::Nothing,
-            ),
-            ("srun -n 8 --export=all,nccl_p2p_disable=1 ./a", Notice::Nothing),
-            ("mpirun -np 2 ./osu_bw d d", Notice::None),
-            ("mpirun -np 2 ./a fails with: peer access is not supported", Notice::None),
-            ("mpirun --x ucx_tls=rc hangs with two gpus.", Notice::None),
-            ("mpirun was unable to find the infiniband device", Notice::None),
             ("ucx_error_signals=sigill,sigsegv", Notice::Nothing),
             ("export nccl_p2p_disable=1", Notice::Nothing),
             ("nccl_p2p_disable=1 nccl_debug=info", Notice::Nothing),
@@ -222,6 +213,25 @@ mod tests {
                 notice,
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn a_launch_command_is_no_failure() {
+        let notices = Notices::new().expect("patterns");
+        for (line, notice) in [
+            (
+                "+ /opt/mpi/bin/mpirun -np 2 -x ucx_tls=rc,cuda_copy -x nccl_x=not ./a -b 8",
+                Notice::Nothing,
+            ),
+            ("srun -n 8 --export=all,nccl_p2p_disable=1 ./a", Notice::Nothing),
+            ("mpirun -np 2 ./osu_bw d d", Notice::None),
+            ("mpirun -np 2 ./a fails with: peer access is not supported", Notice::None),
+            ("mpirun --x ucx_tls=rc hangs with two gpus.", Notice::None),
+            ("mpirun was unable to find the infiniband device", Notice::None),
+        ] {
+            let found = notices.of(line.as_bytes(), line.as_bytes(), false, &mut false);
+            assert_eq!(found, notice, "{line}");
         }
     }
 

@@ -11,14 +11,11 @@ use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::joined;
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
-use super::processes::Processes;
+use super::processes::{FastMap, Processes};
 use super::route::LibraryLog;
 use super::transport::{self, Transport};
 use super::unnamed::{Unnamed, is_ending, is_trace};
 use crate::model::{FailureKind, Quote};
-
-/// Maps that each line of a log is looked up in: the hash of the standard library takes a third of the reader's time.
-pub type FastMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
 
 /// Limits: of paths of pairs, of communicators, of other lists.
 const MAX_PATHS: usize = 2 << 20;

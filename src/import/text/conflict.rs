@@ -26,7 +26,7 @@ fn gpus(sections: &[Section]) -> Option<String> {
     let of_smi = of_smi.filter(|section| has_head(section));
     let lists: Vec<Shown<'_>> = of_smi
         .chain(of(sections, &smi::XML))
-        .map(|section| Shown { section, gpus: smi::gpus(section) })
+        .map(shown)
         .filter(|shown| !shown.gpus.is_empty())
         .take(MOST)
         .collect();
@@ -38,11 +38,15 @@ fn gpus(sections: &[Section]) -> Option<String> {
         }
     }
     let parts = of(sections, &smi::QUERY).filter(|section| !has_head(section)).take(MOST);
-    let mut parts = parts.map(|section| Shown { section, gpus: smi::gpus(section) });
+    let mut parts = parts.map(shown);
     parts.find_map(|part| {
         let whole = lists.iter().find(|list| is_whole(list) && lacks(&part, list))?;
         Some(several(&part, whole))
     })
+}
+
+fn shown(section: &Section) -> Shown<'_> {
+    Shown { section, gpus: smi::gpus(KINDS[section.kind].name, &section.text) }
 }
 
 fn has_head(section: &Section) -> bool {

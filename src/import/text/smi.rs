@@ -1,8 +1,6 @@
 //! Output of nvidia-smi: each form becomes that of `nvidia-smi -q`, which one reader reads.
 
-use super::KINDS;
 use super::by_index;
-use super::cut::Section;
 use super::query;
 use super::summary::{self, is_model};
 use super::{Kind, Starts};
@@ -186,13 +184,13 @@ impl Log {
     }
 }
 
-/// The GPUs that nvidia-smi lists, with their models where they are whole.
-pub fn gpus(section: &Section) -> Vec<(Bdf, String)> {
-    let text = match KINDS[section.kind].name {
-        "nvidia-smi" => table(&section.text),
-        "nvidia-smi -q -x" => xml(&section.text),
-        _ if !section.text.contains("NVSMI LOG") => query::whole(&section.text),
-        _ => section.text.clone(),
+/// The GPUs that a part of this kind lists, with their models where they are whole.
+pub fn gpus(kind: &str, text: &str) -> Vec<(Bdf, String)> {
+    let text = match kind {
+        "nvidia-smi" => table(text),
+        "nvidia-smi -q -x" => xml(text),
+        _ if !text.contains("NVSMI LOG") => query::whole(text),
+        _ => text.to_owned(),
     };
     let mut gpus: Vec<(Bdf, String)> = Vec::new();
     for line in text.lines() {
