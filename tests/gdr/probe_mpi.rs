@@ -232,7 +232,7 @@ fn finds_that_gpu_pointers_are_not_taken(mpi: &Mpi) {
     );
     assert_eq!(report["mpi"]["takes_gpu"], false);
     // The crash is no failure of the ranks.
-    assert_eq!(report["complete"], true);
+    assert_eq!(report["complete"], true, "{report:#}");
     assert_measured(&report, "host");
     assert!(named(&report, "mpi.gpu.latency").is_empty());
     // --memory host asks nothing of the GPU.
