@@ -14,7 +14,7 @@ pub struct Machine {
     pub description: &'static str,
     /// IOMMU, and whether the kernel uses it.
     pub iommu: Iommu,
-    /// NUMA nodes.
+    /// NUMA nodes, each with two CPUs.
     pub nodes: u8,
     /// Root complexes besides q35's own.
     pub bridges: &'static [HostBridge],

@@ -24,16 +24,12 @@ pub struct Files<'a> {
 /// MiB of memory per NUMA node.
 const NODE_MEMORY: u32 = 512;
 
-/// CPUs of a guest, spread over its nodes. Two run programs at the same time; more wait for each other on a host with two.
-const CPUS: u8 = 2;
-
 /// MiB of the ivshmem device's BAR 2, the default size of the fake gdrdrv's GPU memory.
 const WINDOW_MEMORY: u32 = 16;
 
 /// All that QEMU emulates, except what makes emulation slower. With erms the kernel and glibc copy and clear memory by instructions that
-/// QEMU runs byte by byte; with xsave programs use AVX, which QEMU runs by calls of functions, and each switch between them saves its
-/// registers; the others add a level to page walks, or checks and flushes of translated code to each entry into the kernel.
-const CPU: &str = "max,erms=off,xsave=off,la57=off,smap=off,smep=off,pku=off,pks=off";
+/// QEMU runs byte by byte; the others add a level to page walks, or checks and flushes of translated code to each entry into the kernel.
+const CPU: &str = "max,erms=off,la57=off,smap=off,smep=off,pku=off,pks=off";
 
 /// The command that runs guest `number`, from 1.
 pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) -> Command {
@@ -91,13 +87,14 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
 }
 
 fn nodes(count: u8, arg: &mut impl FnMut(&str, String)) {
-    let each = (CPUS / count).max(1);
-    arg("-smp", format!("{}", count * each));
+    arg("-smp", format!("{}", count * 2));
     arg("-m", format!("{}M", u32::from(count) * NODE_MEMORY));
     for node in 0..count {
-        let (first, last) = (node * each, node * each + each - 1);
         arg("-object", format!("memory-backend-ram,id=node{node},size={NODE_MEMORY}M"));
-        arg("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"));
+        arg(
+            "-numa",
+            format!("node,nodeid={node},cpus={}-{},memdev=node{node}", node * 2, node * 2 + 1),
+        );
     }
 }
 
