@@ -54,7 +54,7 @@ fn paths_without_a_header() {
     }
 }
 
-/// NCCL was told what not to use, and the log shows no path.
+/// A variable excludes a path, and the log shows none.
 #[test]
 fn variables_without_paths() {
     let log = |value: &str| {

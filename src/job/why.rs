@@ -38,15 +38,15 @@ pub fn excluded(log: &Collector) -> Vec<Loss> {
     ];
     // A failure is what the log is about.
     let is_about = log.is_log() && log.paths.is_empty() && !log.has_failed();
-    let those = all.into_iter().filter(|(.., may_use)| is_about && *may_use);
-    let found = those.filter_map(|(lost, name, _)| {
-        let (name_of, values) = variables(lost).first()?;
-        let (value, line) = log.settings.get(*name_of)?;
+    let usable = all.into_iter().filter(|(.., may_use)| is_about && *may_use);
+    let found = usable.filter_map(|(lost, name, _)| {
+        let (variable, values) = variables(lost).first()?;
+        let (value, line) = log.settings.get(*variable)?;
         values.is_some_and(|values| values.contains(&value.as_str())).then(|| Loss {
             faster: lost,
-            what: format!("NCCL was told not to use {name}; the log shows no path of ranks."),
+            what: format!("A variable excludes {name}; the log shows no path of ranks."),
             kind: ReasonKind::Variable,
-            why: format!("{name_of}={value} is set"),
+            why: format!("{variable}={value} is set"),
             line: Some(line.clone()),
             allowed: Allowed::Unknown,
             bandwidth: None,
