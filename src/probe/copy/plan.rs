@@ -17,7 +17,7 @@ impl Depth {
     pub fn point(self) -> Budget {
         match self {
             Self::Quick => Budget::new(5, 8, 0.02),
-            Self::Default => Budget::new(26, 12, 0.005),
+            Self::Default => Budget::new(24, 12, 0.01),
             Self::Full => Budget::new(600, 200, 0.001),
         }
     }
