@@ -15,7 +15,7 @@ use crate::probe::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::scope::{Chosen, ProbeError, Scope, chosen};
 use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
-use crate::probe::verdict::Subject;
+use crate::probe::verdict::{Subject, exit_code};
 use crate::probe::watch::ChildEnd;
 
 /// `gdr probe mpi`.
@@ -325,11 +325,15 @@ fn port(machine: &Machine) -> Option<String> {
     })
 }
 
-/// Keeps the process of a rank that failed until rank 0 has reported.
+/// Keeps the process of a rank that failed until rank 0 has reported. A trial that failed is a failure too: mpirun would interrupt rank 0
+/// where this process ends with its status first.
 fn linger(children: &Children<'_>, place: &LaunchedProcess, ran: &ChildResult) {
+    let has_failed = !ran.whole || exit_code(children.report) != 0;
+    if place.rank == 0 || !has_failed {
+        return;
+    }
     let begun = Instant::now();
-    while place.rank > 0 && !ran.whole && begun.elapsed() < LINGER && !children.interrupts.pending()
-    {
+    while begun.elapsed() < LINGER && !children.interrupts.pending() {
         std::thread::sleep(Duration::from_millis(50));
     }
 }
