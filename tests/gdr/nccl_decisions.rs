@@ -181,7 +181,8 @@ fn switches(shapes: &[[usize; 2]]) -> String {
 /// Expected from `ncclTopoGetLocalNet` and `mirrorBits` of v2.18.6-1, v2.27.7-1 and v2.30.7-1, worked out on paper.
 #[test]
 fn gpus_share_nics_by_channel_as_nccl_does() {
-    let cases: [(&[[usize; 2]], &str, &[&[u32]]); 10] = [
+    type Case<'a> = (&'a [[usize; 2]], &'a str, &'a [&'a [u32]]);
+    let cases: [Case<'_>; 10] = [
         (&[[1, 3]], "2.27.7", &[&[0, 1, 2]]),
         (&[[2, 3]], "2.27.7", &[&[0, 1], &[1, 2]]),
         (&[[2, 4]], "2.18.6", &[&[0, 1], &[2, 3]]),

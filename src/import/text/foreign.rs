@@ -32,7 +32,7 @@ const NEAR: &str =
     "a list of GPUs and NICs without their classes ('nvidia-smi topo -m' shows them)";
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 72] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 74] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -101,6 +101,8 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 72] = [
     ("- GPU", "mlx5_", NEAR),
     ("* GPU", "mlx5_", NEAR),
     ("| GPU", "mlx5_", NEAR),
+    ("processor\t:", "", "/proc/cpuinfo"),
+    ("(Reading database", "", "the log of dpkg"),
     ("execve(", " = ", "strace, whose calls show no device"),
     ("openat(", " = ", "strace, whose calls show no device"),
     ("coreboot-", "", "the log of coreboot, which names no vendors"),
