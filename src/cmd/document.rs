@@ -90,7 +90,11 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
     struct Head {
         schema: Option<String>,
     }
-    if bytes.trim_ascii_start().first() != Some(&b'{') {
+    // `{noformat}` of Jira begins another text.
+    let Some(inner) = bytes.trim_ascii_start().strip_prefix(b"{") else {
+        return Ok(None);
+    };
+    if inner.trim_ascii_start().first().is_some_and(u8::is_ascii_alphabetic) {
         return Ok(None);
     }
     if bytes.len() > MAX_SNAPSHOT_BYTES {

@@ -13,6 +13,7 @@ use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
 use crate::import::{self, Dump, ImportError, SupportReport};
 use crate::model::{Fact, Facts, Side};
+use crate::output::shell_word;
 use crate::pci::PciNames;
 use crate::world::World;
 
@@ -150,7 +151,8 @@ impl Recorded {
         let here = World::live(Duration::ZERO)?;
         let names = Names::new(here.files.as_ref());
         let names = names.list().ok_or_else(|| anyhow!("cannot read the list of device names"))?;
-        let mut facts = parts.facts(&source, names)?;
+        let only = files.first().filter(|file| files.len() == 1 && file.as_os_str() != "-");
+        let mut facts = parts.facts(&source, names).map_err(|error| name_file(error, only))?;
         let side = Side { source, host: facts.host.name.clone(), ..Side::default() };
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
@@ -173,6 +175,17 @@ impl Recorded {
         snapshot.host = snapshot.host.replayed(source, &snapshot.taken);
         let machine = Machine::World(World::snapshot(snapshot));
         Ok(Some(Self::Machine(Box::new(machine), side)))
+    }
+}
+
+/// The file in the commands of a message.
+fn name_file(error: anyhow::Error, file: Option<&PathBuf>) -> anyhow::Error {
+    match (error.downcast_ref(), file) {
+        (Some(words @ (ImportError::Machines(_) | ImportError::Useless(_))), Some(file)) => {
+            let file = shell_word(&file.display().to_string());
+            anyhow!("{}", words.to_string().replace(" FILE |", &format!(" {file} |")))
+        }
+        _ => error,
     }
 }
 

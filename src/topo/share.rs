@@ -80,7 +80,7 @@ impl Taken {
 }
 
 /// The rows without the virtual functions of others among them: they share the port of their physical function.
-fn without_virtual(rows: &[Row], among: &[usize], first: usize) -> Vec<usize> {
+pub fn without_virtual(rows: &[Row], among: &[usize], first: usize) -> Vec<usize> {
     let functions: HashSet<Bdf> = among.iter().filter_map(|row| rows[*row].bdf).collect();
     let is_extra = |row: usize| {
         let physical = rows[row].virtual_function.and_then(|own| own.physical_function);

@@ -151,3 +151,63 @@ fn the_version_and_the_line_are_stated() {
         run.assert_stderr(words);
     }
 }
+
+/// NCCL's file of switches with GPUs and NICs below each.
+fn switches(shapes: &[[usize; 2]]) -> String {
+    let mut xml = String::from("<system version=\"1\">\n<cpu numaid=\"0\" arch=\"x86_64\">\n");
+    let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
+    let (mut gpu, mut nic) = (0, 0);
+    for (number, [gpus, nics]) in (1..).zip(shapes) {
+        xml += &format!("<pci busid=\"0000:{number}0:00.0\" class=\"0x060400\" {link}>\n");
+        for at in 0..*gpus {
+            xml += &format!(
+                "<pci busid=\"0000:{number}1:{at:02x}.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\" {link}>\n\
+                 <gpu dev=\"{gpu}\" sm=\"90\" rank=\"{gpu}\" gdr=\"1\"/>\n</pci>\n"
+            );
+            gpu += 1;
+        }
+        for at in 0..*nics {
+            xml += &format!(
+                "<pci busid=\"0000:{number}2:{at:02x}.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x1021\" {link}>\n\
+                 <nic>\n<net name=\"mlx5_{nic}\" dev=\"{nic}\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\n</nic>\n</pci>\n"
+            );
+            nic += 1;
+        }
+        xml += "</pci>\n";
+    }
+    xml + "</cpu>\n</system>\n"
+}
+
+/// Expected from `ncclTopoGetLocalNet` and `mirrorBits` of v2.18.6-1, v2.27.7-1 and v2.30.7-1, worked out on paper.
+#[test]
+fn gpus_share_nics_by_channel_as_nccl_does() {
+    type Case<'a> = (&'a [[usize; 2]], &'a str, &'a [&'a [u32]]);
+    let cases: [Case<'_>; 10] = [
+        (&[[1, 3]], "2.27.7", &[&[0, 1, 2]]),
+        (&[[2, 3]], "2.27.7", &[&[0, 1], &[1, 2]]),
+        (&[[2, 4]], "2.18.6", &[&[0, 1], &[2, 3]]),
+        (&[[2, 4]], "2.30.7", &[&[0, 1], &[2, 3]]),
+        (&[[4, 2]], "2.27.7", &[&[0], &[1], &[0], &[1]]),
+        (&[[4, 4]], "2.18.6", &[&[0], &[2], &[1], &[3]]),
+        (&[[4, 4]], "2.30.7", &[&[0], &[2], &[1], &[3]]),
+        (&[[3, 5]], "2.27.7", &[&[0, 1], &[1, 2], &[2, 3]]),
+        (&[[2, 3], [2, 3]], "2.27.7", &[&[0, 1], &[1, 2], &[5, 3], &[3, 4]]),
+        (&[[2, 3], [2, 3]], "2.30.7", &[&[0, 1], &[1, 2], &[3, 4], &[4, 5]]),
+    ];
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("topology.xml");
+    for (shapes, version, expected) in cases {
+        std::fs::write(&file, switches(shapes)).expect("a file");
+        let run = Gdr::new()
+            .args(["topo", &format!("--nccl={version}"), "--format", "json", "--from"])
+            .args([file.as_os_str()])
+            .run();
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let document: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let names = |nics: &&[u32]| nics.iter().map(|nic| format!("mlx5_{nic}")).collect();
+        let expected: Vec<Vec<String>> = expected.iter().map(names).collect();
+        let uses = document["uses"].as_array().expect("uses");
+        let found: Vec<&Value> = uses.iter().map(|found| &found["nics"]).collect();
+        assert_eq!(json!(found), json!(expected), "{shapes:?} {version}");
+    }
+}

@@ -176,6 +176,16 @@ impl Recording {
         matrix::listed(&self.report.matrices).is_some()
     }
 
+    /// True if a text shows GPUs, with or without their addresses.
+    pub fn shows_gpus(&self) -> bool {
+        let report = &self.report;
+        let is_gpu = |ids: &Ids| ids.is_nvidia_gpu();
+        !report.listed.is_empty()
+            || !report.smi.is_empty()
+            || !report.matrices.is_empty()
+            || report.functions.values().any(is_gpu)
+    }
+
     /// Adds GPUs that are listed without their addresses. What is known of them stays.
     pub fn listed(&mut self, gpus: Vec<ListedGpu>) {
         for (at, gpu) in gpus.into_iter().take(MAX_GPUS).enumerate() {

@@ -82,10 +82,11 @@ fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
 }
 
 fn several(a: &Shown<'_>, b: &Shown<'_>) -> String {
+    let (first, second) = (a.section.line.min(b.section.line), a.section.line.max(b.section.line));
     format!(
-        "nvidia-smi lists other GPUs from line {} than from line {}: these are several machines; give what one of them shows",
-        a.section.line.max(b.section.line),
-        a.section.line.min(b.section.line)
+        "nvidia-smi lists other GPUs from line {second} than from line {first}: these are several machines; give what one of them \
+         shows: {}",
+        machines::one_of(first, second)
     )
 }
 
@@ -102,8 +103,10 @@ fn matrices(sections: &[Section]) -> Option<String> {
     let (other, different) = all.find(|(_, of_other)| *of_other != count)?;
     Some(format!(
         "nvidia-smi topo shows {count} GPUs from line {} and {different} from line {}: these are several machines; give what one \
-         of them shows",
-        first.line, other.line
+         of them shows: {}",
+        first.line,
+        other.line,
+        machines::one_of(first.line, other.line)
     ))
 }
 

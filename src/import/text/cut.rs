@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::machines::{self, Machines};
-use super::{KINDS, Starts, cluster, nic_tools, query};
+use super::{KINDS, Starts, cluster, nic_tools, query, section};
 use crate::import::matrix;
 
 /// Longer lines are cut.
@@ -64,8 +64,12 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
         let command = command(words);
         let is_open = !matches!(part, Part::Section(_));
         machine = machine_of(words, command, is_open).or(machine);
-        let kind =
-            if command.is_some() { None } else { kind(words).or_else(|| continued(words, &part)) };
+        let kind = match command {
+            Some(_) => None,
+            None => kind(words)
+                .filter(|kind| !is_within(*kind, &part))
+                .or_else(|| continued(words, &part)),
+        };
         part = match (command, part) {
             (Some(command), part) => {
                 cut.end(part);
@@ -205,6 +209,14 @@ fn closed(xml: &[u8]) -> Vec<u8> {
 /// The kind that a line begins.
 fn kind(line: &str) -> Option<usize> {
     if line.is_empty() { None } else { KINDS.iter().position(|kind| (kind.begins)(line)) }
+}
+
+/// True for a line of `nvidia-smi -q` that would begin a part of it.
+fn is_within(kind: usize, part: &Part) -> bool {
+    const WHOLE: [&str; 2] = ["nvidia-smi -q", "nvidia-smi -q -x"];
+    let is_whole =
+        matches!(part, Part::Section(section) if WHOLE.contains(&KINDS[section.kind].name));
+    is_whole && KINDS[kind].name == section::SECTION.name
 }
 
 /// The kind of a line that stands within an output, where the text lacks its beginning.

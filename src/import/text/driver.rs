@@ -1,6 +1,7 @@
 //! Files of the NVIDIA driver in /proc, recognized by their content.
 
 use super::nccl::GPU;
+use super::summary::is_model;
 use super::{Kind, Starts};
 use crate::model::Bdf;
 
@@ -42,7 +43,10 @@ PeerMappingOverride: 0
 pub const INFORMATION: Kind = Kind {
     name: "/proc/driver/nvidia/gpus/*/information",
     starts: Starts::Line,
-    begins: |line| line.strip_prefix("Model:").is_some_and(|rest| rest.starts_with([' ', '\t'])),
+    begins: |line| {
+        let model = line.strip_prefix("Model:").map(str::trim_start);
+        model.is_some_and(|model| is_model(model) || model == "Unknown")
+    },
     yields: "GPUs that the driver drives: address, model, UUID",
     example: "Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 254

@@ -1,6 +1,6 @@
 //! The machines that a text shows: names in prompts, headings and the prefixes of pdsh. Parts of several are never read as one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::KINDS;
@@ -8,18 +8,20 @@ use super::KINDS;
 /// Limit of names that are counted.
 const MOST: usize = 4096;
 
-/// Names of machines, and the first and last line of what they show.
+/// Names of machines, and where what they show begins.
 #[derive(Default)]
 pub struct Machines {
-    shown: BTreeMap<String, Range<usize>>,
+    shown: BTreeSet<String>,
+    /// The machine and the first line of each part that one shows.
+    parts: Vec<(String, usize)>,
 }
 
 impl Machines {
     /// A machine shows something that is read, on this line.
     pub fn shows(&mut self, machine: &str, line: usize) {
-        if self.shown.len() < MOST {
-            let lines = self.shown.entry(machine.to_owned()).or_insert(line..line);
-            lines.end = lines.end.max(line);
+        if self.parts.len() < MOST && self.parts.last().is_none_or(|(last, _)| last != machine) {
+            self.shown.insert(machine.to_owned());
+            self.parts.push((machine.to_owned(), line));
         }
     }
 
@@ -28,25 +30,61 @@ impl Machines {
         if self.shown.len() < 2 {
             return None;
         }
-        let mut all: Vec<(&String, &Range<usize>)> = self.shown.iter().collect();
-        all.sort_by_key(|(_, lines)| lines.start);
-        let first = |(name, lines): &(&String, &Range<usize>)| {
-            format!("'{name}' from line {}", lines.start)
-        };
-        let mut named: Vec<String> = all.iter().take(NAMED).map(first).collect();
-        if all.len() > NAMED {
-            named.push(format!("{} more", all.len() - NAMED));
+        let mut left = self.shown.clone();
+        let (mut named, mut commands) = (Vec::new(), Vec::new());
+        for (at, (name, line)) in self.parts.iter().enumerate() {
+            if !left.remove(name) {
+                continue;
+            }
+            if named.len() == NAMED {
+                named.push(format!("{} more", left.len() + 1));
+                break;
+            }
+            named.push(format!("'{name}' from line {line}"));
+            let next = self.parts.get(at + 1).map(|(_, next)| *next);
+            commands.push(format!("{} ('{name}')", command(*line, next)));
         }
-        let end = all.get(1).map_or(0, |(_, lines)| lines.start.saturating_sub(1));
         Some(format!(
-            "shows several machines: {}; give what one of them shows, for example 'head -n {end} FILE | gdr doctor --from -'",
-            super::and(&named)
+            "shows several machines: {}; give what one of them shows: {}",
+            super::and(&named),
+            commands.join(", ")
         ))
     }
 }
 
 /// Machines that a message names.
-const NAMED: usize = 4;
+const NAMED: usize = 8;
+
+/// Reads the lines from one up to that where another machine's begin.
+fn command(from: usize, next: Option<usize>) -> String {
+    match next {
+        Some(next) => {
+            format!("'sed -n {from},{}p FILE | gdr doctor --from -'", next.max(from + 1) - 1)
+        }
+        None => format!("'tail -n +{from} FILE | gdr doctor --from -'"),
+    }
+}
+
+/// How to read one of two machines, whose parts begin on these lines.
+pub fn one_of(a: usize, b: usize) -> String {
+    let (first, second) = (a.min(b), a.max(b));
+    format!("{} or {}", command(first, Some(second)), command(second, None))
+}
+
+/// Says that each line stands behind the name of a machine, and how to read one.
+pub fn prefixed(names: &[String]) -> String {
+    let mut named: Vec<String> = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
+    if names.len() > NAMED {
+        named.push(format!("{} more", names.len() - NAMED));
+    }
+    let first = names.first().map(String::as_str).unwrap_or_default();
+    format!(
+        "shows {} machines, each line behind the name of one: {}; give the lines of one, for example 'grep ^{first}: FILE | gdr \
+         doctor --from -'",
+        names.len(),
+        super::and(&named)
+    )
+}
 
 /// The name that a command line is typed on: `user@host:~$`, `[user@host ~]#`, `(env) user@host:~$`.
 pub fn of_prompt(prompt: &str) -> Option<String> {

@@ -10,12 +10,14 @@ mod cuda;
 mod cut;
 mod diagnoses;
 mod driver;
+mod foreign;
 mod interfaces;
 mod inventory;
 mod job;
 mod kernel_log;
 mod listings;
 mod machines;
+mod marks;
 mod nccl;
 mod nic_tools;
 mod other;
@@ -23,6 +25,7 @@ mod plain;
 mod programs;
 mod query;
 mod rdma_lists;
+mod section;
 mod smi;
 mod summary;
 #[cfg(test)]
@@ -62,7 +65,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 75] = [
+pub const KINDS: [&Kind; 76] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -137,6 +140,7 @@ pub const KINDS: [&Kind; 75] = [
     &listings::UBUNTU_DRIVERS,
     &listings::PACKAGES,
     &listings::SLURM,
+    &section::SECTION,
     &summary::SUMMARY,
 ];
 
@@ -151,12 +155,8 @@ pub(super) struct Text {
 /// Reads the sections of a text into the report of the same machine, if there is one. Fails if they are of several machines.
 pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportError> {
     let prefixes = machines::prefixes(bytes);
-    if let [first, second, ..] = prefixes.as_slice() {
-        return Err(ImportError::Machines(format!(
-            "shows {} machines, each line behind the name of one, as '{first}' and '{second}'; give the lines of one, for example \
-             'grep ^{first}: FILE | gdr doctor --from -'",
-            prefixes.len()
-        )));
+    if prefixes.len() > 1 {
+        return Err(ImportError::Machines(machines::prefixed(&prefixes)));
     }
     let mut cut = cut::cut(bytes, prefixes.first().map(String::as_str));
     if let Some(words) = cut.machines.several().or_else(|| conflict::found(&cut.sections)) {
@@ -203,7 +203,7 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
     {
         return Some(words);
     }
-    known.or_else(|| other::foreign(bytes)).map(|name| match name {
+    known.or_else(|| foreign::name(bytes)).map(|name| match name {
         _ if name.starts_with("kernel log") => {
             format!("a {name}, whose failures gdr explain FILE shows")
         }
@@ -214,7 +214,8 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
 }
 
 /// Beginnings of names that are not names of commands.
-const BARE: [&str; 7] = ["a ", "an ", "rows ", "lines ", "environment ", "NCCL", "PyTorch's "];
+const BARE: [&str; 9] =
+    ["a ", "an ", "the ", "rows ", "lines ", "source ", "environment ", "NCCL", "PyTorch's "];
 
 /// A list up to the largest index: the GPUs before it exist too.
 pub fn by_index(gpus: Vec<(usize, ListedGpu)>) -> Vec<ListedGpu> {

@@ -1,6 +1,7 @@
-//! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all lines, marks
-//! of code around one.
+//! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers before all lines, marks of code around one.
+//! [`marks`](super::marks) undoes what people do.
 
+use super::marks::{of_comment, of_comments, of_prose, of_wiki};
 use crate::import::lspci;
 
 /// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
@@ -106,12 +107,26 @@ fn behind_group(line: &str) -> Option<String> {
     lspci::is_head(&line).then_some(line)
 }
 
+/// In this order. A page that quotes a page has its escapes twice.
+const UNDO: [fn(&str) -> Option<String>; 10] = [
+    of_json,
+    of_html,
+    of_html,
+    of_editor,
+    of_wiki,
+    of_comment,
+    of_comments,
+    of_code,
+    of_groups,
+    of_prose,
+];
+
 /// The text without them; none if there is nothing to undo.
 pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
     let decoded = utf16(bytes);
     let text = String::from_utf8_lossy(decoded.as_deref().unwrap_or(bytes));
     let mut changed: Option<String> = None;
-    for undo in [of_json, of_html, of_editor, of_comment, of_code, of_groups] {
+    for undo in UNDO {
         if let Some(text) = undo(changed.as_deref().unwrap_or(&text)) {
             changed = Some(text);
         }
@@ -167,11 +182,12 @@ fn of_json(text: &str) -> Option<String> {
 }
 
 /// Escapes of HTML, and the elements that format text.
-const ENTITIES: [(&str, &str); 7] = [
+const ENTITIES: [(&str, &str); 8] = [
     ("&gt;", ">"),
     ("&lt;", "<"),
     ("&quot;", "\""),
     ("&#39;", "'"),
+    ("&apos;", "'"),
     ("&nbsp;", " "),
     ("&#x27;", "'"),
     ("&amp;", "&"),
@@ -246,30 +262,6 @@ fn of_editor(text: &str) -> Option<String> {
         out.push('\n');
     }
     (count > 3).then_some(out)
-}
-
-/// A text in a comment of a program, with the same mark before all lines.
-fn of_comment(text: &str) -> Option<String> {
-    let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let mark = ["#", "//", ";", "--", "*"].into_iter().find(|mark| {
-        let has = |line: &str| {
-            line.trim_start()
-                .strip_prefix(mark)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
-        };
-        lines().count() > 3 && lines().all(has)
-    })?;
-    // Some programs print such lines themselves, and each is read as it is.
-    let behind = |line: &str| {
-        line.trim_start()
-            .strip_prefix(mark)
-            .map(|rest| rest.strip_prefix(' ').unwrap_or(rest).to_owned())
-    };
-    let begins = |line: &str| super::KINDS.iter().any(|kind| (kind.begins)(line.trim()));
-    if lines().any(begins) {
-        return None;
-    }
-    Some(text.lines().map(|line| behind(line).unwrap_or_default() + "\n").collect())
 }
 
 #[cfg(test)]

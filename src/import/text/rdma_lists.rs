@@ -7,7 +7,7 @@ use super::nccl::GPU;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
-use crate::model::{Bdf, ListedGpu};
+use crate::model::{Bdf, Ids, ListedGpu};
 
 pub const LSTOPO: Kind = Kind {
     name: "lstopo (text)",
@@ -16,6 +16,7 @@ pub const LSTOPO: Kind = Kind {
         line.starts_with("HostBridge")
             || line.starts_with("PCIBridge")
             || function(line).is_some()
+            || verbose(line).is_some()
             || named(line).is_some()
     },
     yields: "GPUs that NVML or CUDA drives, RDMA devices; their addresses if hwloc is 2.0 or later",
@@ -193,6 +194,20 @@ fn function(line: &str) -> Option<Option<Bdf>> {
     Some(Some(bdf))
 }
 
+/// The function of `PCI L#10 (busid=0000:17:00.0 id=10de:2330 class=0302(3D) link=63.02GB/s)`, as `lstopo -v` prints it.
+fn verbose(line: &str) -> Option<(Bdf, Ids)> {
+    let (_, rest) = line.strip_prefix("PCI ")?.split_once("(busid=")?;
+    let value = |name: &str| {
+        let (_, value) = rest.split_once(name)?;
+        value.split([' ', '(', ')']).next()
+    };
+    let bdf = rest.split(' ').next()?.parse().ok()?;
+    let (vendor, device) = value(" id=")?.split_once(':')?;
+    let number = |text: &str| u16::from_str_radix(text, 16).ok();
+    let class = u32::from(number(value(" class=")?)?) << 8;
+    Some((bdf, Ids { vendor: number(vendor)?, device: number(device), class }))
+}
+
 /// The kind and the name in `OpenFabrics L#3 "mlx5_0"` and `GPU(NVML) "nvml0"`.
 fn named(line: &str) -> Option<(&str, &str)> {
     const KINDS: [&str; 5] = ["OpenFabrics", "GPU(NVML)", "GPU", "CoProc(CUDA)", "CoProc"];
@@ -212,6 +227,13 @@ fn lstopo(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     for line in text.lines().map(str::trim) {
         if let Some(bdf) = function(line) {
             last = bdf;
+            continue;
+        }
+        if let Some((bdf, ids)) = verbose(line) {
+            last = Some(bdf);
+            if matches!(ids.base_class(), 0x02 | 0x03) {
+                recording.function(bdf, ids);
+            }
             continue;
         }
         match named(line) {

@@ -82,6 +82,8 @@ fn banner(line: &str) -> Option<Vec<(usize, &str)>> {
 fn of_key(line: &str) -> Option<Vec<(usize, &str)>> {
     let marks = |c: char| c.is_whitespace() || "-*•+#>|/`_".contains(c);
     let (key, value) = match line.split_once(':') {
+        // A table of Markdown.
+        _ if line.starts_with('|') => line[1..].split_once('|')?,
         Some(pair) => pair,
         // clinfo aligns values with blanks.
         None => line.split_once("  ").filter(|(key, _)| key.trim() == "Device Name")?,
@@ -89,7 +91,7 @@ fn of_key(line: &str) -> Option<Vec<(usize, &str)>> {
     let key = key.trim_matches(marks);
     // An image of characters stands before the words of neofetch, and the number of a GPU behind its name.
     let bare = key.rsplit("  ").next().unwrap_or(key).to_ascii_lowercase();
-    let bare = bare.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let bare = bare.trim_end_matches(|c: char| c.is_ascii_digit() || " #".contains(c));
     KEYS.iter().find(|name| bare == **name || key.eq_ignore_ascii_case(name))?;
     value.split([';', '+']).map(|part| counted(part.trim_matches(marks))).collect()
 }
@@ -101,9 +103,17 @@ fn counted(text: &str) -> Option<(usize, &str)> {
     };
     let times = ['x', 'X', '×', '*'];
     if let Some(found) = model(text) {
-        let behind = text.trim_end_matches([')', ']']).rsplit_once(times);
-        let count =
-            behind.and_then(|(before, count)| of(count).filter(|_| before.ends_with([' ', '('])));
+        let behind = text.split(['@', ',']).next().unwrap_or_default();
+        let behind = behind.trim_end_matches([')', ']', ' ']).rsplit_once(times);
+        // `PCIe x16` is a link.
+        let is_link = |before: &str| {
+            let word = before.trim_end().rsplit([' ', '(']).next().unwrap_or_default();
+            let word = word.to_ascii_lowercase();
+            ["pci", "gen", "lanes"].iter().any(|link| word.starts_with(link))
+        };
+        let count = behind.and_then(|(before, count)| {
+            of(count).filter(|_| before.ends_with([' ', '(']) && !is_link(before))
+        });
         return Some((count.unwrap_or(1), found));
     }
     let (count, rest) = text.split_once(times)?;
@@ -210,6 +220,8 @@ mod tests {
                 Some((1, "Tesla V100-SXM2-32GB")),
             ),
             ("_CudaDeviceProperties(name='NVIDIA L4', major=8, minor=9)", Some((1, "NVIDIA L4"))),
+            ("| GPU #1 | RTX 3090 @ PCIe x16 (01:00.0, Gen4 x16) |", Some((1, "RTX 3090"))),
+            ("GPU: RTX 4090 (PCIe x16)", Some((1, "RTX 4090"))),
             (
                 "   \\\\   /|    NVIDIA H100 80GB HBM3. Num GPUs = 2. Max memory: 79.1 GB.",
                 Some((2, "NVIDIA H100 80GB HBM3")),

@@ -33,11 +33,12 @@ fn hex(text: &str) -> Option<u32> {
 /// The class and the numbers of an element of NCCL; older versions write none of the latter.
 fn of_nccl(line: &str) -> Option<Ids> {
     let number = |name: &str| u16::try_from(hex(attribute(line, name)?)?).ok();
-    Some(Ids {
-        vendor: number("vendor")?,
-        device: number("device"),
-        class: hex(attribute(line, "class")?)?,
-    })
+    let class = hex(attribute(line, "class")?)?;
+    match number("vendor") {
+        Some(vendor) => Some(Ids { vendor, device: number("device"), class }),
+        // Files of clouds name no vendor: NCCL takes displays for GPUs.
+        None => (class == GPU.class).then_some(GPU),
+    }
 }
 
 /// `pci_type="0302 [10de:2330] …"`. A text may end within it.

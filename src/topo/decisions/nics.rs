@@ -4,6 +4,7 @@ use super::Job;
 use super::paths::{gpus, over_pcie};
 use super::variables::selects;
 use crate::model::{Ids, Kind, NcclLevel, NcclNicPair, NcclPath, NcclUse, RdmaDevice};
+use crate::topo::share::{self, device_of};
 
 /// How a GPU reaches a NIC that is not near it.
 enum Relay {
@@ -207,25 +208,45 @@ impl Job<'_> {
         ids.device.map(|device| device >= 0x2080 && !(0x2180..=0x21ff).contains(&device))
     }
 
-    /// The names of the NICs that a GPU uses: its share of the nearest ones; without those that a variable leaves out, all that are then
-    /// nearest.
+    /// The names of the NICs that a GPU uses, in the order of its channels: its share of the nearest ones that the variables leave
+    /// (`ncclTopoGetLocalNet`).
     fn used(&self, gpu: usize, nics: &[usize]) -> Vec<String> {
+        let rows = &self.topology.rows;
         let allowed = |nic: &usize| self.unused(*nic).is_none();
-        let found = self.topology.matches.iter().find(|found| found.row == gpu);
-        let share = found.map_or(&[][..], |found| &found.nccl);
-        let chosen: Vec<usize> = if !share.is_empty() && share.iter().all(allowed) {
-            share.to_vec()
-        } else {
+        let best = |row: usize| {
+            let found = self.topology.matches.iter().find(|found| found.row == row);
+            found.map_or(&[][..], |found| &found.best)
+        };
+        let mut local = best(gpu).to_vec();
+        if local.is_empty() || !local.iter().all(allowed) {
             let paths = nics.iter().copied().filter(allowed);
             let known: Vec<(usize, NcclPath)> =
                 paths.filter_map(|nic| Some((nic, self.direct(gpu, nic)?))).collect();
             let nearest = known.iter().map(|(_, path)| *path).min();
-            known
+            local = known
                 .into_iter()
                 .filter(|(_, path)| Some(*path) == nearest)
                 .map(|(nic, _)| nic)
-                .collect()
-        };
-        chosen.into_iter().map(|nic| self.topology.rows[nic].label.clone()).collect()
+                .collect();
+        }
+        local.sort_by_key(|nic| (rows[*nic].bdf, *nic));
+        let Some(first) = local.first().copied() else { return Vec::new() };
+        let local = share::without_virtual(rows, &local, first);
+        let same = |a: &usize, b: &usize| device_of(rows, *a) == device_of(rows, *b);
+        let devices: Vec<&[usize]> = local.chunk_by(same).collect();
+        let mut gpus = self.topology.rows_of(Kind::Gpu).map(|(at, _)| at);
+        let number = gpus.position(|at| at == gpu).unwrap_or_default();
+        let sharing = best(first).len().max(1);
+        let start = if self.rules.minor >= 30 { number % sharing } else { number };
+        let chosen = channels(start, devices.len(), sharing);
+        chosen.flat_map(|at| devices[at]).map(|nic| rows[*nic].label.clone()).collect()
     }
+}
+
+/// The numbers of the NICs of a GPU among those that several GPUs share. NCCL spreads the GPUs by the reversed bits of their numbers.
+fn channels(gpu: usize, nics: usize, gpus: usize) -> impl Iterator<Item = usize> {
+    let bits = nics.trailing_zeros();
+    let reversed = (0..bits).filter(|bit| gpu >> bit & 1 == 1).map(|bit| 1 << (bits - 1 - bit));
+    let start = if nics.is_power_of_two() { reversed.sum() } else { gpu };
+    (0..nics.div_ceil(gpus)).map(move |channel| (start + channel) % nics)
 }
