@@ -9,6 +9,7 @@ use memchr::memmem;
 use super::around::Shown;
 use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
+use super::interface::Interfaces;
 use super::joined;
 use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
 use super::processes::{FastMap, Processes};
@@ -107,6 +108,7 @@ pub struct Collector {
     pub bandwidths: BTreeMap<HopEnd, [u32; 2]>,
     /// The hosts of addresses.
     pub hosts: HashMap<String, String>,
+    pub interfaces: Interfaces,
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
     pub cut: bool,
     pub libraries: BTreeMap<&'static str, LibraryLog>,
@@ -120,7 +122,7 @@ pub struct Collector {
     /// Lines of other libraries that say something.
     library_lines: u64,
     /// Lines in which a program reports a failure.
-    program_lines: u64,
+    pub program_lines: u64,
 }
 
 impl Collector {
@@ -362,12 +364,17 @@ impl Collector {
                 let process = line.source().and_then(|source| self.processes.of(source));
                 self.failure(failure, process, quote);
             }
-            Event::Address(name) => self.address(name, line.source()),
+            Event::Address(names) => {
+                let process = line.source().and_then(|source| self.processes.of(source));
+                self.interfaces.add(names, process, quote);
+                self.address(names, line.source());
+            }
             Event::Devices(names) => {
                 if let Some((_, name)) = names.rsplit_once("OOB ") {
                     self.address(name, line.source());
                 }
                 let process = line.source().and_then(|source| self.processes.of(source));
+                self.interfaces.add(names, process, &quote);
                 if let Some(process) = process
                     && names.len() <= LONGEST_LIST
                 {

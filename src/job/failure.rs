@@ -72,6 +72,10 @@ pub fn warning(message: &str) -> Option<Warning> {
     }
     let kind = known::kind(message)?;
     let detail = match kind {
+        _ if has("in the same subnet as remote address") => Some(message),
+        FailureKind::CudaFailure if has("CUDA IPC handle") => {
+            message.split_once(" : ").map(|(_, error)| error)
+        }
         FailureKind::CudaFailure => message.split('\'').nth(1),
         // The kind says all.
         FailureKind::NoSocketInterface | FailureKind::NoNetwork | FailureKind::ConnectionClosed => {

@@ -311,3 +311,107 @@ fn command_shows_a_variable() {
     assert_eq!(job.lost[0].kind, ReasonKind::Variable);
     assert_eq!(job.lost[0].line.as_ref().map(|line| line.number), Some(1));
 }
+
+/// Why a connection failed: an address that other nodes do not reach, or interfaces of two networks.
+#[test]
+fn addresses_explain_a_failed_connection() {
+    let connect = |address: &str, error: &str| {
+        format!(
+            "n2:7:9 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to {address}<4711> failed : {error}\n"
+        )
+    };
+    let using = |name: &str| format!("n2:7:7 [0] NCCL INFO Bootstrap : Using {name}<0>\n");
+    for (log, expected) in [
+        (
+            using("docker0:172.17.0.1") + &connect("172.17.0.1", "Connection refused"),
+            "172.17.0.1 (interface docker0, line 1) is of an interface inside one machine, which no other node reaches; NCCL_SOCKET_IFNAME \
+             chooses it",
+        ),
+        (
+            using("lo:127.0.0.1") + &connect("10.1.0.1", "Connection timed out"),
+            "its own address 127.0.0.1 (interface lo, line 1) is a loopback address, which no other node reaches; NCCL_SOCKET_IFNAME chooses it",
+        ),
+        (
+            using("ib0:fe80::1:2%ib0")
+                + &connect("fe80::3:4%ib0", "Software caused connection abort"),
+            "fe80::3:4 is a link-local address, which is valid on one link alone; NCCL_SOCKET_IFNAME chooses it",
+        ),
+        (
+            using("enp5s0:192.168.77.12") + &connect("10.1.0.11", "No route to host"),
+            "perhaps two networks: its own address is 192.168.77.12 (interface enp5s0, line 1), the other one 10.1.0.11; NCCL_SOCKET_IFNAME \
+             chooses the interface",
+        ),
+        (
+            using("eno1:10.1.0.12") + &connect("10.1.0.11", "No route to host"),
+            "socketStartConnect: Connect to 10.1.0.11<4711> failed : No route to host",
+        ),
+    ] {
+        let job = job(&log);
+        assert_eq!(failures(&job), ["ConnectionFailed [] [\"n2:7\"]"], "{log}");
+        assert_eq!(job.failures[0].details[0].text, expected, "{log}");
+    }
+}
+
+/// On one node the loopback interface serves.
+#[test]
+fn loopback_of_one_node_is_no_reason() {
+    let rank = |rank: u32| {
+        format!(
+            "n1:{rank}:{rank} [{rank}] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\nn1:{rank}:{rank} [{rank}] NCCL INFO ncclCommInitRank comm \
+             0x5{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}0 commId 0x1 - Init START\n"
+        )
+    };
+    let warning = "n1:1:1 [1] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 127.0.0.1<4711> failed : Connection refused\n";
+    let job = job(&(rank(0) + &rank(1) + warning));
+    let details: Vec<&str> = job.failures[0].details.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(
+        details,
+        ["socketStartConnect: Connect to 127.0.0.1<4711> failed : Connection refused"]
+    );
+}
+
+/// What NCCL's last error says counts beside a symptom that its result alone explains.
+#[test]
+fn last_error_is_no_quotation() {
+    let log = "RuntimeError: NCCL error in: a.cpp:1, unhandled system error, NCCL version 2.20.5\nLast error:\n\
+               socketStartConnect: Connect to 192.0.2.7<4711> failed : No route to host\n";
+    let around = Around { is_explained: true, settings: &[] };
+    let job = read(log, &around).expect("a job");
+    assert_eq!(failures(&job)[0], "ConnectionFailed [] []");
+}
+
+/// File descriptors, names of hosts, shared memory, peers.
+#[test]
+fn limits_and_names() {
+    for (log, expected) in [
+        (
+            "n1:1:2 [0] include/socket.h:421 NCCL WARN Net : Socket creation failed : Too many open files\n",
+            "OpenFiles",
+        ),
+        (
+            "n1:1:2 [0] bootstrap.cc:106 NCCL WARN Call to accept failed : Too many open files\n",
+            "OpenFiles",
+        ),
+        (
+            "n1:1:2 [0] misc/socket.cc:300 NCCL WARN Net : error encountered when getting address info : Name or service not known\n",
+            "HostName",
+        ),
+        (
+            "n1:1:2 [0] misc/shmutils.cc:80 NCCL WARN Call to shm_open failed : Permission denied\n",
+            "SharedMemory",
+        ),
+        (
+            "n1:1:2 [0] transport/p2p.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported between these two \
+             devices\n",
+            "CudaFailure",
+        ),
+        (
+            "n1:1:2 [0] misc/socket.cc:300 NCCL WARN Call to bind failed : Address already in use\n",
+            "PortInUse",
+        ),
+    ] {
+        let found: Vec<String> =
+            job(log).failures.iter().map(|one| format!("{:?}", one.kind)).collect();
+        assert_eq!(found, [expected], "{log}");
+    }
+}

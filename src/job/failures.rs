@@ -16,12 +16,22 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     for member in members.iter().map(|at| &log.members[*at as usize]) {
         rank_of.entry(member.process).and_modify(|rank| *rank = None).or_insert(member.rank);
     }
+    let hosts: BTreeSet<&String> = log.processes.iter().map(|(host, _)| host).collect();
+    let size = members.iter().filter_map(|at| log.members[*at as usize].ranks).max();
+    let is_one_node =
+        hosts.len() == 1 && size.is_some_and(|size| all.len() as u64 == u64::from(size));
     let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
     for ((kind, rank, process), (line, detail)) in &log.failures {
         let rank = rank.or_else(|| *rank_of.get(process.as_ref()?)?);
         let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
         if line.number < failure.line.number {
             failure.line = line.clone();
+        }
+        if is_of_address(*kind) {
+            let said = detail.as_ref().map_or(line.text.clone(), |detail| text(log, detail));
+            if let Some(about) = log.interfaces.about(&said, *process, is_one_node) {
+                add(failure, about, rank);
+            }
         }
         if let Some(detail) = detail {
             add(failure, text(log, detail), rank);
@@ -54,10 +64,16 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     found
 }
 
+/// Failures that the address of a connection may explain.
+fn is_of_address(kind: FailureKind) -> bool {
+    use FailureKind::{ConnectionFailed, NoSocketInterface, Rendezvous};
+    matches!(kind, ConnectionFailed | NoSocketInterface | Rendezvous)
+}
+
 /// The variable of the log that such a failure rests on.
 fn variable(log: &Collector, kind: FailureKind) -> Option<String> {
     let name = match kind {
-        FailureKind::NoSocketInterface => "NCCL_SOCKET_IFNAME",
+        FailureKind::NoSocketInterface | FailureKind::ConnectionFailed => "NCCL_SOCKET_IFNAME",
         FailureKind::NoNetwork => "NCCL_NET",
         FailureKind::QueuePair => "NCCL_IB_GID_INDEX",
         _ => return None,

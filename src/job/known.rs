@@ -1,12 +1,16 @@
 //! Texts of NCCL's warnings that name a kind of failure by themselves.
 
 use crate::model::FailureKind::{
-    self, Bootstrap, CollectiveMismatch, ConnectionClosed, ConnectionFailed, CudaFailure,
-    MemoryRegistration, NetworkPlugin, NoNetwork, NoSocketInterface, SharedMemory,
+    self, Bootstrap, CollectiveMismatch, ConnectionClosed, ConnectionFailed, CudaFailure, HostName,
+    MemoryRegistration, NetworkPlugin, NoNetwork, NoSocketInterface, OpenFiles, PortInUse,
+    SharedMemory,
 };
 
 /// Lower-case texts; the first that a warning has counts.
-const TEXTS: [(&str, FailureKind); 43] = [
+const TEXTS: [(&str, FailureKind); 50] = [
+    ("too many open files", OpenFiles),
+    ("address already in use", PortInUse),
+    ("when getting address info", HostName),
     ("no socket interface found", NoSocketInterface),
     ("no interface found", NoSocketInterface),
     ("no ip interface found", NoSocketInterface),
@@ -21,6 +25,7 @@ const TEXTS: [(&str, FailureKind); 43] = [
     ("/dev/shm/nccl-", SharedMemory),
     ("shared memory segment", SharedMemory),
     ("posix_fallocate failed", SharedMemory),
+    ("shm_open failed", SharedMemory),
     ("socketstartconnect: connect", ConnectionFailed),
     ("socketpollconnect", ConnectionFailed),
     ("socketstartconnect: exceeded", ConnectionFailed),
@@ -50,6 +55,9 @@ const TEXTS: [(&str, FailureKind); 43] = [
     ("net/ofi initializing plugin failed", NetworkPlugin),
     ("hipipcgetmemhandle failed", CudaFailure),
     ("cudaipcgetmemhandle failed", CudaFailure),
+    ("cuda ipc handle : ", CudaFailure),
+    ("net/ofi creating new ", NetworkPlugin),
+    ("net/ofi could not find", NetworkPlugin),
 ];
 
 pub fn kind(message: &str) -> Option<FailureKind> {

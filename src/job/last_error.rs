@@ -4,7 +4,7 @@
 use super::collector::Collector;
 use super::failure::{self, Detail, Failure};
 use super::program::prefix;
-use crate::model::FailureKind;
+use crate::model::FailureKind::{self, ConnectionFailed, HostName, OpenFiles};
 
 /// Begins the text of an exception.
 const HEADING: &str = "Last error:";
@@ -57,6 +57,9 @@ impl LastErrors {
         let message = message.rsplit_once("]:").map_or(message, |(_, rest)| rest.trim());
         match failure::warning(message) {
             Some(failure::Warning::Failure(failure)) => {
+                // No symptom says more than that a call of the system failed: it is no quotation.
+                let says_more = matches!(failure.kind, ConnectionFailed | OpenFiles | HostName);
+                collector.program_lines += u64::from(is_error && says_more);
                 collector.reported(failure, text, number);
             }
             None if is_error && !message.is_empty() => {

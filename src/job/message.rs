@@ -13,7 +13,7 @@ pub enum Event<'a> {
     Network(&'a str),
     /// `NET/IB : Using [0]mlx5_0:1/RoCE …`
     Devices(&'a str),
-    /// `eth0:192.0.2.1<0>`, an interface of the process's host.
+    /// `eth0:192.0.2.1<0>`, an interface of the process's host, or several.
     Address(&'a str),
     Communicator(CommLine<'a>),
     /// NCCL begins to connect a communicator.
@@ -144,6 +144,9 @@ fn other(message: &str) -> Option<Event<'_>> {
     }
     if message.starts_with("Failed to open libibverbs.so") {
         return Some(Event::Reason(Reason::NoVerbs));
+    }
+    if let Some(address) = message.strip_prefix("NET : Using interface ") {
+        return Some(Event::Address(address));
     }
     let at = memmem::find(message.as_bytes(), b"comm 0x")?;
     communicator(&message[at..])

@@ -1,6 +1,7 @@
 //! Reads the log of a job and says which path each pair of ranks used. Pure: runs nothing and reads no machine.
 //!
-//! `lines` finds NCCL's lines in a stream, `header` what stands before a message, `processes` who printed it, `bare` paths without both, `message` what it says, `transport` the
+//! `lines` finds NCCL's lines in a stream, `header` what stands before a message, `processes` who printed it, `bare` paths without both, `interface` addresses that
+//! other nodes do not reach, `message` what it says, `transport` the
 //! path in it, `failure` the failure, `last_error` one in a program's exception, `unnamed` one that gdr has no kind for, `ras` what
 //! NCCL's RAS prints, `library` what UCX, NVSHMEM, Open MPI and others say, `program` what Python, PyTorch and launchers say. `collector` keeps what counts, with bounded memory; `build` makes the job, `why` explains slower paths.
 //!
@@ -13,6 +14,7 @@ mod collector;
 mod failure;
 mod failures;
 mod header;
+mod interface;
 mod joined;
 mod known;
 mod last_error;

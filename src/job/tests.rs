@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::JobReader;
+use super::{Around, JobReader, Shown};
 use crate::model::{FailureKind, Gdrdma, Job, ReasonKind};
 
 fn read(log: &str) -> Option<Job> {
@@ -65,6 +65,18 @@ fn variables_without_paths() {
     let losses: Vec<String> = job(&log("1")).lost.iter().map(|lost| lost.why.clone()).collect();
     assert_eq!(losses, ["NCCL_P2P_DISABLE=1 is set"]);
     assert!(read(&log("0")).is_none());
+    // The version alone shows that the text is of a job.
+    let of_level = |level: &str| {
+        let shown = [Shown { name: "NCCL_P2P_LEVEL".to_owned(), value: level.to_owned(), line: 1 }];
+        let mut reader = JobReader::default();
+        reader.feed(b"NCCL version 2.28.9+cuda12.8\n");
+        let job = reader.finish_in(&Around { is_explained: false, settings: &shown });
+        job.map(|job| job.lost[0].what.clone())
+    };
+    let excluded = "A variable excludes P2P; the log shows no path of ranks.";
+    assert_eq!(of_level("LOC").as_deref(), Some(excluded));
+    // Which GPUs are connected by NVLink is not in the log.
+    assert_eq!(of_level("NVL"), None);
 }
 
 /// Lines as NCCL of several versions writes them, and launchers before them.

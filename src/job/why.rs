@@ -35,14 +35,26 @@ pub fn excluded(log: &Collector) -> Vec<Loss> {
         (FasterPath::PeerAccess, "P2P", is_several),
         (FasterPath::SharedMemory, "shared memory", is_several),
         (FasterPath::Rdma, "RDMA", hosts.len() > 1),
+        (FasterPath::GpuDirect, "GPUDirect RDMA", hosts.len() > 1),
     ];
     // A failure is what the log is about.
-    let is_about = log.is_log() && log.paths.is_empty() && !log.has_failed();
+    let is_of_nccl = log.is_log() || !log.versions.is_empty();
+    let is_about = is_of_nccl && log.paths.is_empty() && !log.has_failed();
     let usable = all.into_iter().filter(|(.., may_use)| is_about && *may_use);
     let found = usable.filter_map(|(lost, name, _)| {
-        let (variable, values) = variables(lost).first()?;
-        let (value, line) = log.settings.get(*variable)?;
-        values.is_some_and(|values| values.contains(&value.as_str())).then(|| Loss {
+        let excludes = |(variable, values): &(&'static str, Option<&'static [&'static str]>)| {
+            let (value, line) = log.settings.get(*variable)?;
+            // Nearer or farther, some GPUs may be in reach.
+            let values = if *values == DISTANCES { NOWHERE } else { (*values)? };
+            values.contains(&value.as_str()).then_some((*variable, value, line))
+        };
+        // Those of `Rdma` after its first choose a network, which may be as fast.
+        let all = match lost {
+            FasterPath::PeerAccess => variables(lost),
+            _ => variables(lost).get(..1)?,
+        };
+        let (variable, value, line) = all.iter().find_map(excludes)?;
+        Some(Loss {
             faster: lost,
             what: format!("A variable excludes {name}; the log shows no path of ranks."),
             kind: ReasonKind::Variable,
@@ -81,6 +93,9 @@ fn of_path(path: &JobPath, is_tcp: bool) -> Vec<FasterPath> {
 /// Distances that exclude some path. `SYS` excludes none.
 const DISTANCES: Option<&[&str]> =
     Some(&["LOC", "NVL", "XGMI", "C2C", "PIX", "PXB", "PXN", "PHB", "0", "1", "2", "3", "4"]);
+
+/// Distances that only a path from a GPU to itself has.
+const NOWHERE: &[&str] = &["LOC", "0"];
 
 /// The variables that cause a loss, with the values that do; no value means any.
 fn variables(lost: FasterPath) -> &'static [(&'static str, Option<&'static [&'static str]>)] {

@@ -322,6 +322,10 @@ pub enum FailureKind {
     Rendezvous,
     /// A launcher lost a node or its daemon there.
     NodeLost,
+    /// A process has no file descriptors left.
+    OpenFiles,
+    /// The name of another host could not be resolved.
+    HostName,
     /// Another warning, after which a call of NCCL failed.
     Other,
     /// An exception or an error after which the log goes on, and nothing else failed: the program may have handled it.
@@ -350,6 +354,8 @@ impl FailureKind {
             | Self::Signal
             | Self::Exception
             | Self::PortInUse
+            | Self::OpenFiles
+            | Self::HostName
             | Self::NodeLost => 0,
             Self::Bootstrap
             | Self::CollectiveMismatch

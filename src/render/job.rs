@@ -334,6 +334,8 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::Exited => "ended early",
         FailureKind::PortInUse => "could not listen: its port is in use",
         FailureKind::Rendezvous => "did not meet the other ranks (rendezvous)",
+        FailureKind::OpenFiles => "has no file descriptors left: raise its limit (ulimit -n)",
+        FailureKind::HostName => "could not resolve the name of another host",
         FailureKind::NodeLost => "was lost with its node or the launcher's daemon there",
         FailureKind::Other => "got an error that gdr has no name for",
         FailureKind::PerhapsHandled => "reported an error that the program may have handled",

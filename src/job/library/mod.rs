@@ -6,6 +6,7 @@ mod lost;
 mod mooncake;
 mod nixl;
 mod nvshmem;
+mod ofi;
 mod open_mpi;
 mod ucx;
 
@@ -39,7 +40,8 @@ pub struct Reader {
     read: fn(&str) -> Vec<Statement>,
 }
 
-pub const READERS: [Reader; 21] = [
+pub const READERS: [Reader; 22] = [
+    Reader { library: ofi::NAME, word: "WARN: Function: ", read: ofi::read },
     Reader { library: ucx::NAME, word: "UCX  ", read: ucx::read },
     Reader { library: ucx::NAME, word: "UCX INFO", read: ucx::read },
     Reader { library: ucx::NAME, word: "cfg#", read: ucx::read },

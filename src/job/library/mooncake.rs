@@ -16,7 +16,11 @@ const TRANSPORTS: [(&str, &str); 5] = [
 ];
 
 /// Texts of errors after which the engine does not go on.
-const ERRORS: [&str; 12] = [
+const ERRORS: [&str; 16] = [
+    " encountered an ASIO exception",
+    "Session::writeBody failed",
+    "Session::readBody failed",
+    "ocal segment descriptor not found",
     "No available RNIC",
     "cannot initialize RDMA resources",
     "Failed to install",
@@ -71,6 +75,10 @@ fn failure(place: &str, message: &str) -> Option<Statement> {
         "egister memory" => FailureKind::MemoryRegistration,
         "Failed to modify QP to " | "Failed to modity QP to " => FailureKind::QueuePair,
         "Cannot make connection for endpoint" => FailureKind::ConnectionFailed,
+        " encountered an ASIO exception" => {
+            let error = message.split_once("xception: ").map_or(message, |(_, error)| error);
+            return Some(failed(FailureKind::ConnectionFailed, &format!("Mooncake: {error}")));
+        }
         _ => FailureKind::Library,
     };
     Some(failed(kind, &format!("Mooncake: {message}")))

@@ -153,6 +153,19 @@ fn failures_of_each_library() {
             "MemoryRegistration [\"r1:82\"] ibv_reg_mr(address=0x7f72, length=4096, access=0xf) failed: Bad address",
         ),
         (
+            "[1.3] [r1:82:0]   sock.c:200  UCX  ERROR socket create failed: Too many open files\n",
+            "OpenFiles [\"r1:82\"] socket create failed: Too many open files",
+        ),
+        (
+            "WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n",
+            "NetworkPlugin [] NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
+        ),
+        (
+            "E1219 10:38:57.898806 14747 tcp_transport.cpp:480] TcpTransport::startTransfer encountered an ASIO exception. Slice details - \
+             length: 1024. Exception: connect: Cannot assign requested address\n",
+            "ConnectionFailed [] Mooncake: connect: Cannot assign requested address",
+        ),
+        (
             "[1.3] [r1:82:0]   sock.c:323  UCX  ERROR   connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused\n",
             "ConnectionFailed [\"r1:82\"] connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused",
         ),

@@ -117,7 +117,9 @@ fn failure(line: &str) -> Option<Statement> {
         || has("no active messages transport to ")
         || has("no remote registered memory access transport to ")
         || has("mlx5dv_devx_obj_create(") && has(") failed");
-    let kind = if has("failed to register") || has("_reg_mr(") {
+    let kind = if has("Too many open files") {
+        FailureKind::OpenFiles
+    } else if has("failed to register") || has("_reg_mr(") {
         FailureKind::MemoryRegistration
     } else if is_refused {
         FailureKind::ConnectionFailed

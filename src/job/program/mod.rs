@@ -25,7 +25,13 @@ use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 79] = [
+pub const WORDS: [&str; 85] = [
+    " waiting for clients. ",
+    "oo many open files",
+    " items of ancdata",
+    "ould not resolve hostname",
+    "host not found: ",
+    "IPv4 network addresses of (",
     " received by PID ",
     "died with <Signals.",
     " death signal, ",
@@ -108,7 +114,10 @@ pub const WORDS: [&str; 79] = [
 ];
 
 /// Texts of launchers and of their frames in a traceback, which show that a log is of a job.
-const LAUNCHERS: [&str; 9] = [
+const LAUNCHERS: [&str; 12] = [
+    "sglang/srt/",
+    "vllm/distributed/",
+    "ray.exceptions.",
     "gloo/transport",
     "[launch.py:",
     "torch/distributed/run.py",

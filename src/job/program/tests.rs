@@ -406,3 +406,47 @@ fn exceptions_that_lines_follow() {
     assert_eq!(kinds(30, exit), ["Exception", "Exited"]);
     assert_eq!(kinds(80, exit), ["Exception", "Exited"]);
 }
+
+/// Names of hosts, addresses and limits that Python's and PyTorch's messages name.
+#[test]
+fn names_addresses_and_limits() {
+    for (log, expected) in [
+        (
+            "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:59463: Connection refused\n",
+            "ConnectionFailed [1] 127.0.1.1 is a loopback address, which no other node reaches; GLOO_SOCKET_IFNAME chooses it; \
+             gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:59463: Connection refused",
+        ),
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: n1.ai\n",
+            "HostName [] gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: n1.ai",
+        ),
+        (
+            "[W socket.cpp:663] [c10d] The IPv4 network addresses of (n0.svc, 29500) cannot be retrieved (gai error: -2 - Name or service not \
+             known).\n",
+            "HostName [] [W socket.cpp:663] [c10d] The IPv4 network addresses of (n0.svc, 29500) cannot be retrieved (gai error: -2 - Name or \
+             service not known).",
+        ),
+        (
+            "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.\n",
+            "Rendezvous [0] 1/2 clients joined.",
+        ),
+        (
+            "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n",
+            "HostMemory [] ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+        ),
+        (
+            "[rank2]: OSError: [Errno 24] Too many open files\n",
+            "OpenFiles [2] OSError: [Errno 24] Too many open files",
+        ),
+    ] {
+        assert_eq!(failures(log), [expected], "{log}");
+    }
+    // The IPv6 name is tried first, and a client's own name does not count.
+    for log in [
+        "[W socket.cpp:663] [c10d] The IPv6 network addresses of (n0.svc, 29500) cannot be retrieved (gai error: -2 - Name or service not known).\n",
+        "[rank1]:[W122 20:05:19.749124012 socket.cpp:204] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n",
+        "accept failed: Too many open files\n",
+    ] {
+        assert_eq!(failures(log), [""; 0], "{log}");
+    }
+}

@@ -3,8 +3,8 @@
 use memchr::memmem;
 
 use crate::model::FailureKind::{
-    self, ConnectionClosed, ConnectionFailed, CudaFailure, GpuMemory, HostMemory, PortInUse,
-    Rendezvous, SharedMemory, Timeout,
+    self, ConnectionClosed, ConnectionFailed, CudaFailure, GpuMemory, HostMemory, HostName,
+    OpenFiles, PortInUse, Rendezvous, SharedMemory, Timeout,
 };
 
 const HEARTBEAT: &str = "heartbeat timeout";
@@ -13,7 +13,12 @@ const HEARTBEAT: &str = "heartbeat timeout";
 pub const RETRIED: &str = "the client socket has failed to connect to any network address";
 
 /// Lower-case texts; the first that a line has counts.
-const TEXTS: [(&str, FailureKind); 55] = [
+const TEXTS: [(&str, FailureKind); 60] = [
+    ("too many open files", OpenFiles),
+    ("received 0 items of ancdata", OpenFiles),
+    ("could not resolve hostname", HostName),
+    ("host not found: ", HostName),
+    ("ipv4 network addresses of (", HostName),
     ("cuda out of memory", GpuMemory),
     ("torch.outofmemoryerror", GpuMemory),
     ("torch.cuda.outofmemoryerror", GpuMemory),
@@ -93,12 +98,15 @@ pub fn kind(text: &str) -> Option<FailureKind> {
     let found = TEXTS.iter().find(|(needle, _)| is_said(needle).is_some());
     let kind = found.map(|(_, kind)| *kind)?;
     // `No such file`, of an option that names the error.
-    (!lower.contains("enable_") || kind != PortInUse).then_some(kind)
+    // UCX's lines have a reader of their own.
+    let is_of_ucx = kind == OpenFiles && lower.contains("ucx  error");
+    (!is_of_ucx && (!lower.contains("enable_") || kind != PortInUse)).then_some(kind)
 }
 
 /// True for what a program without a job prints too.
 pub fn is_of_any_program(kind: FailureKind) -> bool {
-    matches!(kind, GpuMemory | HostMemory | CudaFailure | FailureKind::Exception | ConnectionClosed)
+    let is_failure = matches!(kind, FailureKind::Exception | ConnectionClosed | CudaFailure);
+    is_failure || matches!(kind, GpuMemory | HostMemory | OpenFiles | HostName)
 }
 
 /// The results of NCCL's functions (`ncclGetErrorString`, src/init.cc, 2.4 to 2.30).

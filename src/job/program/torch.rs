@@ -12,6 +12,22 @@ pub fn read(text: &str) -> Option<Said> {
         .or_else(|| signalled(text))
         .or_else(|| thread(text))
         .or_else(|| store(text))
+        .or_else(|| gloo(text))
+}
+
+/// `[../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:59463: Connection refused`;
+/// `[enforce fail at …/gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: gpu01`
+fn gloo(line: &str) -> Option<Said> {
+    let at = line.find("gloo/transport")?;
+    let rest = &line[at..];
+    let kind = if rest.contains("Unable to find address for") {
+        FailureKind::HostName
+    } else if rest.contains("] connect [") {
+        FailureKind::ConnectionFailed
+    } else {
+        return None;
+    };
+    Some(Said { kind, rank: None, detail: short(rest) })
 }
 
 /// The rank in `[Rank 3`, `[PG 0 (default_pg) Rank 3]` or `[rank3` before the end of a text.
@@ -87,6 +103,12 @@ fn thread(line: &str) -> Option<Said> {
 }
 
 fn store(line: &str) -> Option<Said> {
+    // `torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.`
+    if let Some((_, rest)) = line.split_once(" waiting for clients. ")
+        && rest.contains("clients joined")
+    {
+        return Some(Said { kind: FailureKind::Rendezvous, rank: None, detail: short(rest) });
+    }
     // `[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0')
     // got error: …`
     if let Some((head, rest)) = line.split_once("] is setting up NCCL communicator") {
