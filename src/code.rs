@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::{memchr, memchr3};
+use memchr::{memchr, memchr3, memmem};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 /// Patterns of lines without their indentation, in any case.
@@ -32,8 +32,34 @@ const CODE: [&str; 6] = [
 static PATTERNS: LazyLock<Option<RegexSet>> =
     LazyLock::new(|| RegexSetBuilder::new(CODE).unicode(false).case_insensitive(true).build().ok());
 
-/// True if a line is code, a comment of code, or part of a patch or script.
+/// True if a line is code, a comment of code, or part of a patch or script. A traceback in one line has code and is a message: what stands
+/// around it decides.
 pub fn is_code(line: &[u8]) -> bool {
+    match traceback(line) {
+        Some(at) => {
+            let end = line.trim_ascii_end();
+            let closing = end.iter().rev().take_while(|byte| b"\"',;)}]".contains(byte)).count();
+            is_code_alone(&[&line[..at], HEADING, &end[end.len() - closing..]].concat())
+        }
+        None => is_code_alone(line),
+    }
+}
+
+/// Begins a traceback of Python, without its first letter: the line may be in lower case.
+const HEADING: &[u8] = b"raceback (most recent call last)";
+
+/// True if a line holds a traceback with its frames.
+pub fn is_traceback(line: &[u8]) -> bool {
+    traceback(line).is_some()
+}
+
+/// Where the heading of a traceback stands that has its frames in the same line.
+fn traceback(line: &[u8]) -> Option<usize> {
+    let at = memmem::find(line, HEADING)?;
+    memmem::find(&line[at..], b", line ").map(|_| at)
+}
+
+fn is_code_alone(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let is_comment = text.starts_with(b"//") || text.starts_with(b"/*");
     is_comment || is_patch(line) || PATTERNS.as_ref().is_some_and(|code| code.is_match(text))
@@ -86,6 +112,18 @@ mod tests {
             ("gpu1:1:2 [0] NCCL WARN Cuda failure 'invalid argument'", false),
             ("(RayWorker pid=7) gpu1:1:2 [0] NCCL INFO Using network IB", false),
             ("torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:275", false),
+            (
+                "Traceback (most recent call last): File \"a.py\", line 3, in f raise KeyError(\"x\") KeyError: 'x'",
+                false,
+            ),
+            (
+                "{\"log\":\"Traceback (most recent call last):\\n  File \\\"a.py\\\", line 3, in f\\n    raise E(\\\"x\\\")\\nKeyError: 'x'\"}",
+                false,
+            ),
+            (
+                "expected = \"Traceback (most recent call last): File 'a.py', line 3, in f raise E('x') KeyError: 'x'\"",
+                true,
+            ),
         ] {
             assert_eq!(is_code(line.as_bytes()), expected, "{line}");
             if let Some(at) = line.find("NCCL").filter(|_| expected) {

@@ -3,10 +3,11 @@
 mod logs;
 mod lost;
 mod scope;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -25,7 +26,8 @@ use crate::input::Lookahead;
 use crate::job::{Around, JobReader, Shown};
 use crate::model::Order as _;
 use crate::model::{
-    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Job, Outcome, ReadText, Undecided,
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Job, Likelihood, Outcome,
+    ReadText, Undecided,
 };
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -267,33 +269,6 @@ struct Searched {
     is_report: bool,
 }
 
-/// Shows the job's reader what the matcher reads.
-struct Tee<'a, R> {
-    input: &'a mut R,
-    job: &'a mut JobReader,
-}
-
-impl<R: Read> Read for Tee<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(out)?;
-        self.job.feed(&out[..count]);
-        Ok(count)
-    }
-}
-
-/// Shows the job's reader what is left of the input.
-fn read_rest(content: &mut Lookahead<'_>, job: &mut JobReader) -> io::Result<()> {
-    loop {
-        let bytes = content.buffered()?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        job.feed(bytes);
-        let count = bytes.len();
-        content.consume(count);
-    }
-}
-
 /// The text without UTF-16, quote marks, and escapes of HTML, JSON and terminals, as `--from` reads it; `None` if it has none of them, or is
 /// longer than 8 MiB.
 fn decoded(content: &mut Lookahead<'_>) -> io::Result<Option<Vec<u8>>> {
@@ -314,16 +289,11 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
         };
         let mut job = JobReader::default();
         let (reading, more) = match &text {
-            Some(text) => (matcher.read(Tee { input: &mut text.as_slice(), job: &mut job })?, true),
-            None => {
-                let reading =
-                    matcher.read(Tee { input: content, job: &mut job }.take(MAX_BYTES))?;
-                let more = !content.buffered()?.is_empty();
-                if job.has_lines() {
-                    read_rest(content, &mut job)?;
-                }
-                (reading, more)
+            Some(text) => {
+                job.feed(text);
+                (matcher.read(text.as_slice())?, true)
             }
+            None => stream::read(content, &matcher, &mut job)?,
         };
         let cut = reading.bytes == MAX_BYTES && more;
         let job = job_of(job, &reading);
@@ -354,8 +324,11 @@ fn job_of(reader: JobReader, reading: &Reading) -> Option<Job> {
         line: setting.line,
     };
     let settings: Vec<Shown> = reading.environment.iter().map(shown).collect();
-    // A word that some check is about explains no failure.
-    let is_explained = reading.matches.iter().any(|found| found.symptom.is_some());
+    // A word that some check is about explains no failure, and neither does a possible cause.
+    let is_explained = reading
+        .matches
+        .iter()
+        .any(|found| found.symptom.is_some() && found.likelihood != Likelihood::Possible);
     reader.finish_in(&Around { is_explained, settings: &settings })
 }
 

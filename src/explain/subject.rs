@@ -63,7 +63,7 @@ impl Subject {
     /// Reads a line in lower case.
     pub fn read(&self, line: &[u8], named: &mut Named) {
         named.shared = named.shared || self.shared.is_match(line);
-        let has_address = may_have_address(line) && self.address.is_match(line);
+        let has_address = has_address(line);
         if named.own && !has_address {
             return;
         }
@@ -86,9 +86,18 @@ impl Subject {
     }
 }
 
-/// False if no point stands where that of an address does, which costs less than the expression.
-fn may_have_address(line: &[u8]) -> bool {
-    memchr_iter(b'.', line).any(|at| at >= 3 && line[at - 3] == b':')
+/// True if a line in lower case has an `ADDRESS`. Around the point of one, which costs less than the expression.
+fn has_address(line: &[u8]) -> bool {
+    let is_word = |at: usize| line.get(at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    let is_digit = |at: usize| matches!(line[at], b'0'..=b'9' | b'a'..=b'f');
+    memchr_iter(b'.', line).any(|point| {
+        let Some(start) = point.checked_sub(5) else { return false };
+        line[start + 2] == b':'
+            && [start, start + 1, start + 3, start + 4].into_iter().all(is_digit)
+            && matches!(line.get(point + 1), Some(b'0'..=b'7'))
+            && !is_word(point + 2)
+            && !start.checked_sub(1).is_some_and(is_word)
+    })
 }
 
 impl Named {
@@ -106,7 +115,30 @@ impl Named {
 #[cfg(test)]
 mod tests {
     use super::super::{Matcher, shipped};
+    use super::has_address;
     use crate::model::Likelihood;
+
+    #[test]
+    fn addresses_of_functions() {
+        for (line, expected) in [
+            ("0000:3b:00.0: gpu", true),
+            ("3b:00.1", true),
+            ("(3b:00.7)", true),
+            ("x_3b:00.1", false),
+            ("13b:00.1", false),
+            ("3b:00.8", false),
+            ("3b:00.12", false),
+            ("3b:00.1_", false),
+            ("3b:00.", false),
+            ("b:00.1", false),
+            ("rate: 3.0", false),
+            ("05:12:34.5", true),
+            ("3g:00.1", false),
+            (".1", false),
+        ] {
+            assert_eq!(has_address(line.as_bytes()), expected, "{line}");
+        }
+    }
 
     /// Symptoms whose examples other devices and programs could print: without a name near them they are possible.
     const POSSIBLE: [&str; 5] =

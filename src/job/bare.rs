@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::collector::{Collector, NO_RANK};
+use super::collector::Collector;
 use super::header::Line;
 use super::message::{self, Event};
+use super::paths::NO_RANK;
 
 /// Lines that are kept.
 const MAX_LINES: usize = 4_096;

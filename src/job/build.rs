@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::collector::{Collector, Member, NO_RANK, PathKey};
+use super::collector::Collector;
+use super::members::Member;
 use super::message::Side;
+use super::paths::{NO_RANK, PathKey};
 use super::transport::Transport;
 use super::{failures, matrix};
 use crate::model::{Communicator, Gdrdma, JOB_SCHEMA, Job, JobPath, JobVariable, RankPair};
@@ -57,7 +59,7 @@ fn end_missing(log: &Collector) -> bool {
     let mut minors = log.versions.iter().map(minor);
     let says_end = minors.len() > 0
         && minors.all(|minor: Option<u32>| minor.is_some_and(|minor| SAYS_END.contains(&minor)));
-    says_end && log.has_started() && !log.has_ended && !log.has_failed()
+    says_end && log.members.have_started() && !log.has_ended && !log.has_failed()
 }
 
 pub fn job(log: &Collector) -> Job {
@@ -81,7 +83,7 @@ pub fn job(log: &Collector) -> Job {
         schema: JOB_SCHEMA.to_owned(),
         nccl: log.versions.iter().cloned().collect(),
         ranks: largest.and_then(|members| size(log, members)),
-        ranks_seen: largest.map_or(0, |members| log.ranks(members).len() as u32),
+        ranks_seen: largest.map_or(0, |members| log.members.ranks(members).len() as u32),
         nodes: hosts.filter(|host| !host.is_empty()).collect::<BTreeSet<_>>().into_iter().collect(),
         gpus: places.len() as u64,
         networks: log.networks.iter().cloned().collect(),
@@ -95,7 +97,7 @@ pub fn job(log: &Collector) -> Job {
         lost: Vec::new(),
         libraries: log.libraries.iter().map(|(name, log)| log.report(name)).collect(),
         end_missing: end_missing(log),
-        cut: log.cut || log.processes.cut,
+        cut: log.members.cut || log.paths.cut || log.processes.cut,
     }
 }
 
@@ -217,7 +219,7 @@ fn communicator(
         let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
         for end in pair.chunk_by(|a, b| end_of(a) == end_of(b)) {
             for (key, channels) in without_cut(log, end) {
-                let transport = &log.transports[key.transport as usize];
+                let transport = log.paths.transport(key);
                 let known = uses.entry(&transport.name).or_default();
                 known.add(log, key, channels, transport, nics);
             }
@@ -254,7 +256,7 @@ fn without_cut<'a>(log: &Collector, ends: &[(u32, Path<'a>)]) -> Vec<Path<'a>> {
     if let [(_, only)] = ends {
         return vec![*only];
     }
-    let transport = |key: &PathKey| &log.transports[key.transport as usize];
+    let transport = |key: &PathKey| log.paths.transport(key);
     // The channels of longer lines, by what their beginnings say.
     let mut covered: HashMap<(&str, Option<u32>), u64> = HashMap::new();
     for (_, (key, channels)) in ends {

@@ -1,8 +1,6 @@
-//! Keeps what a log says about its job: communicators, paths, settings, reasons, failures. Bounded: names are interned, and a
-//! path is one entry for each pair, connection and end, however often the log repeats it.
+//! Keeps what a log says about its job: communicators, paths, settings, reasons, failures. Bounded, however long the log is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
 
 use memchr::memmem;
 
@@ -11,73 +9,25 @@ use super::failure::{self, Detail, Failure};
 use super::header::{self, Line, Source};
 use super::interface::Interfaces;
 use super::joined;
-use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason, Side};
-use super::processes::{FastMap, Processes};
+use super::members::Members;
+use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason};
+use super::paths::Paths;
+use super::processes::Processes;
 use super::route::LibraryLog;
-use super::transport::{self, Transport};
 use super::unnamed::{Unnamed, is_ending, is_trace};
 use crate::model::{FailureKind, Quote};
 
-/// Limits: of paths of pairs, of communicators, of other lists.
-const MAX_PATHS: usize = 2 << 20;
-const MAX_COMMUNICATORS: usize = 256 << 10;
+/// Limit of each list.
 const MAX_KEPT: usize = 4_096;
 
 /// Longest list of NICs that is kept: NCCL writes lines of 2 KiB.
 const LONGEST_LIST: usize = 4 << 10;
-
-/// Longest text of a transport that is kept.
-const LONGEST_TRANSPORT: usize = 128;
-
-/// Communicators of one process and rank that a path without a name may be of.
-const MAX_LAST: usize = 16;
 
 /// How NCCL up to 2.27 begins the line of its version.
 const VERSION: &str = "NCCL version ";
 
 /// Longest line that is quoted.
 const QUOTED: usize = 200;
-
-/// A rank's part of a communicator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    pub process: u32,
-    pub pointer: String,
-    pub id: Option<String>,
-    pub color: Option<String>,
-    pub rank: Option<u32>,
-    pub ranks: Option<u32>,
-    pub bus: Option<String>,
-    pub nvls: u32,
-    /// The member whose paths these are too: the log repeats them before it names the communicator again.
-    pub same_as: Option<u32>,
-    is_complete: bool,
-}
-
-/// The other end of a path of CollNet, which is a network and not a rank.
-pub const NO_RANK: u32 = u32::MAX;
-
-/// A path of a pair; its channels are a bit mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PathKey {
-    pub member: u32,
-    pub from: u32,
-    /// `NO_RANK` of CollNet.
-    pub to: u32,
-    pub transport: u16,
-    pub connection: u8,
-    pub side: Side,
-}
-
-/// Two words: hashing each field took longer than the rest of the search.
-impl Hash for PathKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let [member, from, to] = [self.member, self.from, self.to].map(u64::from);
-        let rest = [u64::from(self.transport) << 16, u64::from(self.connection) << 8];
-        state.write_u64(member << 32 | from);
-        state.write_u64(to << 32 | rest[0] | rest[1] | self.side as u64);
-    }
-}
 
 /// A failure, the rank that reports it, and the process.
 pub type FailureKey = (FailureKind, Option<u32>, Option<u32>);
@@ -87,17 +37,8 @@ pub struct Collector {
     pub versions: BTreeSet<String>,
     pub networks: BTreeSet<String>,
     pub processes: Processes,
-    pub members: Vec<Member>,
-    member_ids: HashMap<(u32, String, Option<u32>), u32>,
-    /// The last communicators of a process with a rank, the newest last.
-    last: FastMap<(u32, u32), Vec<u32>>,
-    /// The communicator that a thread is connecting.
-    current: FastMap<(u32, u64), u32>,
-    pub transports: Vec<Transport>,
-    transport_ids: HashMap<Transport, u16>,
-    /// The transports by what the log writes, which many lines repeat.
-    written: FastMap<String, Option<u16>>,
-    pub paths: FastMap<PathKey, u64>,
+    pub members: Members,
+    pub paths: Paths,
     /// The names of a process's NICs.
     pub devices: HashMap<u32, String>,
     pub settings: BTreeMap<String, (String, Quote)>,
@@ -110,12 +51,9 @@ pub struct Collector {
     pub hosts: HashMap<String, String>,
     pub interfaces: Interfaces,
     pub failures: BTreeMap<FailureKey, (Quote, Option<Detail>)>,
-    pub cut: bool,
     pub libraries: BTreeMap<&'static str, LibraryLog>,
     /// Some communicator was destroyed or aborted.
     pub has_ended: bool,
-    /// Some communicator is complete and has no id.
-    has_nameless: bool,
     unnamed: Unnamed,
     /// Lines of NCCL with a host.
     lines: u64,
@@ -138,11 +76,6 @@ impl Collector {
     /// The lines that follow are of another log.
     pub fn next_log(&mut self) {
         self.processes.next_log();
-    }
-
-    /// The ranks of members.
-    pub fn ranks(&self, members: &[u32]) -> BTreeSet<u32> {
-        members.iter().filter_map(|at| self.members[*at as usize].rank).collect()
     }
 
     /// Reads a line that may be NCCL's; false if it is not.
@@ -241,11 +174,6 @@ impl Collector {
         self.failures.keys().any(|(kind, ..)| kind.depth() < 3)
     }
 
-    /// A communicator began to work.
-    pub fn has_started(&self) -> bool {
-        self.members.iter().any(|member| member.is_complete)
-    }
-
     pub fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }
@@ -291,8 +219,10 @@ impl Collector {
 
     /// The log has ended. A warning after which no communicator began to work is the failure.
     pub fn end(&mut self) {
-        let has_worked = !self.paths.is_empty() || self.has_started();
-        if !has_worked && self.failures.is_empty() {
+        let has_worked = !self.paths.is_empty() || self.members.have_started();
+        // How a process ended says less than its warning before.
+        let is_named = self.failures.keys().any(|(kind, ..)| !is_end(*kind));
+        if !has_worked && !is_named {
             for (process, failure, line) in self.unnamed.take() {
                 self.failure(failure, Some(process), || line);
             }
@@ -382,16 +312,17 @@ impl Collector {
                 }
             }
             Event::Communicator(comm) => self.communicator(&comm, line),
-            Event::Connecting => self.connecting(line),
-            Event::NvlsChannels(channels) => {
-                if let Some(member) =
-                    self.processes.thread(line).and_then(|at| self.current.get(&at))
-                {
-                    let member = &mut self.members[*member as usize];
-                    member.nvls = member.nvls.max(channels);
+            Event::Connecting => {
+                if let Some(thread) = self.processes.thread(line) {
+                    self.members.connect(thread);
                 }
             }
-            Event::Path(path) => self.path(path, line),
+            Event::NvlsChannels(channels) => {
+                if let Some(thread) = self.processes.thread(line) {
+                    self.members.set_nvls(thread, channels);
+                }
+            }
+            Event::Path(path) => self.path(&path, line),
         }
     }
 
@@ -415,42 +346,9 @@ impl Collector {
     fn communicator(&mut self, comm: &CommLine<'_>, line: &Line<'_>) {
         self.has_ended |= comm.is_ended;
         let Some(thread) = self.processes.thread(line) else { return };
-        let rank = Some(comm.rank);
-        // A pointer is used again after a communicator is destroyed, its id is not.
-        let known = match comm.id {
-            Some(id) => self.known(thread.0, id, rank),
-            None => self.by_pointer(thread.0, comm),
-        };
-        // Up to NCCL 2.17 the paths come first, then this line.
-        let current = self.current.get(&thread).copied();
-        let open = current.filter(|open| self.members[*open as usize].rank.is_none());
-        let at = known.or(open).or_else(|| self.member(thread.0));
-        let Some(at) = at else { return };
-        if let Some(open) = open.filter(|open| *open != at) {
-            self.members[open as usize].same_as = Some(at);
-        }
-        for name in [Some(comm.pointer), comm.id].into_iter().flatten() {
-            self.member_ids.insert((thread.0, name.to_owned(), rank), at);
-        }
-        let member = &mut self.members[at as usize];
-        comm.pointer.clone_into(&mut member.pointer);
-        member.rank = rank;
-        member.ranks = member.ranks.or(comm.ranks);
-        member.id = member.id.take().or_else(|| comm.id.map(str::to_owned));
-        member.color = member.color.take().or_else(|| comm.color.map(str::to_owned));
-        member.bus = member.bus.take().or_else(|| comm.bus.map(str::to_owned));
-        member.is_complete |= comm.is_complete;
-        self.has_nameless |= member.is_complete && member.id.is_none();
-        if comm.is_complete {
+        if self.members.read(comm, thread) && comm.is_complete {
             self.overcome(thread.0);
         }
-        let last = self.last.entry((thread.0, comm.rank)).or_default();
-        last.retain(|known| *known != at);
-        if last.len() >= MAX_LAST {
-            last.remove(0);
-        }
-        last.push(at);
-        self.current.insert(thread, at);
     }
 
     fn overcome(&mut self, process: u32) {
@@ -462,128 +360,18 @@ impl Collector {
         }
     }
 
-    /// The newest communicator with a pointer, of this size if the line says it.
-    fn by_pointer(&self, process: u32, comm: &CommLine<'_>) -> Option<u32> {
-        let has_size = |at: &u32| {
-            let ranks = self.members[*at as usize].ranks;
-            ranks.is_none() || comm.ranks.is_none() || ranks == comm.ranks
-        };
-        let newest = self.known(process, comm.pointer, Some(comm.rank));
-        newest.filter(has_size).or_else(|| {
-            let earlier = self.last.get(&(process, comm.rank))?.iter().rev().copied();
-            let mut same = earlier.filter(|at| self.members[*at as usize].pointer == comm.pointer);
-            same.find(has_size).filter(|_| newest.is_some())
-        })
-    }
-
-    fn known(&self, process: u32, name: &str, rank: Option<u32>) -> Option<u32> {
-        self.member_ids.get(&(process, name.to_owned(), rank)).copied()
-    }
-
-    fn member(&mut self, process: u32) -> Option<u32> {
-        if self.members.len() >= MAX_COMMUNICATORS {
-            self.cut = true;
-            return None;
-        }
-        let at = u32::try_from(self.members.len()).ok()?;
-        self.members.push(Member {
-            process,
-            pointer: String::new(),
-            id: None,
-            color: None,
-            rank: None,
-            ranks: None,
-            bus: None,
-            nvls: 0,
-            same_as: None,
-            is_complete: false,
-        });
-        Some(at)
-    }
-
-    /// Another communicator begins where the last one is complete; from NCCL 2.18 on its first line says so.
-    fn connecting(&mut self, line: &Line<'_>) {
+    fn path(&mut self, path: &PathLine<'_>, line: &Line<'_>) {
+        let Some(transport) = self.paths.read_transport(path.via) else { return };
         let Some(thread) = self.processes.thread(line) else { return };
-        if self.has_nameless
-            && let Some(current) = self.current.get(&thread)
-            && self.members[*current as usize].is_complete
-            && self.members[*current as usize].id.is_none()
-        {
-            // It has no name yet.
-            if let Some(open) = self.member(thread.0) {
-                self.current.insert(thread, open);
-            }
+        if let Some(member) = self.members.of_path(thread, path) {
+            self.paths.add(path, member, transport);
         }
     }
+}
 
-    fn path(&mut self, path: PathLine<'_>, line: &Line<'_>) {
-        let Some(transport) = self.transport(path.via) else { return };
-        let Some(thread) = self.processes.thread(line) else { return };
-        let own = match path.side {
-            Side::Receive => path.to.unwrap_or(path.from),
-            Side::Both | Side::Send => path.from,
-        };
-        let highest = path.from.max(path.to.unwrap_or(0));
-        let Some(member) = self.member_of(thread, own, highest) else { return };
-        let key = PathKey {
-            member,
-            from: path.from,
-            to: path.to.unwrap_or(NO_RANK),
-            transport,
-            connection: path.connection,
-            side: path.side,
-        };
-        let channel = 1_u64.checked_shl(path.channel).unwrap_or(1 << 63);
-        if let Some(mask) = self.paths.get_mut(&key) {
-            *mask |= channel;
-        } else if self.paths.len() < MAX_PATHS {
-            self.paths.insert(key, channel);
-        } else {
-            self.cut = true;
-        }
-    }
-
-    /// Reads a transport, each text once.
-    fn transport(&mut self, via: &str) -> Option<u16> {
-        if let Some(known) = self.written.get(via) {
-            return *known;
-        }
-        let parsed = transport::parse(via).and_then(|transport| self.transport_id(transport));
-        if self.written.len() < MAX_KEPT && via.len() <= LONGEST_TRANSPORT {
-            self.written.insert(via.to_owned(), parsed);
-        }
-        parsed
-    }
-
-    fn transport_id(&mut self, transport: Transport) -> Option<u16> {
-        if let Some(known) = self.transport_ids.get(&transport) {
-            return Some(*known);
-        }
-        let at = u16::try_from(self.transports.len()).ok()?;
-        self.transports.push(transport.clone());
-        self.transport_ids.insert(transport, at);
-        Some(at)
-    }
-
-    /// The communicator of a path: of the thread, else the process's last one with these ranks, else one whose line follows.
-    fn member_of(&mut self, thread: (u32, u64), own: u32, highest: u32) -> Option<u32> {
-        let is_of = |at: &&u32| {
-            let member = &self.members[**at as usize];
-            let has_ranks = member.ranks.is_none_or(|ranks| highest < ranks);
-            member.rank.is_none_or(|rank| rank == own) && has_ranks
-        };
-        if let Some(current) = self.current.get(&thread).filter(is_of) {
-            return Some(*current);
-        }
-        let last = self.last.get(&(thread.0, own));
-        let known = last.and_then(|last| last.iter().rev().find(is_of)).copied();
-        let at = match known {
-            Some(known) => known,
-            None => self.member(thread.0)?,
-        };
-        self.current.insert(thread, at);
-        Some(at)
-    }
+/// The failure says how a process ended.
+fn is_end(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Signal | FailureKind::Exited)
 }
 
 fn insert(names: &mut BTreeSet<String>, name: &str) {

@@ -415,3 +415,43 @@ fn limits_and_names() {
         assert_eq!(found, [expected], "{log}");
     }
 }
+
+/// How the process ended is no name for the warning before.
+#[test]
+fn crash_after_a_warning_hides_it_not() {
+    let log = "n1:1:2 [0] init.cc:99 NCCL WARN Frobnication of the widget impossible\n\
+               srun: error: node1: task 0: Segmentation fault (core dumped)\n";
+    let failures = failures(&job(log));
+    assert_eq!(failures, ["Signal [0] []", "Other [] [\"n1:1\"]"]);
+}
+
+/// As copied into a chat, or as a string of JSON: the code in the frames makes it no source code.
+#[test]
+fn traceback_in_one_line() {
+    const FRAMES: &str = "File \"/app/train.py\", line 12, in main raise RuntimeError(\"no\") \
+                          File \"/lib/torch/distributed/distributed_c10d.py\", line 3, in f work = group.allreduce(\"x\")";
+    for (end, expected) in [
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+            "GpuMemory [] []",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms",
+            "Rendezvous [] []",
+        ),
+        ("ValueError: logging.error(\"x\")", "Exception [] []"),
+    ] {
+        let plain = format!("Traceback (most recent call last): {FRAMES} {end}\n");
+        let escaped = plain.trim_end().replace(" File", "\\n  File");
+        let escaped = escaped.replace(&format!(" {end}"), &format!("\\n{end}\\n"));
+        let json = format!("{{\"log\":\"{}\"}}\n", escaped.replace('"', "\\\""));
+        for flat in [plain, escaped, json] {
+            let log = format!("[c10d] init\n[rank0]: step 1\n{flat}");
+            let job = read(&log, &Around::default()).unwrap_or_else(|| panic!("no job in {log}"));
+            assert_eq!(failures(&job), [expected], "{log}");
+        }
+    }
+    let code =
+        format!("expected = \"Traceback (most recent call last): {FRAMES} KeyError: 'x'\"\n");
+    assert!(read(&code, &Around::default()).is_none());
+}

@@ -10,7 +10,7 @@ use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
 const MAX_SILENT: usize = 64;
 
 pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
-    let all = log.ranks(members);
+    let all = log.members.ranks(members);
     // A process with several ranks does not say which one.
     let mut rank_of: HashMap<u32, Option<u32>> = HashMap::new();
     for member in members.iter().map(|at| &log.members[*at as usize]) {

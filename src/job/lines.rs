@@ -5,12 +5,13 @@ use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr};
 use super::around::Around;
 use super::bare::Bare;
 use super::collector::Collector;
+use super::flat;
 use super::last_error::LastErrors;
 use super::library::{self, Libraries};
 use super::program::{Programs, prefix};
 use super::ras::Ras;
 use super::{build, why, words};
-use crate::code::{is_code, may_be_code};
+use crate::code::{is_code, is_traceback, may_be_code};
 use crate::model::Job;
 
 /// NCCL's lines have this word.
@@ -151,7 +152,9 @@ impl JobReader {
             return;
         }
         if !self.collector.single(text, at, self.line) {
-            self.other(line, false);
+            if !self.flat(line, false) {
+                self.other(line, false);
+            }
         } else if at > LONGEST_HEADER {
             self.other(&line[..at], false);
         }
@@ -189,7 +192,7 @@ impl JobReader {
             self.line += newlines(&rest[..start]);
             let line = &rest[start..end];
             // What follows an open line is its rest: a traceback has code.
-            if self.is_open() || !is_code(line) {
+            if !self.flat(line, true) && (self.is_open() || !is_code(line)) {
                 self.other(line, true);
             }
             self.line += u64::from(end < rest.len());
@@ -204,6 +207,17 @@ impl JobReader {
             || self.libraries.is_open()
             || self.last_errors.is_open()
             || self.ras.is_open()
+    }
+
+    /// Reads a traceback in one line, as a copy into a chat or into JSON has it; false if the line has none.
+    fn flat(&mut self, line: &[u8], has_library: bool) -> bool {
+        if !is_traceback(line) || is_code(line) {
+            return false;
+        }
+        let text = String::from_utf8_lossy(line);
+        let lines = flat::lines(&text);
+        lines.iter().for_each(|line| self.other(line.as_bytes(), has_library));
+        !lines.is_empty()
     }
 
     /// A line that is not NCCL's. `has_library`: it may be another library's.
@@ -249,7 +263,7 @@ impl JobReader {
         };
         if is_read {
             self.before(line);
-        } else {
+        } else if !self.flat(line, false) {
             self.other(line, false);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collector::NO_RANK;
+use super::paths::NO_RANK;
 use crate::model::{RankCell, RankMatrix};
 
 /// Most rows.

@@ -103,6 +103,11 @@ fn failure_of_a_job_is_an_answer() {
             "Last error:\nBootstrap : no socket interface found\n",
             "failed: a rank found no network interface.",
         ),
+        // A possible cause explains no crash.
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node a exited on signal 11 (Segmentation fault).\n",
+            "failed: rank 1 was ended by a signal.",
+        ),
     ] {
         let run = Gdr::new().args(["explain", "--no-run", text]).run();
         run.assert_code(1);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{Searched, Tee, read_rest};
+use super::{Searched, stream};
 use crate::cmd::{document, remark};
 use crate::explain::{self, MAX_BYTES, Matcher, Setting};
 use crate::job::JobReader;
@@ -149,9 +149,10 @@ pub fn read(
         let begin = text.len();
         let read = document::open(file, |content| {
             let room = MAX_BYTES - text.len() as u64;
-            let mut start = Tee { input: content, job: &mut job }.take(room);
-            start.read_to_end(&mut text)?;
-            Ok(read_rest(content, &mut job)?)
+            let start = content.by_ref().take(room).read_to_end(&mut text);
+            job.feed(&text[begin..]);
+            start?;
+            Ok(stream::read_rest(content, &mut job)?)
         });
         job.next_log();
         if text.last().is_some_and(|last| *last != b'\n') && (text.len() as u64) < MAX_BYTES {

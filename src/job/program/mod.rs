@@ -24,6 +24,8 @@ use super::collector::Collector;
 use super::failure::{Detail, Failure};
 use crate::model::FailureKind;
 
+pub use self::python::is_exception;
+
 /// Texts that each line of interest has.
 pub const WORDS: [&str; 85] = [
     " waiting for clients. ",

@@ -41,6 +41,11 @@ pub fn exception(text: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, message))
 }
 
+/// True if a word is the name of an exception.
+pub fn is_exception(word: &str) -> bool {
+    exception(word).is_some()
+}
+
 /// True if the exception follows from the end of another process.
 pub fn is_of_others(name: &str, message: &str) -> bool {
     OF_OTHERS.contains(&name)
