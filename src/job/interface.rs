@@ -113,7 +113,7 @@ fn unreachable(address: IpAddr, name: Option<&str>) -> Option<&'static str> {
     }
     match octets {
         _ if is_link_local => Some("is a link-local address, which is valid on one link alone"),
-        [172, 17, ..] if name.is_none_or(|name| name == "eth0") => {
+        [172, 17, 0, _] if name.is_none_or(|name| name == "eth0") => {
             Some("is in the default network of Docker's bridge, which no other node reaches")
         }
         [192, 168, 122, _] if name.is_none() => {

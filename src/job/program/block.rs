@@ -2,6 +2,8 @@
 
 use super::Said;
 use super::ended::{self, End};
+use super::launcher;
+use super::number::first;
 use super::prefix::Prefixed;
 use crate::model::FailureKind;
 
@@ -84,10 +86,14 @@ impl Block {
         match &mut self.kind {
             Kind::First { rank, host, end } | Kind::Row { rank, host, end } => {
                 match key {
-                    "host" => *host = Some(value.to_owned()),
+                    "host" => *host = (!value.is_empty()).then(|| value.to_owned()),
                     "rank" => *rank = first(value),
                     "exitcode" => *end = first(value).and_then(ended::by_code),
-                    _ => {}
+                    // A page that was copied as text has other line breaks: `rank2 (local_rank: 2)exitcode`.
+                    "traceback" => {
+                        *end = launcher::received(value).map(|said| (said.kind, said.detail))
+                    }
+                    _ => *rank = rank.or_else(|| first(key.strip_prefix("rank")?)),
                 }
                 self.is_complete = end.is_some();
             }
@@ -185,12 +191,4 @@ pub fn missing(ranks: &[u32], what: &str) -> String {
 pub fn task(text: &str) -> Option<u32> {
     let (_, rest) = text.split_once("/task:")?;
     first(rest)
-}
-
-/// The number that a text begins with.
-pub fn first<T: std::str::FromStr>(text: &str) -> Option<T> {
-    let text = text.trim_start();
-    let is_part = |(at, c): &(usize, char)| c.is_ascii_digit() || *at == 0 && *c == '-';
-    let end = text.char_indices().take_while(is_part).count();
-    text[..end].parse().ok()
 }

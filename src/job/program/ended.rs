@@ -40,6 +40,12 @@ pub fn by_signal(signal: u32) -> End {
     }
 }
 
+/// The signal of a name: `SIGSEGV`.
+pub fn by_name(name: &str) -> Option<End> {
+    let (number, ..) = SIGNALS.iter().find(|(_, known, _)| *known == name)?;
+    Some(by_signal(*number))
+}
+
 /// The signal of a shell's or a kernel's words: `Killed`, `Bus error`, `Segmentation fault`.
 pub fn by_words(words: &str) -> Option<End> {
     let words = words.trim_start().to_ascii_lowercase();

@@ -2,8 +2,8 @@
 //! prints when a signal ends it.
 
 use super::Said;
-use super::block::first;
 use super::ended;
+use super::number::first;
 use crate::model::FailureKind;
 
 pub fn read(text: &str) -> Vec<Said> {
@@ -91,9 +91,8 @@ fn signal(text: &str) -> Option<Said> {
     }
     if let Some((before, rest)) = text.split_once(" terminated with signal SIG") {
         let rank = before.rsplit_once("rocess ").and_then(|(_, rest)| first(rest));
-        let numbers = [("KILL", 9), ("SEGV", 11), ("BUS", 7), ("ABRT", 6), ("TERM", 15)];
-        let number = numbers.iter().find(|(name, _)| rest.starts_with(name))?.1;
-        return said(ended::by_signal(number), rank);
+        let name = rest.split(|c: char| !c.is_ascii_uppercase()).next()?;
+        return said(ended::by_name(&format!("SIG{name}"))?, rank);
     }
     if let Some((_, rest)) = text.split_once("Fatal Python error: ") {
         return said(ended::by_words(rest)?, None);
@@ -107,6 +106,14 @@ fn signal(text: &str) -> Option<Said> {
     }
     if let Some((before, _)) = text.split_once(" death signal, shutting down workers") {
         return said(ended::by_signal(first(before.rsplit_once("eceived ")?.1)?), None);
+    }
+    // `*** SIGSEGV received at time=1700000000 on cpu 6 ***`, of Abseil.
+    if let Some((before, _)) = text.split_once(" received at time=") {
+        let name = before.rsplit_once("*** ")?.1;
+        return said(ended::by_name(name)?, None);
+    }
+    if text.contains("!!! Segfault encountered !!!") {
+        return said(ended::by_signal(11), None);
     }
     let dumped = text.strip_suffix(" (core dumped)")?;
     said(ended::by_words(dumped.rsplit_once(": ").map_or(dumped, |(_, words)| words))?, None)

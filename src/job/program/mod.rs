@@ -7,6 +7,7 @@ mod block;
 mod ended;
 mod framework;
 mod launcher;
+mod number;
 pub mod prefix;
 mod python;
 mod texts;
@@ -27,7 +28,9 @@ use crate::model::FailureKind;
 pub use self::python::is_exception;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 85] = [
+pub const WORDS: [&str; 87] = [
+    " received at time=",
+    "Segfault encountered",
     " waiting for clients. ",
     "oo many open files",
     " items of ancdata",

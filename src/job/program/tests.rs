@@ -56,6 +56,19 @@ fn ends_that_launchers_report() {
             "Library [] Mooncake's transfer engine returned an error",
         ),
         (
+            "worker: *** SIGSEGV received at time=1700000000 on cpu 6 ***\nmpirun noticed that process rank 1\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "torchrun\n!!! Segfault encountered !!!\n  File \"<unknown>\", line 0, in cuMemCreate\n",
+            "Signal [] signal 11 (SIGSEGV): it crashed",
+        ),
+        (
+            "Root Cause (first observed failure):\n[0]:\ntime\nhost\nrank2 (local_rank: 2)exitcode: -9 (pid: 7)error_file: <N/A>\n\
+             traceback : Signal 9 (SIGKILL) received by PID 7\n",
+            "Signal [2] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it",
+        ),
+        (
             "mpirun noticed that process rank 6 with PID 0 on node n1 exited on signal 9 (Killed).\n",
             "Signal [6] signal 9 (SIGKILL): usually host memory ran out (see the kernel's log), or somebody ended it on node n1",
         ),

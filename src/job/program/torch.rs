@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::block::first;
+use super::number::first;
 use super::{Said, short, texts};
 use crate::model::FailureKind;
 
