@@ -208,7 +208,7 @@ fn verbose(line: &str) -> Option<(Bdf, Ids)> {
     Some((bdf, Ids { vendor: number(vendor)?, device: number(device), class }))
 }
 
-/// The kind and the name in `OpenFabrics L#3 "mlx5_0"` and `GPU(NVML) "nvml0"`.
+/// The kind and the name in `OpenFabrics L#3 "mlx5_0"`, `OpenFabrics L#3 (Port1State=4) "mlx5_0"` and `GPU(NVML) "nvml0"`.
 fn named(line: &str) -> Option<(&str, &str)> {
     const KINDS: [&str; 5] = ["OpenFabrics", "GPU(NVML)", "GPU", "CoProc(CUDA)", "CoProc"];
     let (kind, rest) = line.split_once(' ').filter(|(kind, _)| KINDS.contains(kind))?;
@@ -216,8 +216,11 @@ fn named(line: &str) -> Option<(&str, &str)> {
         Some((number, rest)) if number.starts_with("L#") => rest,
         _ => rest,
     };
-    let name = rest.strip_prefix('"')?.split('"').next()?;
-    Some((kind, name))
+    let name = match rest.strip_prefix('(') {
+        Some(attributes) => attributes.rsplit_once(") \"")?.1,
+        None => rest.strip_prefix('"')?,
+    };
+    Some((kind, name.split('"').next()?))
 }
 
 fn lstopo(text: &str, recording: &mut Recording) -> Result<(), ImportError> {

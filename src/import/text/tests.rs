@@ -57,6 +57,21 @@ fn the_order_of_parts_does_not_count() {
     }
 }
 
+/// `lstopo -v` writes attributes between the kind of a device and its name.
+#[test]
+fn attributes_stand_before_names() {
+    let report = read(
+        "HostBridge L#1 (buses=0000:[17-1c])\n  PCI L#3 (busid=0000:1c:00.0 id=15b3:1021 class=0207(InfiniBand) link=31.5GB/s)\n    \
+         Network L#4 (Address=00:00:10:29 Port=1) \"ib0\"\n    OpenFabrics L#5 (NodeGUID=0002:c903:0000:0001 Port1State=4 Port1LID=0x1) \"mlx5_0\"\n",
+    );
+    let (_, link) = report
+        .files
+        .iter()
+        .find(|(path, _)| path.ends_with("/mlx5_0/device"))
+        .expect("a link to its function");
+    assert!(format!("{link:?}").contains("/0000:1c:00.0"), "{link:?}");
+}
+
 /// As in mails, issues and chats.
 #[test]
 fn pasted_texts_are_cleaned() {
