@@ -126,11 +126,8 @@ impl LogDirectory {
             let temporary =
                 temporary.context("cannot make a directory for logs; --log names one")?;
             let directory = temporary.path().to_owned();
-            let lock = File::create(directory.join(LOCK)).and_then(|file| {
-                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-                Ok(file)
-            });
-            let lock = lock.context("cannot lock the directory for logs; --log names one")?;
+            let lock = locked(&directory)
+                .context("cannot lock the directory for logs; --log names one")?;
             return Ok(Self {
                 directory,
                 _temporary: Some((temporary, lock)),
@@ -256,6 +253,15 @@ impl LogDirectory {
         }
         Ok(reader.finish())
     }
+}
+
+/// Makes the lock of a directory. It gets its name when it is locked: another gdr that begins now would remove a directory whose lock is free.
+fn locked(directory: &Path) -> io::Result<File> {
+    let unnamed = directory.join("unlocked");
+    let file = File::create(&unnamed)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(unnamed, directory.join(LOCK))?;
+    Ok(file)
 }
 
 /// Removes the logs of a gdr of this user that was killed: nobody holds the lock of their directory.

@@ -148,6 +148,59 @@ fn signals_reach_the_job() {
     }
 }
 
+/// Stopped and continued by a shell's job control, gdr still reports and ends with the job's status.
+#[test]
+fn stopped_gdr_goes_on() {
+    let mut command = job(&format!("{LOG}echo ready; read line; exit 5")).command();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("gdr starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    assert_eq!(line(&mut stdout), "ready");
+    send(&child, Signal::STOP);
+    send(&child, Signal::CONT);
+    drop(child.stdin.take());
+    let output = child.wait_with_output().expect("a status");
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{report}");
+    assert!(report.contains("P2P/CUMEM"), "{report}");
+}
+
+/// The reader of a job's output is gone: the job ends as without gdr, which still reports.
+#[test]
+fn closed_pipe_ends_the_job() {
+    let script = format!("{LOG}while echo line; do :; done");
+    let (child, mut stdout) = spawned(job(&script));
+    assert_eq!(line(&mut stdout), "line");
+    drop(stdout);
+    let output = child.wait_with_output().expect("a status");
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(report.contains("P2P/CUMEM"), "{report}");
+    assert_ne!(output.status.code(), Some(0), "{report}");
+}
+
+/// As many as the ranks of a large node, each with its own status and report, and nothing left in a directory that they share.
+#[test]
+fn many_at_once_do_not_mix() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let jobs: Vec<(i32, Child)> = (0..64)
+        .map(|rank| {
+            let script = format!("{LOG}echo {rank}; exit {}", rank % 3);
+            let mut command = job(&script).env("TMPDIR", directory.path()).command();
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            (rank, child.expect("gdr starts"))
+        })
+        .collect();
+    for (rank, child) in jobs {
+        let output = child.wait_with_output().expect("a status");
+        let report = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(rank % 3), "{report}");
+        assert_eq!(output.stdout, format!("{rank}\n").as_bytes());
+        assert!(report.contains("Job: NCCL 2.28.9+cuda13.0, 2 ranks"), "{report}");
+    }
+    let left: Vec<_> = std::fs::read_dir(directory.path()).expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// A job that ignores SIGTERM goes on, and so does gdr; SIGUSR1 reports while it runs.
 #[test]
 fn report_while_the_job_runs() {
