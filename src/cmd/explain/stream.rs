@@ -92,3 +92,48 @@ impl Read for Blocks {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::shipped;
+
+    /// NCCL's lines over three blocks, and behind them a failure.
+    fn log() -> Vec<u8> {
+        let line = b"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+        let mut log = line.repeat(3 * BLOCK / line.len() + 1);
+        log.extend_from_slice(b"NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.\n");
+        log
+    }
+
+    fn read_from(mut input: impl Read) -> (io::Result<(Reading, bool)>, JobReader) {
+        let matcher = Matcher::new(shipped().expect("the shipped table")).expect("its patterns");
+        let mut job = JobReader::default();
+        let read = read(&mut Lookahead::new(&mut input), &matcher, &mut job);
+        (read, job)
+    }
+
+    #[test]
+    fn both_readers_get_the_whole_input() {
+        let log = log();
+        let (read, job) = read_from(log.as_slice());
+        let (reading, more) = read.expect("the input");
+        assert_eq!((reading.bytes, more), (log.len() as u64, false));
+        assert_eq!(reading.matches[0].symptom.as_deref(), Some("gpu-lost"));
+        let job = job.finish_in(&Default::default()).expect("a job");
+        assert_eq!(job.communicators[0].paths[0].transport, "P2P/CUMEM");
+    }
+
+    #[test]
+    fn an_error_of_the_input_ends_both() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("unplugged"))
+            }
+        }
+        let log = log();
+        let (read, _) = read_from(log.as_slice().chain(Broken));
+        assert_eq!(read.err().map(|error| error.to_string()).as_deref(), Some("unplugged"));
+    }
+}
