@@ -181,9 +181,9 @@ impl Recorded {
 /// The file in the commands of a message.
 fn name_file(error: anyhow::Error, file: Option<&PathBuf>) -> anyhow::Error {
     match (error.downcast_ref(), file) {
-        (Some(words @ (ImportError::Machines(_) | ImportError::Useless(_))), Some(file)) => {
+        (Some(found @ (ImportError::Machines(_) | ImportError::Useless(_))), Some(file)) => {
             let file = shell_word(&file.display().to_string());
-            anyhow!("{}", words.to_string().replace(" FILE |", &format!(" {file} |")))
+            anyhow!("{}", found.to_string().replace(" FILE |", &format!(" {file} |")))
         }
         _ => error,
     }

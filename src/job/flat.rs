@@ -1,4 +1,4 @@
-//! A traceback in one line: a copy into a chat or into JSON has `\\n` or a blank for each line end.
+//! A traceback in one line: a copy into a chat or into JSON has a blank, or a backslash and an n, for each line end.
 
 use super::program::is_exception;
 

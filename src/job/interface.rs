@@ -113,11 +113,11 @@ fn unreachable(address: IpAddr, name: Option<&str>) -> Option<&'static str> {
     }
     match octets {
         _ if is_link_local => Some("is a link-local address, which is valid on one link alone"),
-        [172, 17, 0, _] if name.is_none_or(|name| name == "eth0") => {
-            Some("is in the default network of Docker's bridge, which no other node reaches")
-        }
+        [172, 17, 0, _] if name.is_none_or(|name| name == "eth0") => Some(
+            "is perhaps in the default network of Docker's bridge, which no other node reaches",
+        ),
         [192, 168, 122, _] if name.is_none() => {
-            Some("is in the default network of libvirt, which no other node reaches")
+            Some("is perhaps in the default network of libvirt, which no other node reaches")
         }
         _ => None,
     }
@@ -183,7 +183,11 @@ mod tests {
                 None,
                 Some("172.17.0.1 (interface docker0"),
             ),
-            ("Connect to 172.17.0.2<38847> failed", None, Some("172.17.0.2 is in the default")),
+            (
+                "Connect to 172.17.0.2<38847> failed",
+                None,
+                Some("172.17.0.2 is perhaps in the default"),
+            ),
             (
                 "Connect to 172.20.0.1<1> failed",
                 None,

@@ -139,7 +139,8 @@ pub struct Match {
     pub best: Vec<usize>,
     /// The partner to use; equally near ones are distributed evenly.
     pub pick: Option<usize>,
-    /// The NICs that NCCL uses for a GPU, the partner first: its share of the nearest ones. Empty for NICs.
+    /// The NICs to give NCCL for a GPU, the partner first: as many of the nearest ones as it would use. Without NCCL_IB_HCA it may choose
+    /// others of them: `topo --nccl` says which. Empty for NICs.
     pub nccl: Vec<usize>,
     /// A nearer NIC that has no active port.
     pub nearer_down: Option<usize>,

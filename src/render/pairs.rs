@@ -40,7 +40,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(script(view, &nics, &gpus).as_bytes())
 }
 
-/// The NICs that NCCL uses for a GPU and whose names are known.
+/// The NICs to give NCCL for a GPU, as far as their names are known.
 fn used<'a>(view: &View<'a>, m: &Match) -> Vec<&'a Row> {
     let rows = &view.topology.rows;
     let nics = m.nccl.iter().map(|at| &rows[*at]);
@@ -66,7 +66,7 @@ fn paragraph(view: &View<'_>, nics: &Nics<'_>, m: &Match) -> String {
     let labels: Vec<&str> = others.map(|at| rows[*at].label.as_str()).collect();
     if m.nccl.len() > 1 {
         let names = names(view, m.nccl.iter().copied());
-        text.push_str(&comment(view, &format!("NCCL uses {names} together.")));
+        text.push_str(&comment(view, &format!("With these variables NCCL uses {names} together.")));
     }
     if !labels.is_empty() {
         let text_of = format!("Equally near: {}.", labels.join(" "));

@@ -1,5 +1,5 @@
-//! Divides the nearest NICs among the GPUs, as NCCL does (2.30, `ncclTopoGetLocalNetType` and `ncclTopoAutoMerge` in
-//! src/graph/topo.cc).
+//! Divides the nearest NICs among the GPUs: as many for each as NCCL uses (2.30, `ncclTopoGetLocalNetType` and `ncclTopoAutoMerge` in
+//! src/graph/topo.cc), and evenly. Which ones NCCL chooses by itself is in `decisions`.
 //!
 //! The functions of one device are one NIC. Each GPU uses ⌈NICs / GPUs⌉ of those that are nearest, counting the GPUs that are nearest to
 //! the first of these NICs.

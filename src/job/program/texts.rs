@@ -97,10 +97,11 @@ pub fn kind(text: &str) -> Option<FailureKind> {
     };
     let found = TEXTS.iter().find(|(needle, _)| is_said(needle).is_some());
     let kind = found.map(|(_, kind)| *kind)?;
-    // `No such file`, of an option that names the error.
     // UCX's lines have a reader of their own.
     let is_of_ucx = kind == OpenFiles && lower.contains("ucx  error");
-    (!is_of_ucx && (!lower.contains("enable_") || kind != PortInUse)).then_some(kind)
+    // An option may have the name of the error.
+    let is_option = kind == PortInUse && lower.contains("enable_");
+    (!is_of_ucx && !is_option).then_some(kind)
 }
 
 /// True for what a program without a job prints too.

@@ -22,7 +22,7 @@ impl Net {
     }
 }
 
-/// Each GPU with each NIC that NCCL uses for it, its share of the nearest ones: rows and verdict.
+/// Each GPU with each NIC of its share of the nearest ones: rows and verdict.
 pub fn picks<'a>(
     topology: &'a Topology<'_>,
 ) -> impl Iterator<Item = (usize, usize, Verdict)> + use<'a> {
