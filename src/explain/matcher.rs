@@ -24,6 +24,9 @@ const FEW_LINES: usize = 5;
 const SHORT_BYTES: u64 = 16 << 10;
 const SHORT_LINES: u64 = 200;
 
+/// From here on a log is searched by a larger automaton.
+const LONG_LENGTH: usize = 8 << 20;
+
 /// Logs repeat lines: this many, up to this length, are matched once.
 const REMEMBERED: usize = 4_096;
 const REMEMBERED_LENGTH: usize = 512;
@@ -123,7 +126,7 @@ impl Matcher {
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
         // `written`: lines with text, also those that do not count.
-        let (mut short, mut lines, mut written) = (true, 0, 0);
+        let (mut short, mut lines, mut written, mut length) = (true, 0, 0, 0);
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
@@ -142,7 +145,8 @@ impl Matcher {
             }
             lower(part.bytes, &mut line);
             self.subject.read(&line, &mut named);
-            if !short && self.says_nothing(part.bytes, &line) {
+            length += part.bytes.len();
+            if !short && self.says_nothing(part.bytes, &line, length > LONG_LENGTH) {
                 is_log = is_log || self.is_of_log(&mut line);
                 continue;
             }
@@ -198,8 +202,8 @@ impl Matcher {
 
     /// True if a line of a log, in lower case, shows no symptom and no variable. Cleaning only takes words away, except that those
     /// around an address become neighbours.
-    fn says_nothing(&self, raw: &[u8], line: &[u8]) -> bool {
-        !self.patterns.may_fail(line) && !self.settings.are_in(raw) && !has_address(line)
+    fn says_nothing(&self, raw: &[u8], line: &[u8], is_long: bool) -> bool {
+        !self.patterns.may_fail(line, is_long) && !self.settings.are_in(raw) && !has_address(line)
     }
 
     /// True if a program or a person wrote a line: it is not of a listing.

@@ -23,6 +23,7 @@ mod words;
 mod tests;
 
 pub use matcher::Matcher;
+pub use patterns::literals_to_generate;
 pub use pieces::count_lines;
 pub use settings::Setting;
 pub use table::{Concept, Hint, Symptom, Table, TableError};

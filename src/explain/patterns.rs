@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::literal;
@@ -39,8 +39,8 @@ impl Of {
     }
 }
 
-/// The literals of patterns.
-pub struct Literals {
+/// An automaton that finds the literals of patterns.
+struct Literals {
     automaton: AhoCorasick,
     /// The patterns of each literal.
     patterns_of: Vec<Vec<usize>>,
@@ -49,46 +49,39 @@ pub struct Literals {
 /// All patterns of a table.
 pub struct Patterns {
     patterns: Vec<Pattern>,
-    /// Of all patterns, and of those that count in a log.
+    literals: Vec<literal::Literals>,
     all: Literals,
-    of_logs: Literals,
+    /// Of those that count in a log. This and what follows is made when a log needs it.
+    of_logs: OnceLock<Option<Literals>>,
     /// The literals of failures: a line without one needs no other search.
-    failures: AhoCorasick,
+    failures: OnceLock<Option<AhoCorasick>>,
+    /// The same as a table of all steps: three times as fast, and for a short log the making takes longer than the search.
+    failures_of_long: OnceLock<Option<AhoCorasick>>,
 }
 
 impl Patterns {
     pub fn new(table: &Table) -> Result<Self, TableError> {
+        let texts: Vec<&str> = all(table).map(|(_, _, text)| text).collect();
         let mut patterns = Vec::new();
-        let mut every: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-        let mut of_logs: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-        let mut failures = Vec::new();
-        for (of, name, text) in all(table) {
-            let required = literal::required(text).ok_or_else(|| TableError::Literal {
+        let mut literals = Vec::new();
+        for ((of, name, text), required) in all(table).zip(literal::of_all(&texts)) {
+            literals.push(required.ok_or_else(|| TableError::Literal {
                 name: name.to_owned(),
                 pattern: text.to_owned(),
-            })?;
-            for literal in required {
-                if of.is_failure() {
-                    failures.push(literal.clone());
-                }
-                if of.is_of_logs() {
-                    of_logs.entry(literal.clone()).or_default().push(patterns.len());
-                }
-                every.entry(literal).or_default().push(patterns.len());
-            }
+            })?);
             patterns.push(Pattern { of, text: text.to_owned(), regex: OnceLock::new() });
         }
-        Ok(Self {
-            patterns,
-            all: Literals::new(every)?,
-            of_logs: Literals::new(of_logs)?,
-            failures: AhoCorasick::new(failures)?,
-        })
+        let all = Literals::new(literals.iter().enumerate())?;
+        let (of_logs, failures, failures_of_long) = Default::default();
+        Ok(Self { patterns, literals, all, of_logs, failures, failures_of_long })
     }
 
     /// The patterns that may match a line, in the order of the table.
     pub fn candidates(&self, line: &[u8], is_log: bool) -> impl Iterator<Item = &Pattern> {
-        let literals = if is_log { &self.of_logs } else { &self.all };
+        // Its automaton is not larger than the one of all.
+        let of_logs = || Literals::new(self.those(Of::is_of_logs)).ok();
+        let of_logs = is_log.then(|| self.of_logs.get_or_init(of_logs).as_ref()).flatten();
+        let literals = of_logs.unwrap_or(&self.all);
         let mut found = Vec::new();
         for literal in literals.automaton.find_overlapping_iter(line) {
             found.extend_from_slice(&literals.patterns_of[literal.pattern()]);
@@ -98,16 +91,40 @@ impl Patterns {
         found.into_iter().map(|at| &self.patterns[at])
     }
 
-    /// True if a line of a log may report a failure.
-    pub fn may_fail(&self, line: &[u8]) -> bool {
-        self.failures.is_match(line)
+    /// True if a line of a log may report a failure. The log may be long.
+    pub fn may_fail(&self, line: &[u8], is_long: bool) -> bool {
+        let (automaton, kind) = if is_long {
+            (&self.failures_of_long, Some(AhoCorasickKind::DFA))
+        } else {
+            (&self.failures, None)
+        };
+        let made = automaton.get_or_init(|| {
+            let literals = self.those(Of::is_failure).flat_map(|(_, literals)| literals);
+            AhoCorasick::builder().kind(kind).build(literals).ok()
+        });
+        made.as_ref().is_none_or(|automaton| automaton.is_match(line))
+    }
+
+    /// The literals of some patterns, with the place of the pattern.
+    fn those(&self, is_wanted: fn(Of) -> bool) -> impl Iterator<Item = (usize, &literal::Literals)> {
+        let all = self.patterns.iter().zip(&self.literals).enumerate();
+        all.filter(move |(_, (pattern, _))| is_wanted(pattern.of))
+            .map(|(at, (_, literals))| (at, literals))
     }
 }
 
 impl Literals {
-    fn new(literals: BTreeMap<Vec<u8>, Vec<usize>>) -> Result<Self, TableError> {
-        let automaton = AhoCorasick::new(literals.keys())?;
-        Ok(Self { automaton, patterns_of: literals.into_values().collect() })
+    fn new<'a>(
+        patterns: impl Iterator<Item = (usize, &'a literal::Literals)>,
+    ) -> Result<Self, TableError> {
+        let mut patterns_of: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (at, literals) in patterns {
+            for literal in literals {
+                patterns_of.entry(literal).or_default().push(at);
+            }
+        }
+        let automaton = AhoCorasick::new(patterns_of.keys())?;
+        Ok(Self { automaton, patterns_of: patterns_of.into_values().collect() })
     }
 }
 
@@ -120,6 +137,11 @@ impl Pattern {
 
 fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).unicode(false).build()
+}
+
+/// What `literals.txt` has for a table, in the order of [`all`].
+pub fn literals_to_generate(table: &Table) -> Option<String> {
+    literal::to_generate(&all(table).map(|(_, _, text)| text).collect::<Vec<_>>())
 }
 
 /// Every pattern of a table, with its owner.

@@ -1,13 +1,15 @@
 //! The processes of a log, by the headers of their lines.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 
+use foldhash::quality::RandomState;
 use memchr::memchr;
 
 use super::header::{Line, Source};
 
 /// Maps that each line of a log is looked up in: the hash of the standard library takes a third of the reader's time.
-pub type FastMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
+pub type FastMap<K, V> = HashMap<K, V, RandomState>;
 
 const MAX_PROCESSES: usize = 64 << 10;
 
@@ -24,7 +26,9 @@ pub struct Processes {
     all: Vec<(String, u64)>,
     /// By host.
     ids: HashMap<String, FastMap<u64, u32>>,
-    headers: FastMap<String, Thread>,
+    /// By the hash of a header: comparing the texts would fetch each from memory for each line.
+    headers: FastMap<u64, Thread>,
+    hashes: RandomState,
     /// Number of the log, from 0.
     log: u64,
     /// The log has more of them than are kept.
@@ -67,14 +71,15 @@ impl Processes {
     /// The thread that printed a line. Lines of a log without a header are of one process.
     pub fn thread(&mut self, line: &Line<'_>) -> Option<Thread> {
         let header = line.header;
-        if let Some(known) = self.headers.get(header) {
+        let hash = self.hashes.hash_one(header);
+        if let Some(known) = self.headers.get(&hash) {
             return Some(*known);
         }
         let source = line.source();
         let source = source.unwrap_or(Source { process: self.log, ..Source::default() });
         let thread = (self.of(source)?, source.thread);
         if is_repeated(header) && self.headers.len() < MAX_HEADERS {
-            self.headers.insert(header.to_owned(), thread);
+            self.headers.insert(hash, thread);
         }
         Some(thread)
     }

@@ -74,6 +74,9 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     }
     files.extend(pictures::files()?);
     files.push((PathBuf::from("src/pci/pci.ids.zlib"), pci_ids()?));
+    let literals = gdr::explain::literals_to_generate(&gdr::explain::shipped()?);
+    let literals = literals.context("a pattern of profiles/symptoms.toml has no literals")?;
+    files.push((PathBuf::from("src/explain/literals.txt"), literals.into_bytes()));
     Ok(files)
 }
 
