@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn other_patterns_have_literals_of_their_own() {
         let patterns = ["bad .*", "lost (here|there)"];
-        let own = |words: &[&str]| Some(words.iter().map(|word| word.as_bytes().to_vec()).collect());
+        let own =
+            |words: &[&str]| Some(words.iter().map(|word| word.as_bytes().to_vec()).collect());
         assert_eq!(of_all(&patterns), [own(&["bad "]), own(&["lost here", "lost there"])]);
         let file = to_generate(&patterns).expect("literals");
         let lines: Vec<&str> = file.lines().collect();

@@ -106,7 +106,10 @@ impl Patterns {
     }
 
     /// The literals of some patterns, with the place of the pattern.
-    fn those(&self, is_wanted: fn(Of) -> bool) -> impl Iterator<Item = (usize, &literal::Literals)> {
+    fn those(
+        &self,
+        is_wanted: fn(Of) -> bool,
+    ) -> impl Iterator<Item = (usize, &literal::Literals)> {
         let all = self.patterns.iter().zip(&self.literals).enumerate();
         all.filter(move |(_, (pattern, _))| is_wanted(pattern.of))
             .map(|(at, (_, literals))| (at, literals))

@@ -117,7 +117,7 @@ pub fn parse(message: &str, is_warning: bool) -> Option<Event<'_>> {
     }
     let first = &message[..memchr2(b' ', b':', message.as_bytes()).unwrap_or(message.len())];
     match first {
-        "Channel" | "Ring" => path(message),
+        "Channel" | "Ring" => usual_path(message).or_else(|| path(message)),
         "CollNet" | "Coll" => collnet(message),
         "Trees" | "Tree" => Some(Event::Connecting),
         "Using" => Some(Event::Network(message.strip_prefix("Using network ")?.trim())),
@@ -209,6 +209,42 @@ fn path(message: &str) -> Option<Event<'_>> {
         side,
         via,
     }))
+}
+
+/// As [`path`] of a line as NCCL writes it from 2.8 on, in one pass: most lines of a large job are of this kind.
+fn usual_path(message: &str) -> Option<Event<'_>> {
+    let (channel, rest) = digits(message.strip_prefix("Channel ")?)?;
+    let (connection, rest) = digits(rest.strip_prefix('/')?)?;
+    let (from, rest) = usual_rank(rest.strip_prefix(" : ")?)?;
+    let (to, rest) = usual_rank(rest.strip_prefix(" -> ")?)?;
+    let (side, rest) = match rest.strip_prefix(" [") {
+        Some(rest) => match rest.strip_prefix("send]") {
+            Some(rest) => (Side::Send, rest),
+            None => (Side::Receive, rest.strip_prefix("receive]")?),
+        },
+        None => (Side::Both, rest),
+    };
+    let via = rest.strip_prefix(" via ")?;
+    let connection = connection.try_into().ok()?;
+    Some(Event::Path(PathLine { channel, connection, from, to: Some(to), side, via }))
+}
+
+/// `0[60]`, and what follows it.
+fn usual_rank(text: &str) -> Option<(u32, &str)> {
+    let (rank, rest) = digits(text)?;
+    let gpu = rest.strip_prefix('[')?;
+    let length = gpu.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    Some((rank, gpu[length..].strip_prefix(']')?))
+}
+
+/// A number that surely fits, and what follows it.
+fn digits(text: &str) -> Option<(u32, &str)> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(length);
+    let number = digits
+        .bytes()
+        .fold(0_u32, |number, byte| number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')));
+    (1..10).contains(&length).then_some((number, rest))
 }
 
 /// `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`
@@ -355,4 +391,29 @@ fn gpu_paths(message: &str) -> Option<Event<'_>> {
     });
     let hops: Vec<Hop<'_>> = hops.collect();
     (!hops.is_empty()).then_some(Event::GpuPath(hops))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_read_the_same_path() {
+        for (line, is_usual) in [
+            ("Channel 00/0 : 0[60] -> 1[1a0] via P2P/CUMEM", true),
+            ("Channel 15/1 : 1023[7] -> 8[0] [send] via NET/IB/0/GDRDMA/Shared", true),
+            ("Channel 02/0 : 8[0] -> 1[7] [receive] via NET/AWS Libfabric/0/GDRDMA", true),
+            ("Channel 00 : 0[60] -> 1[70] via SHM/direct/direct", false),
+            ("Channel 00/0 : 0 -> 1 via P2P/IPC", false),
+            ("Channel 00/0 : 0[60] -> 1[70] [lost] via P2P/IPC", false),
+            ("Channel 00/0 : 0[60] -> 1[70", false),
+            ("Channel 00/0 : 99999999999[0] -> 1[1] via P2P/IPC", false),
+            ("Channel 00/300 : 0[0] -> 1[1] via P2P/IPC", false),
+        ] {
+            let usual = usual_path(line).map(|event| format!("{event:?}"));
+            assert_eq!(usual.is_some(), is_usual, "{line}");
+            let any = path(line).map(|event| format!("{event:?}"));
+            assert!(usual.is_none() || usual == any, "{line}: {usual:?} {any:?}");
+        }
+    }
 }
