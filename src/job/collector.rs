@@ -1,5 +1,6 @@
 //! Keeps what a log says about its job: communicators, paths, settings, reasons, failures. Bounded, however long the log is.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use memchr::memmem;
@@ -14,7 +15,7 @@ use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason};
 use super::paths::Paths;
 use super::processes::Processes;
 use super::route::LibraryLog;
-use super::unnamed::{Unnamed, is_ending, is_trace};
+use super::unnamed::{Thread, Unnamed, is_ending, is_trace};
 use crate::model::{FailureKind, Quote};
 
 /// Limit of each list.
@@ -132,11 +133,8 @@ impl Collector {
 
     /// What a process writes after a warning shows that it went on.
     fn progress(&mut self, line: &Line<'_>) {
-        if !line.is_warning
-            && !self.unnamed.is_empty()
-            && !is_ending(line.message)
-            && let Some(thread) = self.processes.thread(line)
-        {
+        if !line.is_warning && !self.unnamed.is_empty() && !is_ending(line.message) {
+            let thread = self.thread(line);
             self.unnamed.progress(thread);
         }
     }
@@ -144,12 +142,10 @@ impl Collector {
     /// A warning that gdr has no kind for, or the trace of a failing call, which confirms one.
     fn unnamed(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
         if line.is_warning {
-            let thread = line.source().and_then(|_| self.processes.thread(line));
+            let thread = self.thread(line);
             // Later warnings of a process that failed follow from the failure.
-            let is_first = |thread: &(u32, u64)| {
-                !self.failures.keys().any(|(_, _, process)| *process == Some(thread.0))
-            };
-            if let Some(thread) = thread.filter(is_first) {
+            let has_failed = self.failures.keys().any(|(_, _, process)| *process == thread.0);
+            if !has_failed && (thread.0.is_some() || line.is_alone()) {
                 self.unnamed.warn(thread, line.message, quote);
             }
         } else if is_trace(line.message) {
@@ -161,12 +157,19 @@ impl Collector {
 
     /// The trace of a failing call.
     fn trace(&mut self, line: &Line<'_>, quote: impl FnOnce() -> Quote) {
-        let thread = line.source().and_then(|_| self.processes.thread(line));
-        let Some(thread) = thread else { return };
+        let thread = self.thread(line);
         if let Some((failure, line)) = self.unnamed.confirmed(thread) {
-            return self.failure(failure, Some(thread.0), || line);
+            return self.failure(failure, thread.0, || line);
         }
-        self.unnamed.trace(thread, line.message, quote);
+        if thread.0.is_some() {
+            self.unnamed.trace(thread, line.message, quote);
+        }
+    }
+
+    /// The thread that printed a line.
+    fn thread(&mut self, line: &Line<'_>) -> Thread {
+        let thread = line.source().and_then(|_| self.processes.thread(line));
+        thread.map_or((None, 0), |(process, thread)| (Some(process), thread))
     }
 
     /// Some failure says more than that a process ended.
@@ -224,14 +227,14 @@ impl Collector {
         let is_named = self.failures.keys().any(|(kind, ..)| !is_end(*kind));
         if !has_worked && !is_named {
             for (process, failure, line) in self.unnamed.take() {
-                self.failure(failure, Some(process), || line);
+                self.failure(failure, process, || line);
             }
         }
         if self.failures.is_empty() {
             for (process, detail, line) in self.unnamed.take_traces() {
                 let kind = FailureKind::Other;
                 let failure = Failure { kind, rank: None, detail: Some(detail) };
-                self.failure(failure, Some(process), || line);
+                self.failure(failure, process, || line);
             }
         }
     }
@@ -328,8 +331,18 @@ impl Collector {
 
     fn failure(&mut self, failure: Failure, process: Option<u32>, quote: impl FnOnce() -> Quote) {
         let Failure { kind, rank, detail } = failure;
-        if self.failures.len() < MAX_KEPT {
-            self.failures.entry((kind, rank, process)).or_insert_with(|| (quote(), detail));
+        if self.failures.len() >= MAX_KEPT {
+            return;
+        }
+        match self.failures.entry((kind, rank, process)) {
+            Entry::Vacant(free) => _ = free.insert((quote(), detail)),
+            // A launcher names the processes that it ended first, or last.
+            Entry::Occupied(mut known) if is_asked(known.get().1.as_ref()) => {
+                if !is_asked(detail.as_ref()) {
+                    known.insert((quote(), detail));
+                }
+            }
+            Entry::Occupied(_) => {}
         }
     }
 
@@ -367,6 +380,11 @@ impl Collector {
             self.paths.add(path, member, transport);
         }
     }
+}
+
+/// True for the end of a process that another one asked to end, as a launcher does after a failure.
+pub fn is_asked(detail: Option<&Detail>) -> bool {
+    matches!(detail, Some(Detail::Text(text)) if text.starts_with("signal 15 (SIGTERM)"))
 }
 
 /// The failure says how a process ended.

@@ -76,7 +76,7 @@ pub fn warning(message: &str) -> Option<Warning> {
         FailureKind::CudaFailure if has("CUDA IPC handle") => {
             message.split_once(" : ").map(|(_, error)| error)
         }
-        FailureKind::CudaFailure => message.split('\'').nth(1),
+        FailureKind::CudaFailure => message.split('\'').nth(1).or(Some(message)),
         // The kind says all.
         FailureKind::NoSocketInterface | FailureKind::NoNetwork | FailureKind::ConnectionClosed => {
             None

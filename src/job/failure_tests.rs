@@ -458,3 +458,59 @@ fn traceback_in_one_line() {
         format!("expected = \"Traceback (most recent call last): {FRAMES} KeyError: 'x'\"\n");
     assert!(read(&code, &Around::default()).is_none());
 }
+
+/// A warning whose process is not in the line counts if nothing but a place in the sources stands before it.
+#[test]
+fn warning_without_a_process() {
+    for (log, expected) in [
+        ("graph/xml.h: NCCL WARN Error : too many XML nodes (max 256)\n", vec!["Other [] []"]),
+        ("NCCL WARN Error : too many XML nodes (max 256)\n", vec!["Other [] []"]),
+        ("[3] do_it(int):42 NCCL WARN it broke\n", vec!["Other [] []"]),
+        ("[3] NCCL WARN it broke\n", vec!["Other [] []"]),
+        ("I see this: NCCL WARN it broke\n", vec![]),
+        ("x.cc:1 NCCL WARN it broke, falling back to y\n", vec![]),
+        ("x.cc:1 NCCL WARN it broke\nNCCL INFO Channel 00/02 : 0 1\n", vec![]),
+    ] {
+        let failures = read(log, &Around::default()).map_or(vec![], |job| failures(&job));
+        assert_eq!(failures, expected, "{log}");
+    }
+}
+
+/// What a launcher ended after the first failure is not the failure.
+#[test]
+fn ended_by_the_launcher() {
+    const AGENT: &str = "E0101 00:00:00.0 1 torch/distributed/elastic/multiprocessing/api.py:874]";
+    let ended = |code: i32, local: u32| {
+        format!(
+            "{AGENT} failed (exitcode: {code}) local_rank: {local} (pid: 7) of binary: python\n"
+        )
+    };
+    let details = |log: &str| {
+        let job = job(log);
+        let details = job.failures.into_iter().flat_map(|failure| failure.details);
+        details.map(|detail| detail.text).collect::<Vec<String>>()
+    };
+    let [asked, failed] = [ended(-15, 0), ended(1, 3)];
+    for log in [[asked.as_str(), &failed].concat(), [failed.as_str(), &asked].concat()] {
+        assert_eq!(details(&log), ["exit status 1, local rank 3"], "{log}");
+    }
+    assert_eq!(details(&asked), ["signal 15 (SIGTERM), local rank 0"]);
+    let [exited, killed] = [
+        "srun: error: n1: task 3: Exited with exit code 1\n",
+        "srun: error: n1: tasks 0-1: Killed\n",
+    ];
+    assert_eq!(details(&[exited, killed].concat()), ["exit status 1 on node n1"]);
+    assert_eq!(details(&[killed, exited].concat()).len(), 2);
+    // A rank that lost another one says nothing of why.
+    let closed = "n1:1:2 [0] NCCL WARN socketProgress: Connection closed by remote peer n2<5>\n";
+    let rank = "srun: error: n2: task 1: Terminated\n";
+    assert_eq!(job(&[closed, rank].concat()).failures.len(), 2);
+}
+
+/// RCCL's errors name the call.
+#[test]
+fn error_of_a_call() {
+    let log = "n1:1:2 [0] p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument\n";
+    let text = "hipIpcGetMemHandle failed : invalid argument";
+    assert_eq!(job(log).failures[0].details[0].text, text);
+}

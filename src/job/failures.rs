@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::collector::Collector;
+use super::collector::{Collector, FailureKey, is_asked};
 use super::failure::Detail;
 use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
 
@@ -21,7 +21,11 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     let is_one_node =
         hosts.len() == 1 && size.is_some_and(|size| all.len() as u64 == u64::from(size));
     let mut found: BTreeMap<FailureKind, RankFailure> = BTreeMap::new();
+    let ended = Ended::of(log);
     for ((kind, rank, process), (line, detail)) in &log.failures {
+        if ended.explains(*kind, line, detail.as_ref()) {
+            continue;
+        }
         let rank = rank.or_else(|| *rank_of.get(process.as_ref()?)?);
         let failure = found.entry(*kind).or_insert_with(|| new_failure(*kind, line));
         if line.number < failure.line.number {
@@ -62,6 +66,44 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     }
     found.sort_by_key(|failure| (failure.kind.depth(), failure.line.number));
     found
+}
+
+/// What a launcher does to the other processes after the first failure.
+struct Ended {
+    /// Some failure says more than that a process was asked to end, or lost another one.
+    is_known: bool,
+    /// The first line with an exit status.
+    exited: Option<u64>,
+}
+
+impl Ended {
+    fn of(log: &Collector) -> Self {
+        let exited = log.failures.iter().filter(|((kind, ..), (_, detail))| {
+            *kind == FailureKind::Exited && has_text(detail.as_ref(), "exit status ")
+        });
+        let is_known = |((kind, ..), (_, detail)): (&FailureKey, &(Quote, Option<Detail>))| {
+            kind.depth() < 3 || *kind == FailureKind::Exited && !is_asked(detail.as_ref())
+        };
+        Self {
+            is_known: log.failures.iter().any(is_known),
+            exited: exited.map(|(_, (line, _))| line.number).min(),
+        }
+    }
+
+    /// True if the end of a process follows from another failure. What ended by SIGKILL after another process had exited is most often what a
+    /// launcher ended.
+    fn explains(&self, kind: FailureKind, line: &Quote, detail: Option<&Detail>) -> bool {
+        let is_killed = has_text(detail, "signal 9 ");
+        match kind {
+            FailureKind::Exited => self.is_known && is_asked(detail),
+            FailureKind::Signal => is_killed && self.exited.is_some_and(|at| at < line.number),
+            _ => false,
+        }
+    }
+}
+
+fn has_text(detail: Option<&Detail>, start: &str) -> bool {
+    matches!(detail, Some(Detail::Text(text)) if text.starts_with(start))
 }
 
 /// Failures that the address of a connection may explain.

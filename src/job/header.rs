@@ -27,6 +27,16 @@ impl<'a> Line<'a> {
     pub fn source(&self) -> Option<Source<'a>> {
         source(self.header)
     }
+
+    /// True if nothing stands before the message but its place in the sources, such as `graph/xml.h:42`.
+    pub fn is_alone(&self) -> bool {
+        let Some((_, word)) = last_word(self.header) else { return true };
+        let (file, line) = rsplit_once(word, b':').unwrap_or((word, ""));
+        let is_file = [".h", ".cc", ".cpp", ".c", ".cu"].iter().any(|end| file.ends_with(end));
+        is_file
+            || is_gpu(word)
+            || !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
+    }
 }
 
 /// Reads a line of NCCL. Of two lines in one, the last.

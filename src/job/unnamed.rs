@@ -23,8 +23,8 @@ const HARMLESS: [&str; 7] = [
     "maximum retry reached",
 ];
 
-/// A process and a thread.
-type Thread = (u32, u64);
+/// A process and a thread; no process for a line that does not say it.
+pub type Thread = (Option<u32>, u64);
 
 #[derive(Debug)]
 struct Warning {
@@ -86,7 +86,7 @@ impl Unnamed {
     }
 
     /// The calls that failed without a warning, each with its process.
-    pub fn take_traces(&mut self) -> Vec<(u32, Detail, Quote)> {
+    pub fn take_traces(&mut self) -> Vec<(Option<u32>, Detail, Quote)> {
         let all = std::mem::take(&mut self.traces);
         all.into_iter()
             .filter(|(_, trace)| trace.is_outermost)
@@ -104,12 +104,12 @@ impl Unnamed {
 
     /// A process has completed a communicator: it got over what it warned of.
     pub fn overcome(&mut self, process: u32) {
-        self.pending.retain(|(of, _), _| *of != process);
-        self.traces.retain(|(of, _), _| *of != process);
+        self.pending.retain(|(of, _), _| *of != Some(process));
+        self.traces.retain(|(of, _), _| *of != Some(process));
     }
 
     /// The warnings that are left, each with its process.
-    pub fn take(&mut self) -> Vec<(u32, Failure, Quote)> {
+    pub fn take(&mut self) -> Vec<(Option<u32>, Failure, Quote)> {
         let all = std::mem::take(&mut self.pending);
         all.into_iter()
             .filter(|(_, warning)| !warning.has_progressed)

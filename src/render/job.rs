@@ -337,7 +337,7 @@ pub fn failure_words(failure: &RankFailure) -> String {
         FailureKind::OpenFiles => "has no file descriptors left: raise its limit (ulimit -n)",
         FailureKind::HostName => "could not resolve the name of another host",
         FailureKind::NodeLost => "was lost with its node or the launcher's daemon there",
-        FailureKind::Other => "got an error that gdr has no name for",
+        FailureKind::Other => "stopped at the error below",
         FailureKind::PerhapsHandled => "reported an error that the program may have handled",
     };
     let ranks: Vec<String> = failure.ranks.iter().map(u32::to_string).collect();
