@@ -15,7 +15,7 @@ use super::message::{self, CommLine, Event, HopEnd, PathLine, Reason};
 use super::paths::Paths;
 use super::processes::Processes;
 use super::route::LibraryLog;
-use super::unnamed::{Thread, Unnamed, is_ending, is_trace};
+use super::unnamed::{Thread, Unnamed, is_ending, is_retry, is_trace};
 use crate::model::{FailureKind, Quote};
 
 /// Limit of each list.
@@ -148,6 +148,9 @@ impl Collector {
             if !has_failed && (thread.0.is_some() || line.is_alone()) {
                 self.unnamed.warn(thread, line.message, quote);
             }
+        } else if is_retry(line.message) {
+            let thread = self.thread(line);
+            self.unnamed.warn(thread, line.message, quote);
         } else if is_trace(line.message) {
             self.trace(line, quote);
         } else {

@@ -514,3 +514,23 @@ fn error_of_a_call() {
     let text = "hipIpcGetMemHandle failed : invalid argument";
     assert_eq!(job(log).failures[0].details[0].text, text);
 }
+
+/// A log that ends while a rank tries to connect.
+#[test]
+fn connection_that_is_tried_again() {
+    let retry = "n1:1:2 [0] NCCL INFO socketPollConnect: connect to 192.0.2.9<5> returned Connection refused, retrying (1/34) after sleep for 100 msec\n";
+    let old = "n1:1:2 [0] NCCL INFO Call to connect returned Connection refused, retrying\n";
+    let other = "n1:1:2 [0] NCCL WARN it broke\n";
+    let trace = "n1:1:2 [0] NCCL INFO init.cc:85 -> 3\n";
+    for (lines, expected) in [
+        (vec![retry, retry], vec!["ConnectionFailed [] [\"n1:1\"]"]),
+        (vec![old], vec!["ConnectionFailed [] [\"n1:1\"]"]),
+        (vec![old, "n1:1:2 [0] NCCL INFO Channel 00/02 : 0 1\n"], vec![]),
+        (vec![retry, COMPLETE], vec![]),
+        (vec![retry, other, trace], vec!["Other [] [\"n1:1\"]"]),
+    ] {
+        let failures =
+            read(&lines.concat(), &Around::default()).map_or(vec![], |job| failures(&job));
+        assert_eq!(failures, expected, "{lines:?}");
+    }
+}

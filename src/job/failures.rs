@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::collector::{Collector, FailureKey, is_asked};
 use super::failure::Detail;
+use super::library::OPEN_MPI;
 use crate::model::{FailureDetail, FailureKind, Quote, RankFailure};
 
 /// Ranks that are listed as silent.
@@ -68,10 +69,12 @@ pub fn of(log: &Collector, members: &[u32]) -> Vec<RankFailure> {
     found
 }
 
-/// What a launcher does to the other processes after the first failure.
+/// What follows from another failure: what a launcher does to the other processes, and what a library says of the one below it.
 struct Ended {
     /// Some failure says more than that a process was asked to end, or lost another one.
     is_known: bool,
+    /// Some failure explains itself, or those of other libraries.
+    is_explained: bool,
     /// The first line with an exit status.
     exited: Option<u64>,
 }
@@ -86,6 +89,7 @@ impl Ended {
         };
         Self {
             is_known: log.failures.iter().any(is_known),
+            is_explained: log.failures.keys().any(|(kind, ..)| kind.depth() < 2),
             exited: exited.map(|(_, (line, _))| line.number).min(),
         }
     }
@@ -96,6 +100,7 @@ impl Ended {
         let is_killed = has_text(detail, "signal 9 ");
         match kind {
             FailureKind::Exited => self.is_known && is_asked(detail),
+            FailureKind::Other => self.is_explained && has_text(detail, OPEN_MPI),
             FailureKind::Signal => is_killed && self.exited.is_some_and(|at| at < line.number),
             _ => false,
         }

@@ -2,6 +2,7 @@
 //! (`NCCL INFO transport/net.cc:288 -> 3`), or if its process writes nothing more that shows progress.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::failure::{Detail, Failure, short};
 use crate::model::{FailureKind, Quote};
@@ -64,10 +65,23 @@ impl Unnamed {
         }
         if self.pending.len() < MAX_THREADS {
             let is_plugin = message.starts_with("NET/OFI") || message.starts_with("NET/Plugin");
-            let kind = if is_plugin { FailureKind::NetworkPlugin } else { FailureKind::Other };
+            let kind = if is_plugin {
+                FailureKind::NetworkPlugin
+            } else if is_retry(message) {
+                FailureKind::ConnectionFailed
+            } else {
+                FailureKind::Other
+            };
             let warning =
                 || Warning { kind, message: short(message), line: quote(), has_progressed: false };
-            self.pending.entry(thread).or_insert_with(warning);
+            match self.pending.entry(thread) {
+                Entry::Vacant(free) => _ = free.insert(warning()),
+                // What follows says how the attempts ended.
+                Entry::Occupied(mut known) if is_retry(&known.get().message) => {
+                    known.insert(warning());
+                }
+                Entry::Occupied(_) => {}
+            }
         }
     }
 
@@ -147,6 +161,12 @@ pub fn is_ending(message: &str) -> bool {
     let is_end = ["Abort COMPLETE", "Destroy COMPLETE", "Abort START", "Destroy START"];
     STARTS.iter().any(|start| message.starts_with(start))
         || is_end.iter().any(|text| message.contains(text))
+}
+
+/// `socketPollConnect: connect to 192.0.2.9<5> returned Connection refused, retrying (1/34) after sleep for 100 msec`; up to 2.23
+/// `Call to connect returned Connection refused, retrying`
+pub fn is_retry(message: &str) -> bool {
+    message.contains("onnect") && message.contains(" returned ") && message.contains(", retrying")
 }
 
 /// `misc/socket.cc:749 -> 6`, `proxy.cc:872 -> 6 [Progress Thread]`

@@ -1,7 +1,7 @@
 //! Mooncake's transfer engine: the transport that it installed, its NICs, and why one failed (mooncake-transfer-engine/src), in
 //! lines of glog: `I20260203 17:42:09.400249 3720678 rdma_context.cpp:594] …`.
 
-use super::{Route, Statement, failed, is_name};
+use super::{Route, Statement, failed, has_level, is_fault, is_name, kind_of, placed};
 use crate::model::FailureKind;
 
 pub const NAME: &str = "Mooncake";
@@ -37,13 +37,7 @@ const ERRORS: [&str; 16] = [
 ];
 
 pub fn read(line: &str) -> Vec<Statement> {
-    let Some((place, message)) = line.split_once(".cpp:").and_then(|(place, rest)| {
-        let (number, message) = rest.split_once("] ")?;
-        number.parse::<u32>().ok()?;
-        Some((place, message))
-    }) else {
-        return Vec::new();
-    };
+    let Some((place, message)) = placed(line) else { return Vec::new() };
     let statement = device(message).or_else(|| transport(message)).map(Statement::Path);
     statement.or_else(|| failure(place, message)).into_iter().collect()
 }
@@ -64,13 +58,13 @@ fn transport(message: &str) -> Option<Route> {
 }
 
 fn failure(place: &str, message: &str) -> Option<Statement> {
-    // The first letter of the line is its level; a launcher may write before it.
-    let is_of = |level: &str| place.starts_with(level) || place.contains(&format!(" {level}"));
-    let is_error = ["E0", "E1", "E2", "W0", "W1", "W2"].iter().any(|level| is_of(level));
+    let is_error = has_level(place, &['E', 'F', 'W']);
     if let Some((_, rest)) = message.split_once("Process failed for slice (").filter(|_| is_error) {
         return completion(rest);
     }
-    let text = ERRORS.iter().find(|text| message.contains(*text)).filter(|_| is_error)?;
+    let Some(text) = ERRORS.iter().find(|text| message.contains(*text)).filter(|_| is_error) else {
+        return other(place, message);
+    };
     let kind = match *text {
         "egister memory" => FailureKind::MemoryRegistration,
         "Failed to modify QP to " | "Failed to modity QP to " => FailureKind::QueuePair,
@@ -82,6 +76,15 @@ fn failure(place: &str, message: &str) -> Option<Statement> {
         _ => FailureKind::Library,
     };
     Some(failed(kind, &format!("Mooncake: {message}")))
+}
+
+/// An error that is not in the list. Its RPC (async_simple, ylt) has a level of its own: `ERROR [924] [coro_rpc_client.hpp:954] …`.
+fn other(place: &str, message: &str) -> Option<Statement> {
+    let is_rpc = place.ends_with("[coro_connection") || place.ends_with("[coro_rpc_client");
+    let is_late = message.ends_with("failed: transfer timeout (software)");
+    let is_error = is_rpc || is_late || has_level(place, &['E', 'F']);
+    (is_error && is_fault(message))
+        .then(|| failed(kind_of(message), &format!("Mooncake: {message}")))
 }
 
 /// `Worker: Process failed for slice (opcode: 1, …, local_nic: mlx5_9, peer_nic: 192.0.2.7:15867@mlx5_9, …): transport retry counter exceeded`: after

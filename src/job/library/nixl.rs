@@ -1,7 +1,7 @@
 //! NIXL: the backends that an agent has and selects (src/core/nixl_agent.cpp and its Python API), as versions 0.1 to 1.0 write
 //! them. Which path a backend takes is in the lines of UCX.
 
-use super::{Route, Statement, failed, is_name};
+use super::{Route, Statement, failed, has_level, is_fault, is_name, kind_of, placed};
 use crate::model::FailureKind;
 
 pub const NAME: &str = "NIXL";
@@ -29,7 +29,7 @@ fn failure(line: &str) -> Option<Statement> {
         let what = rest.split(['.', ' ']).next().filter(|what| is_name(what))?;
         return Some(failed(FailureKind::Library, &format!("NIXL transfer failure: {what}")));
     }
-    let at = line.find("NIXL_ERR_")?;
+    let Some(at) = line.find("NIXL_ERR_") else { return other(line) };
     let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
     let name: &str = line[at..].split(|c| !is_part(c)).next()?;
     let kind = match name {
@@ -38,4 +38,11 @@ fn failure(line: &str) -> Option<Statement> {
         _ => return None,
     };
     Some(failed(kind, name))
+}
+
+/// `E0000 00:00:1762238119.118500 2368740 gpunetio_backend.cpp:512] Failed to …`
+fn other(line: &str) -> Option<Statement> {
+    let (place, message) = placed(line)?;
+    (has_level(place, &['E', 'F']) && is_fault(message))
+        .then(|| failed(kind_of(message), &format!("NIXL: {message}")))
 }

@@ -12,7 +12,7 @@ const PMLS: [&str; 4] = ["ucx", "ob1", "cm", "monitoring"];
 pub fn read(line: &str) -> Vec<Statement> {
     let other = || btl(line).filter(|btl| btl.name != "self").map(Route::from);
     let statement = selected(line).or_else(other).map(Statement::Path);
-    statement.or_else(|| refused(line)).into_iter().collect()
+    statement.or_else(|| refused(line)).or_else(|| error(line)).into_iter().collect()
 }
 
 impl From<Btl> for Route {
@@ -59,4 +59,12 @@ fn refused(line: &str) -> Option<Statement> {
     let (name, _) = rest.split_once(" cannot be selected")?;
     is_name(name)
         .then(|| failed(FailureKind::Library, &format!("Open MPI cannot select the PML {name}")))
+}
+
+/// `[host:127549] pml_ucx.c:421  Error: ucp_ep_create(proc=108) failed: Destination is unreachable`. UCX's own line before it, if there is
+/// one, says why.
+fn error(line: &str) -> Option<Statement> {
+    let (_, rest) = line.split_once("pml_ucx.c:")?;
+    let (_, message) = rest.split_once("Error: ")?;
+    Some(failed(FailureKind::Other, &format!("{NAME}: {message}")))
 }

@@ -213,11 +213,64 @@ fn failures_of_each_library() {
             "RuntimeError: DeepEP error: timeout (dispatch CPU)\n",
             "Timeout [] DeepEP error: timeout (dispatch CPU)",
         ),
+        (
+            "E1111 08:02:15.854331   924 master_client.cpp:146] RPC call failed: Connection timed out\n",
+            "ConnectionFailed [] Mooncake: RPC call failed: Connection timed out",
+        ),
+        (
+            "[224] [coro_connection.hpp:209] ibverbs init qp failed: End of file conn_id  1\n",
+            "Library [] Mooncake: ibverbs init qp failed: End of file conn_id  1",
+        ),
+        (
+            "[TP0] E1120 11:10:27.133715 20 transfer_task.cpp:305] Failed to complete transfers after 60 seconds\n",
+            "Library [] Mooncake: Failed to complete transfers after 60 seconds",
+        ),
+        (
+            "W20260813 19:30:35.212966  7257 workers.cpp:447] Slice 0x7b failed: transfer timeout (software)\n",
+            "Timeout [] Mooncake: Slice 0x7b failed: transfer timeout (software)",
+        ),
+        (
+            "E0000 00:00:1762238119.118500 2368740 gpunetio_backend.cpp:512] Failed to create mmap: DOCA_ERROR_DRIVER\n",
+            "Library [] NIXL: Failed to create mmap: DOCA_ERROR_DRIVER",
+        ),
+        (
+            "[1.3] [r1:82:0]   tag_match.c:61   UCX  ERROR unexpected tag-receive descriptor: invalid id\n",
+            "Library [\"r1:82\"] UCX: unexpected tag-receive descriptor: invalid id",
+        ),
+        (
+            "192.0.2.3: WARN: Function: main Line: 66: NET/OFI Failed to query it\n",
+            "NetworkPlugin [] NET/OFI Failed to query it",
+        ),
+        (
+            "[1.3] [r1:82:0] sock.c:323 UCX ERROR connect(fd=87, dest_addr=192.0.2.1:47133) failed: Connection refused\n[r1:82] pml_ucx.c:419 Error: ucp_ep_create(proc=9) failed: Destination is unreachable\n",
+            "ConnectionFailed [\"r1:82\"] connect(fd=87, dest_addr=192.0.2.1:47133) failed: Connection refused",
+        ),
+        (
+            "[r1:82] pml_ucx.c:419  Error: ucp_ep_create(proc=9) failed: Destination is unreachable\n",
+            "Other [\"r1:82\"] Open MPI: ucp_ep_create(proc=9) failed: Destination is unreachable",
+        ),
     ] {
         let job = job(log);
         let [failure] = job.failures.as_slice() else { panic!("{:?}", job.failures) };
         let detail = &failure.details[0].text;
         assert_eq!(format!("{:?} {:?} {detail}", failure.kind, failure.processes), expected);
+    }
+}
+
+/// What a sound run of Mooncake or NIXL writes too.
+#[test]
+fn no_failure_of_a_library() {
+    for line in [
+        "I1111 08:02:15.854331   924 master_client.cpp:146] RPC call failed before, now connected\n",
+        "W1111 08:02:15.854331   924 transfer_task.cpp:14] Failed once, retrying\n",
+        "E1111 08:02:15.854331   924 master_client.cpp:146] Query failed for key: abc\n",
+        "E1111 08:02:15.854331   924 master_client.cpp:146] 3 clients\n",
+        "I0000 00:00:1762238119.118500 2368740 gpunetio_backend.cpp:512] no error\n",
+        "Enable_x 12 gpunetio_backend.cpp:512] Failed to create mmap\n",
+    ] {
+        let mut reader = JobReader::default();
+        reader.feed(line.as_bytes());
+        assert!(reader.finish().is_none_or(|job| job.failures.is_empty()), "{line}");
     }
 }
 

@@ -107,7 +107,8 @@ fn failure(line: &str) -> Option<Statement> {
         let message = before.rsplit_once("  ").map_or(before, |(_, message)| message);
         return Some(failed(FailureKind::Completion, message));
     }
-    let (_, message) = line.split_once("UCX  ERROR ")?;
+    // A copy may have one blank for two.
+    let (_, message) = line.split_once("UCX  ERROR ").or_else(|| line.split_once("UCX ERROR "))?;
     let has = |text: &str| message.contains(text);
     // `connect(fd=48, dest_addr=192.0.2.1:42887) failed: Connection refused`
     let is_refused = has("connect(fd=") && has(") failed: ");
@@ -125,6 +126,8 @@ fn failure(line: &str) -> Option<Statement> {
         FailureKind::ConnectionFailed
     } else if is_unusable {
         FailureKind::Library
+    } else if super::is_fault(message) {
+        return Some(failed(super::kind_of(message), &format!("UCX: {message}")));
     } else {
         return None;
     };
