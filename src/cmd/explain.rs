@@ -288,7 +288,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
             logs => logs,
         };
         let mut job = JobReader::default();
-        let (reading, more) = match &text {
+        let (mut reading, more) = match &text {
             Some(text) => {
                 job.feed(text);
                 (matcher.read(text.as_slice())?, true)
@@ -296,7 +296,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
             None => stream::read(content, &matcher, &mut job)?,
         };
         let cut = reading.bytes == MAX_BYTES && more;
-        let job = job_of(job, &reading);
+        let job = job_of(job, &mut reading);
         Ok(Searched { cut, reading, job, is_report })
     };
     match request {
@@ -317,7 +317,7 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
 }
 
 /// The job that a text is a log of, with what the rest of the text says.
-fn job_of(reader: JobReader, reading: &Reading) -> Option<Job> {
+fn job_of(reader: JobReader, reading: &mut Reading) -> Option<Job> {
     let shown = |(name, setting): (&String, &Setting)| Shown {
         name: name.clone(),
         value: setting.value.clone(),
@@ -329,7 +329,24 @@ fn job_of(reader: JobReader, reading: &Reading) -> Option<Job> {
         .matches
         .iter()
         .any(|found| found.symptom.is_some() && found.likelihood != Likelihood::Possible);
-    reader.finish_in(&Around { is_explained, settings: &settings })
+    let job = reader.finish_in(&Around { is_explained, settings: &settings })?;
+    doubt_warnings(&mut reading.matches, &job);
+    Some(job)
+}
+
+/// A job that failed by another line may have gone on after a warning: its cause is a possible one.
+fn doubt_warnings(matches: &mut Vec<SymptomMatch>, job: &Job) {
+    if job.failures.is_empty() {
+        return;
+    }
+    for found in matches.iter_mut() {
+        let is_warning = found.line.text.to_ascii_lowercase().contains("warning: ");
+        let is_of = |failure: &RankFailure| failure.line.number == found.line.number;
+        if is_warning && !job.failures.iter().any(is_of) {
+            found.likelihood = Likelihood::Possible;
+        }
+    }
+    matches.order_by_key(|found| found.likelihood == Likelihood::Possible);
 }
 
 /// The machine that the options name, or that the text is a report of; else this one.

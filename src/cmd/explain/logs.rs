@@ -165,8 +165,8 @@ pub fn read(
             Err(error) => return Err(error.context(format!("cannot read '{name}'"))),
         }
     }
-    let reading = Matcher::new(explain::shipped()?)?.read(text.as_slice())?;
+    let mut reading = Matcher::new(explain::shipped()?)?.read(text.as_slice())?;
     let cut = text.len() as u64 == MAX_BYTES;
-    let job = super::job_of(job, &reading);
+    let job = super::job_of(job, &mut reading);
     Ok((Searched { reading, job, cut, is_report: false }, logs))
 }
