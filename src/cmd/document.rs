@@ -10,6 +10,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
+use crate::import;
 use crate::input::{self, Lookahead, json_error};
 use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 use crate::output;
@@ -122,6 +123,8 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
         Some(_) => bail!(
             "the schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"
         ),
+        // Of a program whose JSON gdr reads as a text.
+        None if import::shows_something(bytes) => Ok(None),
         None => {
             bail!("the JSON has no schema; take a snapshot with 'gdr snapshot -o FILE'")
         }

@@ -274,7 +274,8 @@ struct Searched {
 fn decoded(content: &mut Lookahead<'_>) -> io::Result<Option<Vec<u8>>> {
     const LONGEST: usize = 8 << 20;
     let start = content.peek(LONGEST + 1)?;
-    Ok(if start.len() <= LONGEST { import::plain(start) } else { None })
+    let plain = if start.len() <= LONGEST { import::plain(start) } else { None };
+    Ok(plain.map(|plain| plain.bytes))
 }
 
 /// Searches the input for symptoms and for a job; of an archive, its logs.

@@ -220,12 +220,17 @@ struct Parts {
     dump: Option<Vec<u8>>,
     /// All texts, one after the other.
     text: Vec<u8>,
+    /// The lines of the file on which those of a single text stand; none if they are its own.
+    lines: Vec<usize>,
 }
 
 impl Parts {
     fn add(&mut self, mut bytes: Vec<u8>, file: Option<String>) -> anyhow::Result<()> {
-        if matches!(import::recognise(&bytes), None | Some(Dump::Lspci)) {
-            bytes = import::plain(&bytes).unwrap_or(bytes);
+        let mut lines = Vec::new();
+        if matches!(import::recognise(&bytes), None | Some(Dump::Lspci))
+            && let Some(plain) = import::plain(&bytes)
+        {
+            (bytes, lines) = (plain.bytes, plain.lines);
         }
         if self.dump.is_none()
             && matches!(import::recognise(&bytes), None | Some(Dump::Lspci))
@@ -238,8 +243,11 @@ impl Parts {
             bytes = rest;
         }
         match import::recognise(&bytes) {
-            None | Some(Dump::Lspci) if self.text.is_empty() => self.text = bytes,
+            None | Some(Dump::Lspci) if self.text.is_empty() => {
+                (self.text, self.lines) = (bytes, lines);
+            }
             None | Some(Dump::Lspci) => {
+                self.lines.clear();
                 // A fence: a command's output ends with its file.
                 self.text.extend_from_slice(b"\n```\n");
                 self.text.extend_from_slice(&bytes);
@@ -258,7 +266,7 @@ impl Parts {
         let text = if self.text.is_empty() && dump.is_some() {
             self.report
         } else {
-            match import::text(&self.text, self.report.unwrap_or_default()) {
+            match import::text_of_file(&self.text, &self.lines, self.report.unwrap_or_default()) {
                 // Words around XML may say nothing.
                 Err(ImportError::Unrecognised | ImportError::Useless(_)) if dump.is_some() => None,
                 read => Some(read?),

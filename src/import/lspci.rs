@@ -49,6 +49,11 @@ pub fn is_head(line: &str) -> bool {
     head::parse(line).is_some()
 }
 
+/// True for a line of the bytes of a function, as `-x` prints them.
+pub fn is_bytes(line: &str) -> bool {
+    blocks::is_row(line)
+}
+
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut failure = ParseNotes::default();
     let numbers = PciNumbers::new(names);

@@ -6,6 +6,8 @@ mod p2p;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::find;
+
 pub use headless::is_row;
 pub use p2p::p2p;
 
@@ -111,7 +113,7 @@ pub fn listed(text: &str) -> Option<Listed> {
 
 /// True for the first line of a matrix: names of devices, perhaps with titles of further columns.
 pub fn is_head(line: &str) -> bool {
-    if !line.contains("GPU0") {
+    if !find::has(line, "GPU0") {
         return false;
     }
     let line = head(line);

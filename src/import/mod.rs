@@ -5,6 +5,7 @@
 //! function, the function's place is known only as far as the dump goes
 //! ([`PciPath::rooted`](crate::model::PciPath)).
 
+mod find;
 mod hwloc;
 mod limits;
 mod lspci;
@@ -18,6 +19,8 @@ mod xml;
 
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
+
+pub use text::Plain;
 
 pub use support::{SupportReport, add_printed, archived_logs, is_support_report, support_report};
 
@@ -93,7 +96,7 @@ pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 
 /// The bytes of a text that a program wrote for another: UTF-16, the escapes of HTML and JSON, numbers or comment marks before all
 /// lines. None if there is nothing to undo.
-pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn plain(bytes: &[u8]) -> Option<Plain> {
     text::plain(bytes)
 }
 
@@ -108,8 +111,17 @@ fn printed_by_lspci(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError
 
 /// Adds the sections of a text to what is recorded of its machine. Fails if the text describes no machine.
 pub fn text(bytes: &[u8], recorded: SupportReport) -> Result<SupportReport, ImportError> {
+    text_of_file(bytes, &[], recorded)
+}
+
+/// The same for a text whose lines stand on these lines of a file, for messages.
+pub fn text_of_file(
+    bytes: &[u8],
+    lines: &[usize],
+    recorded: SupportReport,
+) -> Result<SupportReport, ImportError> {
     let was_empty = recorded.is_empty();
-    let text::Text { lspci, mut report, kinds } = text::read(bytes, recorded)?;
+    let text::Text { lspci, mut report, kinds } = text::read(bytes, lines, recorded)?;
     if report.lspci.is_empty() {
         report.lspci = lspci;
     } else if !lspci.is_empty() {
@@ -128,6 +140,11 @@ pub fn text(bytes: &[u8], recorded: SupportReport) -> Result<SupportReport, Impo
         });
     }
     Ok(report)
+}
+
+/// True for a document in which gdr reads something.
+pub fn shows_something(bytes: &[u8]) -> bool {
+    text::has_kind(bytes)
 }
 
 /// What gdr reads: name, what it yields, an example.

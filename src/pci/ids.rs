@@ -22,20 +22,24 @@ impl Ids {
         let mut classes = BTreeMap::new();
         let mut section = Section::None;
         let mut begin = 0;
-        let mut at = 0;
         let mut close = |section, range: Range<usize>| match section {
             Section::Vendor(id) => drop(vendors.entry(id).or_insert(range)),
             Section::Class(id) => drop(classes.entry(id).or_insert(range)),
             Section::None => {}
         };
-        for line in lines(bytes) {
-            let opens = !matches!(line.first(), None | Some(b'\t' | b'#' | b'\r'));
-            if opens {
+        let mut rest = bytes;
+        loop {
+            // Most lines are those of devices.
+            if !matches!(rest.first(), None | Some(b'\t' | b'#' | b'\r' | b'\n')) {
+                let at = bytes.len() - rest.len();
                 close(section, begin..at);
                 begin = at;
-                section = Section::of(line);
+                section = Section::of(lines(rest).next().unwrap_or_default());
             }
-            at += line.len() + 1;
+            match memchr::memchr(b'\n', rest) {
+                Some(end) => rest = &rest[end + 1..],
+                None => break,
+            }
         }
         close(section, begin..bytes.len());
         Self { bytes: bytes.to_vec(), vendors, classes, devices: Mutex::default() }
@@ -123,9 +127,14 @@ impl Ids {
 
 /// The lines without their line feeds; the last may be empty.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let ends = memchr::memchr_iter(b'\n', text).chain(std::iter::once(text.len()));
-    let mut start = 0;
-    ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end])
+    let mut rest = Some(text);
+    // An iterator of memchr is compiled with gdr, slowly in a debug build.
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr::memchr(b'\n', text);
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
 }
 
 #[derive(Clone, Copy)]

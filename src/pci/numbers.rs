@@ -1,6 +1,6 @@
 //! Maps names of PCI vendors, devices and classes back to ids, for texts without numbers. Ambiguous names have no id.
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::HashMap;
 
 use super::names::PciNames;
@@ -16,19 +16,25 @@ const FORMERLY: [(&str, u16); 7] = [
     ("lsi logic / avago", 0x1000),
 ];
 
-/// Looks ids up, ignoring case, which differs between lists.
+/// Looks ids up, ignoring case, which differs between lists. Text with numbers needs none of the tables.
 pub struct PciNumbers<'a> {
     names: &'a PciNames,
-    vendors: HashMap<String, Vec<u16>>,
-    /// Length of the longest vendor name.
-    longest: usize,
-    classes: HashMap<String, Option<u32>>,
+    vendors: LazyCell<Vendors, Box<dyn FnOnce() -> Vendors + 'a>>,
+    classes: LazyCell<Classes, Box<dyn FnOnce() -> Classes + 'a>>,
     /// Devices of the vendors queried so far; `None` for ambiguous names.
     devices: RefCell<HashMap<u16, HashMap<String, Option<u16>>>>,
 }
 
-impl<'a> PciNumbers<'a> {
-    pub fn new(names: &'a PciNames) -> Self {
+type Classes = HashMap<String, Option<u32>>;
+
+struct Vendors {
+    numbers: HashMap<String, Vec<u16>>,
+    /// Length of the longest name.
+    longest: usize,
+}
+
+impl Vendors {
+    fn of(names: &PciNames) -> Self {
         let mut vendors: HashMap<String, Vec<u16>> = HashMap::new();
         let mut add = |vendor: u16, name: &str| {
             let numbers = vendors.entry(name.to_lowercase()).or_default();
@@ -38,16 +44,26 @@ impl<'a> PciNumbers<'a> {
         };
         names.each_vendor(&mut add);
         FORMERLY.iter().for_each(|(name, vendor)| add(*vendor, name));
-        let mut classes = HashMap::new();
-        names.each_subclass(|base, sub, name| {
-            let class = u32::from(base) << 16 | u32::from(sub) << 8;
-            one_or_none(&mut classes, name.to_lowercase(), class);
-        });
+        let longest = vendors.keys().map(String::len).max().unwrap_or_default();
+        Self { numbers: vendors, longest }
+    }
+}
+
+fn classes(names: &PciNames) -> Classes {
+    let mut classes = HashMap::new();
+    names.each_subclass(|base, sub, name| {
+        let class = u32::from(base) << 16 | u32::from(sub) << 8;
+        one_or_none(&mut classes, name.to_lowercase(), class);
+    });
+    classes
+}
+
+impl<'a> PciNumbers<'a> {
+    pub fn new(names: &'a PciNames) -> Self {
         Self {
             names,
-            longest: vendors.keys().map(String::len).max().unwrap_or_default(),
-            vendors,
-            classes,
+            vendors: LazyCell::new(Box::new(|| Vendors::of(names))),
+            classes: LazyCell::new(Box::new(|| classes(names))),
             devices: RefCell::default(),
         }
     }
@@ -62,9 +78,11 @@ impl<'a> PciNumbers<'a> {
     pub fn part(&self, text: &str) -> Option<(u16, Option<u16>)> {
         let text = text.to_lowercase();
         let ends = text.match_indices(' ').map(|(at, _)| at).chain([text.len()]);
-        let ends: Vec<usize> = ends.filter(|end| *end <= self.longest).collect();
-        let (end, vendors) =
-            ends.iter().rev().find_map(|end| Some((*end, self.vendors.get(&text[..*end])?)))?;
+        let ends: Vec<usize> = ends.filter(|end| *end <= self.vendors.longest).collect();
+        let (end, vendors) = ends
+            .iter()
+            .rev()
+            .find_map(|end| Some((*end, self.vendors.numbers.get(&text[..*end])?)))?;
         let name = text[end..].trim();
         let found: Vec<(u16, u16)> = vendors
             .iter()

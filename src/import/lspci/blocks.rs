@@ -149,19 +149,42 @@ struct Row {
 
 /// Parses `1f0: 00 ff …`.
 fn row(text: &str) -> Option<(usize, Row)> {
-    let (offset, rest) = text.split_once(": ")?;
-    let hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
-        let fits =
-            digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        fits.then(|| usize::from_str_radix(text, 16).ok()).flatten()
+    let (offset, mut rest) = match text.as_bytes() {
+        [a, b, b':', b' ', rest @ ..] => (number(&[*a, *b])?, rest),
+        [a, b, c, b':', b' ', rest @ ..] => (number(&[*a, *b, *c])?, rest),
+        _ => return None,
     };
-    let offset = hex(offset, 2..=3)?;
     let mut row = Row { bytes: [0; 16], len: 0 };
-    for byte in rest.split(' ') {
-        *row.bytes.get_mut(row.len)? = u8::try_from(hex(byte, 2..=2)?).ok()?;
+    loop {
+        let (byte, behind) = rest.split_at_checked(2)?;
+        *row.bytes.get_mut(row.len)? = u8::try_from(number(byte)?).ok()?;
         row.len += 1;
+        match behind {
+            [] => return Some((offset, row)),
+            [b' ', behind @ ..] => rest = behind,
+            _ => return None,
+        }
     }
-    Some((offset, row))
+}
+
+/// The value of hexadecimal digits.
+fn number(digits: &[u8]) -> Option<usize> {
+    let mut number = 0;
+    for byte in digits {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        number = number << 4 | usize::from(digit);
+    }
+    Some(number)
+}
+
+/// True for a line of the bytes of a function.
+pub(super) fn is_row(text: &str) -> bool {
+    row(text).is_some()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Whether a line below a function is lspci's, or a person's mark for omitted lines.
 
+use crate::import::find;
+
 /// Marks for omitted lines, in lower case.
 const LEFT_OUT: [&str; 8] =
     ["...", "\u{2026}", "snip", "truncat", "omitted", "left out", "cut here", "skipped"];
@@ -27,7 +29,7 @@ pub(super) fn is_lspcis(text: &str) -> bool {
         .iter()
         .any(|begin| text.starts_with(begin))
         || is_vital_data(text);
-    if !named && LEFT_OUT.iter().any(|words| lower.contains(words)) {
+    if !named && find::has_any(&lower, &LEFT_OUT) {
         return false;
     }
     let in_brackets = [('[', ']'), ('<', '>'), ('(', ')'), ('{', '}')]

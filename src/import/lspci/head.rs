@@ -27,6 +27,10 @@ impl Numbers {
 
 /// Splits a line that begins with an address and continues like lspci's.
 pub(super) fn parse(text: &str) -> Option<Head<'_>> {
+    // Most lines of a text end here.
+    if !text.as_bytes().first().is_some_and(u8::is_ascii_hexdigit) {
+        return None;
+    }
     let (address, rest) = text.split_once(' ')?;
     let bdf = address_of(address)?;
     let (class, part) = rest.split_once(": ")?;

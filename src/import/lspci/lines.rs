@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::import::find;
+
 /// Longer lines are cut.
 const LONGEST: usize = 4096;
 
@@ -16,7 +18,7 @@ pub(super) struct Line<'a> {
 }
 
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    bytes.split(|byte| *byte == b'\n').enumerate().map(|(at, raw)| {
+    find::lines(bytes).enumerate().map(|(at, raw)| {
         let raw = &raw[..raw.len().min(LONGEST)];
         line(at + 1, clean(raw))
     })

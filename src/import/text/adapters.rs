@@ -1,6 +1,7 @@
 //! RDMA devices and their ports: the commands that list them, as files of `/sys/class/infiniband`.
 
 use super::{Kind, Starts};
+use crate::import::find;
 use crate::import::support::{Class, devinfo_class};
 use crate::model::Bdf;
 
@@ -70,7 +71,7 @@ pub const RDMA_LINK: Kind = Kind {
 pub const IBDEV2NETDEV: Kind = Kind {
     name: "ibdev2netdev",
     starts: Starts::Line,
-    begins: |line| line.contains(" port ") && line.contains(" ==> "),
+    begins: |line| find::has(line, " port ") && line.contains(" ==> "),
     yields: "RDMA devices; with -v their PCI addresses and firmware",
     example: "mlx5_0 port 1 ==> ens1f0np0 (Up)
 0000:19:00.0 mlx5_1 (MT4129 - MCX75310AAS-NEAT) NVIDIA ConnectX-7 fw 28.39.1002 port 1 (ACTIVE) ==> ib0 (Up)
@@ -82,8 +83,8 @@ pub const SHOW_GIDS: Kind = Kind {
     name: "show_gids",
     starts: Starts::Output,
     begins: |line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
-        words == ["DEV", "PORT", "INDEX", "GID"]
+        line.starts_with("DEV")
+            && line.split_ascii_whitespace().take(4).eq(["DEV", "PORT", "INDEX", "GID"])
     },
     yields: "RDMA devices",
     example: "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4\t\tVER\tDEV

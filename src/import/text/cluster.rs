@@ -1,6 +1,6 @@
 //! Programs that manage GPUs and nodes: dcgmi, kubectl, gdscheck.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::by_index;
 use super::smi::Log;
@@ -8,7 +8,6 @@ use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::Recording;
 use crate::model::ListedGpu;
-use crate::model::limited::MAX_GPUS;
 
 pub const DCGMI: Kind = Kind {
     name: "dcgmi discovery -l",
@@ -41,82 +40,6 @@ pub const DCGMI: Kind = Kind {
         recording.smi(&log.finish(None))
     },
 };
-
-pub const EXPORTER: Kind = Kind {
-    name: "metrics of dcgm-exporter",
-    starts: Starts::Line,
-    begins: |line| line.starts_with("DCGM_FI_") && line.contains("{gpu=\""),
-    yields: "GPUs of one machine: address, model, UUID; version of the driver",
-    example: "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-01234567-89ab-cdef-0123-456789abcdef\",pci_bus_id=\"00000000:17:00.0\",\
-              device=\"nvidia0\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node1\",DCGM_FI_DRIVER_VERSION=\"570.86.15\"} 31
-",
-    read: exporter,
-};
-
-/// The labels of a metric: `gpu="0",UUID="GPU-…"`.
-fn labels(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    let (_, rest) = line.split_once('{').unwrap_or_default();
-    let pair = |text: &'_ str| -> Option<(usize, usize)> {
-        let name = text.find("=\"")?;
-        Some((name, name + 2 + text[name + 2..].find('"')?))
-    };
-    let mut rest = rest;
-    std::iter::from_fn(move || {
-        let (name, end) = pair(rest)?;
-        let found = (rest[..name].trim_start_matches(','), &rest[name + 2..end]);
-        rest = &rest[end + 1..];
-        Some(found)
-    })
-}
-
-fn exporter(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    let mut gpus: BTreeMap<(usize, &str), [&str; 2]> = BTreeMap::new();
-    let mut hosts = BTreeSet::new();
-    let mut driver = None;
-    for line in text.lines().map(str::trim).filter(|line| line.starts_with("DCGM_FI_")) {
-        let (mut index, mut place, mut model, mut uuid) = (None, "", "", "");
-        for (name, value) in labels(line) {
-            match name {
-                "gpu" => index = value.parse::<usize>().ok(),
-                "pci_bus_id" => place = value,
-                "modelName" => model = value,
-                "UUID" => uuid = value,
-                "Hostname" => _ = hosts.insert(value),
-                "DCGM_FI_DRIVER_VERSION" => driver = driver.or(Some(value)),
-                _ => {}
-            }
-        }
-        if let Some(index) = index.filter(|_| gpus.len() < MAX_GPUS) {
-            gpus.entry((index, place)).or_insert([model, uuid]);
-        }
-    }
-    // GPUs of several machines are not those of one.
-    if hosts.len() > 1 {
-        return Ok(());
-    }
-    let mut log = Log::default();
-    if let Some(driver) = driver {
-        log.head("Driver Version", driver);
-    }
-    let mut listed = Vec::new();
-    for ((index, place), [model, uuid]) in gpus {
-        let uuid = Some(uuid).filter(|uuid| uuid.starts_with("GPU-"));
-        match place.parse() {
-            Ok(bdf) => {
-                log.gpu(bdf);
-                log.field("Product Name", model);
-                log.field("GPU UUID", uuid.unwrap_or_default());
-            }
-            Err(_) => {
-                let model = Some(model.to_owned()).filter(|model| !model.is_empty());
-                let uuid = uuid.map(str::to_owned);
-                listed.push((index, ListedGpu { model, uuid, ..ListedGpu::default() }));
-            }
-        }
-    }
-    recording.listed(by_index(listed));
-    recording.smi(&log.finish(None))
-}
 
 pub const KUBECTL: Kind = Kind {
     name: "kubectl describe node",

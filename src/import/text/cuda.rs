@@ -188,11 +188,11 @@ fn of_gdrcopy(line: &str) -> Option<Device<'_>> {
     })
 }
 
-/// `[0] NVIDIA H100 80GB HBM3 | 35'C,   0 % |  1234 / 81559 MB |`.
+/// `[0] NVIDIA H100 80GB HBM3 | 35°C,   0 % |  1234 / 81559 MB |`; older versions print `35'C`.
 fn of_gpustat(line: &str) -> Option<Device<'_>> {
     let (number, rest) = line.strip_prefix('[')?.split_once("] ")?;
     let (model, rest) = rest.split_once('|')?;
-    let degrees = rest.trim_start().split('\'').next()?;
+    let degrees = rest.trim_start().split(['\'', '°']).next()?;
     let is_degrees = !degrees.is_empty()
         && degrees.bytes().all(|byte| byte.is_ascii_digit())
         && rest.contains("C,");
@@ -433,6 +433,7 @@ mod tests {
                 "[2] NVIDIA A100-SXM4-80GB | 35'C,   0 % |     3 / 81920 MB |",
                 (2, "NVIDIA A100-SXM4-80GB", None),
             ),
+            ("[1] NVIDIA L4 | 35°C,   0 % |     3 / 23034 MB |", (1, "NVIDIA L4", None)),
         ] {
             let (number, model, bdf) = expected;
             assert_eq!(device(line), Some(Device { number, model, bdf }), "{line}");

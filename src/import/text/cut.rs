@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use memchr::{memchr2, memmem};
+
 use super::machines::{self, Machines};
-use super::{KINDS, Starts, cluster, nic_tools, query, section};
-use crate::import::matrix;
+use super::{KINDS, Starts, begun, cluster, nic_tools, query, section};
+use crate::import::{find, lspci, matrix};
 
 /// Longer lines are cut.
 const LONGEST: usize = 64 << 10;
@@ -41,13 +43,14 @@ enum Part {
     File(String, String),
 }
 
-/// `prefix` stands before the lines of the text.
-pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
+/// `of_file` are the lines of the file, if the text has others. `prefix` stands before the lines of the text.
+pub fn cut(bytes: &[u8], of_file: &[usize], prefix: Option<&str>) -> Cut {
     let mut cut = Cut::default();
     let mut part = Part::Open;
     let mut machine: Option<String> = None;
     let mut list = Vec::with_capacity(bytes.len());
-    for (raw, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+    for (at, raw) in find::lines(bytes).enumerate() {
+        let number = of_file.get(at).copied().unwrap_or(at + 1);
         let mut line = clean(&raw[..raw.len().min(LONGEST)]);
         if let Some(first) = behind_fence(&line) {
             cut.end(std::mem::replace(&mut part, Part::Open));
@@ -61,14 +64,16 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
             line = rest;
         }
         let words = line.trim();
-        let command = command(words);
+        // Most lines of `lspci -xxxx` are bytes, and mean nothing elsewhere.
+        let is_bytes = lspci::is_bytes(words);
+        let command = if is_bytes { None } else { command(words) };
         let is_open = !matches!(part, Part::Section(_));
         machine = machine_of(words, command, is_open).or(machine);
         let kind = match command {
-            Some(_) => None,
-            None => kind(words)
+            None if !is_bytes => begun(words)
                 .filter(|kind| !is_within(*kind, &part))
                 .or_else(|| continued(words, &part)),
+            _ => None,
         };
         part = match (command, part) {
             (Some(command), part) => {
@@ -107,7 +112,7 @@ pub fn cut(bytes: &[u8], prefix: Option<&str>) -> Cut {
 /// The first line of an output that stands behind its fence.
 fn behind_fence(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("```")?.trim_start();
-    kind(rest).filter(|kind| *kind > 0).map(|_| rest)
+    begun(rest).filter(|kind| *kind > 0).map(|_| rest)
 }
 
 /// Kinds that a program on one machine prints of others.
@@ -156,13 +161,12 @@ fn named(command: &str) -> Option<(usize, String)> {
 pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     const ROOTS: [(&[u8], &str); 2] =
         [(b"<system version", "</system>"), (b"<topology", "</topology>")];
-    let has = |root: &[u8]| bytes.windows(root.len()).any(|window| window == root);
-    let (root, end) = ROOTS.into_iter().find(|(root, _)| has(root))?;
+    let (root, end) = ROOTS.into_iter().find(|(root, _)| memmem::find(bytes, root).is_some())?;
     let root = String::from_utf8_lossy(root);
     let is_nccl = end == "</system>";
     let (mut xml, mut rest) = (Vec::new(), Vec::with_capacity(bytes.len()));
     let (mut inside, mut ended) = (false, false);
-    for raw in bytes.split(|byte| *byte == b'\n') {
+    for raw in find::lines(bytes) {
         // Lines of hwloc's distances may be longer than those that are cut.
         let line = if ended { String::new() } else { clean(raw) };
         inside |= !ended && line.trim_start().starts_with(root.as_ref());
@@ -204,11 +208,6 @@ fn closed(xml: &[u8]) -> Vec<u8> {
     }
     let ends: String = open.iter().rev().map(|name| format!("</{name}>\n")).collect();
     (text + &ends).into_bytes()
-}
-
-/// The kind that a line begins.
-fn kind(line: &str) -> Option<usize> {
-    if line.is_empty() { None } else { KINDS.iter().position(|kind| (kind.begins)(line)) }
 }
 
 /// True for a line of `nvidia-smi -q` that would begin a part of it.
@@ -297,6 +296,18 @@ fn flush_left(lines: &str) -> String {
 /// A line without escape sequences, quote marks and the carriage return.
 fn clean(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
+    let end = raw.len() - usize::from(raw.ends_with(b"\r"));
+    let is_clean = raw.is_ascii() && memchr2(b'\x1b', b'\r', &raw[..end]).is_none();
+    let out = if is_clean { text } else { undone(&text).into() };
+    let mut rest = out.as_ref();
+    while let Some(quoted) = rest.trim_start_matches(' ').strip_prefix('>') {
+        rest = quoted.strip_prefix(' ').unwrap_or(quoted);
+    }
+    rest.trim_end().to_owned()
+}
+
+/// A text without escape sequences and carriage returns.
+fn undone(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -315,11 +326,7 @@ fn clean(raw: &[u8]) -> String {
             c => out.push(c),
         }
     }
-    let mut rest = out.as_str();
-    while let Some(quoted) = rest.trim_start_matches(' ').strip_prefix('>') {
-        rest = quoted.strip_prefix(' ').unwrap_or(quoted);
-    }
-    rest.trim_end().to_owned()
+    out
 }
 
 /// The command after a prompt or a trace mark; empty for a fence.
@@ -339,7 +346,7 @@ fn command(line: &str) -> Option<&str> {
         return Some(path);
     }
     // `user@host:~$ command`, `[root@host ~]# command`, `root@host:/# command`.
-    let end = line.find(['$', '#'])?;
+    let end = memchr2(b'$', b'#', line.as_bytes())?;
     let (prompt, command) = line.split_at(end);
     let command = &command[1..];
     let is_prompt = (prompt.contains('@') || prompt.starts_with('[') || prompt.starts_with('('))
@@ -404,4 +411,26 @@ fn printed_file(command: &str) -> Option<&str> {
     let first = words.next()?;
     let path = if first == "cat" { words.next()? } else { first };
     (path.starts_with('/') && !path.contains(['*', '?']) && words.next().is_none()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// [`cut`] takes such a line for nothing else, without trying.
+        #[test]
+        fn bytes_of_a_function_begin_nothing(
+            offset in 0_usize..0x1000,
+            bytes in proptest::collection::vec(any::<u8>(), 1..=16),
+        ) {
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let line = format!("{offset:02x}: {}", bytes.join(" "));
+            prop_assert!(lspci::is_bytes(&line), "{line}");
+            prop_assert_eq!(begun(&line), None);
+            prop_assert_eq!(continued(&line, &Part::Open), None);
+            prop_assert_eq!(command(&line), None);
+        }
+    }
 }

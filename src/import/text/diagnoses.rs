@@ -1,6 +1,6 @@
 //! Tools that test GPUs and links: dcgmi diag and topo, mlxlink; and options of modules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::by_index;
 use super::smi::Log;
@@ -146,6 +146,31 @@ pub const HEALTH: Kind = Kind {
         Ok(())
     },
 };
+
+pub const NHC: Kind = Kind {
+    name: "nhc (Node Health Check)",
+    starts: Starts::Line,
+    begins: |line| failed_check(line).is_some(),
+    yields: "checks of GPUs and RDMA devices that failed, as remarks",
+    example: "ERROR:  nhc:  Health check failed:  check_hw_ib:  No IB port mlx5_0:1 is ACTIVE (LinkUp 400 Gb/sec).
+",
+    read: |text, recording| {
+        const MOST: usize = 8;
+        let failed: BTreeSet<&str> = text.lines().filter_map(failed_check).collect();
+        failed.into_iter().take(MOST).for_each(|words| recording.note("nhc", words.to_owned()));
+        Ok(())
+    },
+};
+
+/// What a check of devices says that failed. Other checks are not about GPUs and NICs.
+fn failed_check(line: &str) -> Option<&str> {
+    const WORDS: [&str; 8] = ["gpu", "GPU", "nvsmi", "nvidia", "_ib", "nccl", "dcgm", "rdma"];
+    let (before, failed) = line.split_once("ealth check failed:")?;
+    let failed = failed.trim();
+    let check = failed.split(':').next()?;
+    let is_check = check.starts_with("check_") && WORDS.iter().any(|word| check.contains(word));
+    (is_check && before.contains("nhc")).then_some(failed)
+}
 
 pub const MLXLINK: Kind = Kind {
     name: "mlxlink",

@@ -31,8 +31,12 @@ const FOREIGN: [(&str, &str); 24] = [
 const NEAR: &str =
     "a list of GPUs and NICs without their classes ('nvidia-smi topo -m' shows them)";
 
+const FABRIC: &str = "a list of a fabric's nodes and ports ('ibstat' shows those of one machine)";
+const GROUPS: &str =
+    "a list of IOMMU groups that does not name the functions ('lspci -nn' names them)";
+
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 74] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 87] = [
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -47,6 +51,23 @@ const WITHOUT_DEVICES: [(&str, &str, &str); 74] = [
     ("<process_info>", "", "a part of nvidia-smi -q -x without the element of the GPU"),
     ("LinkState:..", "", "ibportstate or smpquery, whose port may be one of another machine"),
     ("# Port info:", "", "ibportstate or smpquery, whose port may be one of another machine"),
+    ("# Port counters:", "", "perfquery, whose port may be one of another machine"),
+    ("# Topology file:", "", FABRIC),
+    ("vendid=0x", "", FABRIC),
+    ("Switch: 0x", "", FABRIC),
+    ("", " ==( ", FABRIC),
+    ("/sys/kernel/iommu_groups/", "/devices/", GROUPS),
+    ("IOMMU Group ", "", GROUPS),
+    ("IOMMU group ", "", GROUPS),
+    (
+        "pci/0000:",
+        "",
+        "devlink dev, which does not say what the devices are ('devlink dev info' names their drivers)",
+    ),
+    ("NodeName=", "Name=gpu", "gres.conf of Slurm, which says what a node should have"),
+    ("NODELIST ", "GRES", "sinfo, a table of several nodes ('scontrol show node NAME' shows one)"),
+    ("[CudaDevice(id=", "", "a list of JAX's devices, which may be those of several machines"),
+    ("", "ealth check failed:", "a log of nhc, without a failed check of a GPU or NIC"),
     ("Used GPU Memory ", ":", "a part of nvidia-smi -q without the line that names the GPU"),
     ("TRACER_ENABLE ", "", "a part of mlxconfig query without the line that names the NIC"),
     ("un  nvidia-", "", "dpkg -l, without an installed driver"),
@@ -188,6 +209,17 @@ mod tests {
             ("execve(\"/usr/bin/a\", [\"a\"], 0x7ffd) = 0\nbrk(NULL) = 0x5581\n", "strace"),
             ("coreboot-4.19 bootblock starting\nPCI: 00:1c.0 enabled\n", "coreboot"),
             ("top - 10:00:00 up 1 day\nMiB Mem : 1 total\n", "top"),
+            ("# Port counters: Lid 2 port 1\nPortSelect:......1\n", "perfquery"),
+            ("#\n# Topology file: generated on Mon\n", "fabric"),
+            (
+                "1    2[  ] ==( 4X      100.0 Gbps Active/  LinkUp)==>       3    1[  ] \"a\" ( )\n",
+                "fabric",
+            ),
+            ("IOMMU Group 1 0000:01:00.0\n", "IOMMU groups"),
+            ("pci/0000:1a:00.0\npci/0000:1a:00.1\n", "devlink dev"),
+            ("NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "gres.conf"),
+            ("[CudaDevice(id=0), CudaDevice(id=1)]\n", "JAX"),
+            ("nhc: Health check failed: check_fs_mount: /home not mounted\n", "nhc"),
             ("- GPU0 -> mlx5_0\n- GPU1 -> mlx5_1\n", "GPUs and NICs"),
             (
                 "2025-01-02 10:00:00 a\n2025-01-02 10:00:01 b\n2025-01-02 10:00:02 c\n",

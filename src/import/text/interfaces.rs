@@ -1,9 +1,10 @@
 //! Network interfaces. The kernel names the PCI function of each (`parentdev`), and systemd's names carry its address
 //! (systemd.net-naming-scheme(7)).
 
+use super::nic_tools::{mellanox, vendor_of};
 use super::{Kind, Starts};
 use crate::import::support::Recording;
-use crate::model::Bdf;
+use crate::model::{Bdf, Ids};
 
 pub const IP_LINK: Kind = Kind {
     name: "ip link, ip addr, ifconfig",
@@ -67,6 +68,47 @@ fn settings(line: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(' ')).then_some(name)
 }
 
+pub const DEVLINK: Kind = Kind {
+    name: "devlink port, devlink dev info",
+    starts: Starts::Line,
+    begins: |line| place_of_port(line).is_some() || place_of_device(line).is_some(),
+    yields: "network controllers: address, whether they have InfiniBand, vendor by the driver",
+    example: "pci/0000:1a:00.0/1: type ib ibdev mlx5_0 flavour physical port 0
+pci/0000:1a:00.0:
+  driver mlx5_core
+",
+    read: |text, recording| {
+        let mut place = None;
+        for line in text.lines().map(str::trim) {
+            if let Some((bdf, has_infiniband)) = place_of_port(line) {
+                recording.controller(bdf, has_infiniband);
+            } else if let Some(bdf) = place_of_device(line) {
+                place = Some(bdf);
+            } else if let Some((bdf, vendor)) =
+                place.zip(line.strip_prefix("driver ").and_then(vendor_of))
+            {
+                recording.function(bdf, Ids { vendor, ..mellanox(None) });
+            }
+        }
+        Ok(())
+    },
+};
+
+/// The function of `pci/0000:1a:00.0/1: type eth netdev ens1f0np0 flavour physical`, and whether it has InfiniBand. The ports of a switch or of
+/// a virtual function are on its function too.
+fn place_of_port(line: &str) -> Option<(Bdf, bool)> {
+    let (place, rest) = line.strip_prefix("pci/")?.split_once(": type ")?;
+    let (bdf, port) = place.split_once('/')?;
+    port.parse::<u32>().ok()?;
+    let kind = rest.split(' ').next()?;
+    Some((bdf.parse().ok()?, kind == "ib")).filter(|_| kind == "ib" || kind == "eth")
+}
+
+/// The function of `pci/0000:1a:00.0:`, above its driver.
+fn place_of_device(line: &str) -> Option<Bdf> {
+    line.strip_prefix("pci/")?.strip_suffix(':')?.parse().ok()
+}
+
 /// An interface of InfiniBand whose PCI address the text does not show.
 fn unplaced(name: &str, state: &str, recording: &mut Recording) {
     let state = if state.is_empty() { String::new() } else { format!(", state {state}") };
@@ -125,6 +167,25 @@ fn numbered(text: &str, letter: char) -> Option<(u32, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_devlink_prints() {
+        let at = |text: &str| text.parse::<Bdf>().expect("an address");
+        for (line, expected) in [
+            ("pci/0000:1a:00.0/1: type ib ibdev mlx5_0", Some((at("0000:1a:00.0"), true))),
+            (
+                "pci/0000:1a:00.1/65535: type eth netdev ens1f1np1 flavour physical port 1",
+                Some((at("0000:1a:00.1"), false)),
+            ),
+            ("pci/0000:1a:00.0/1: type notset flavour virtual", None),
+            ("auxiliary/mlx5_core.eth.0/1: type eth netdev ens1", None),
+        ] {
+            assert_eq!(place_of_port(line), expected, "{line}");
+        }
+        assert_eq!(place_of_device("pci/0000:1a:00.0:"), Some(at("0000:1a:00.0")));
+        // Any device may have one.
+        assert_eq!(place_of_device("pci/0000:1a:00.0"), None);
+    }
 
     #[test]
     fn addresses_in_names_of_interfaces() {

@@ -6,6 +6,7 @@ use super::nccl::GPU;
 use super::nic_tools::{mellanox, vendor_of};
 use super::{Kind, Starts};
 use crate::import::ImportError;
+use crate::import::find;
 use crate::import::support::{Class, Recording};
 use crate::model::{Bdf, Ids, ListedGpu};
 
@@ -15,11 +16,11 @@ pub const KERNEL_LOG: Kind = Kind {
     begins: |line| {
         is_timed(line)
             || is_decoded(line)
-            || line.contains(" kernel: ")
+            || find::has(line, " kernel: ")
             || line.starts_with("mlx5_core 0000:")
             || line.starts_with("NVRM: ")
-            || line.contains(" NVRM: Xid (")
-            || line.contains("XID ") && line.contains(" detected on ")
+            || find::has(line, " NVRM: Xid (")
+            || find::has(line, "XID ") && line.contains(" detected on ")
             || line.starts_with("kernel: ")
             || line.starts_with("nvidia-modeset: ")
             || line.starts_with("[drm] [nvidia-drm] ")

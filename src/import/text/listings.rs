@@ -291,9 +291,80 @@ fn slurm(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     Ok(())
 }
 
+pub const UNADDRESSED: Kind = Kind {
+    name: "lspci without its addresses, as of cut or of a script for IOMMU groups",
+    starts: Starts::Line,
+    begins: |line| unaddressed(line).is_some(),
+    yields: "models of NVIDIA's GPUs; NICs of Mellanox, as remarks",
+    example: "3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
+Infiniband controller [0207]: Mellanox Technologies MT2910 Family [ConnectX-7] [15b3:1021]
+",
+    read: |text, recording| {
+        let mut gpus = Vec::new();
+        let mut nics = BTreeSet::new();
+        // Behind an empty line the same list may stand again.
+        let list = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        for (is_gpu, model) in list.filter_map(unaddressed) {
+            if is_gpu {
+                let model = Some(model.to_owned());
+                gpus.push(ListedGpu { model, ..ListedGpu::default() });
+            } else {
+                nics.insert(model);
+            }
+        }
+        gpus.truncate(MAX_GPUS);
+        recording.listed(gpus);
+        nics.into_iter().for_each(|model| recording.note("lspci", format!("a NIC: {model}")));
+        Ok(())
+    },
+};
+
+/// Whether a line of lspci without its address is of a GPU, and its model.
+fn unaddressed(line: &str) -> Option<(bool, &str)> {
+    const CLASSES: [(&str, &str, bool); 5] = [
+        ("3D controller", "NVIDIA Corporation ", true),
+        ("VGA compatible controller", "NVIDIA Corporation ", true),
+        ("Infiniband controller", "Mellanox Technologies ", false),
+        ("InfiniBand controller", "Mellanox Technologies ", false),
+        ("Ethernet controller", "Mellanox Technologies ", false),
+    ];
+    let (rest, vendor, is_gpu) = CLASSES
+        .iter()
+        .find_map(|(class, vendor, is_gpu)| Some((line.strip_prefix(class)?, vendor, *is_gpu)))?;
+    let (number, rest) = rest.split_once(": ")?;
+    let is_number = number.is_empty() || number.starts_with(" [") && number.len() == 7;
+    let name = rest.strip_prefix(vendor).filter(|_| is_number)?;
+    let name = name.split(" (rev ").next()?.trim_end();
+    // The numbers of `-nn`.
+    let numbers = |text: &str| text.len() == 9 && text.find(':') == Some(4);
+    let bare = name.strip_suffix(']').and_then(|name| name.rsplit_once(" ["));
+    let name = bare.filter(|(_, last)| numbers(last)).map_or(name, |(before, _)| before);
+    Some((is_gpu, name)).filter(|(_, name)| !name.is_empty() && name.len() < 128)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_without_addresses() {
+        for (line, expected) in [
+            (
+                "VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)",
+                Some((true, "AD102 [GeForce RTX 4090]")),
+            ),
+            ("3D controller [0302]: NVIDIA Corporation Device [10de:2330]", Some((true, "Device"))),
+            (
+                "Ethernet controller [0200]: Mellanox Technologies MT2892 Family [ConnectX-6 Dx] [15b3:101d]",
+                Some((false, "MT2892 Family [ConnectX-6 Dx]")),
+            ),
+            ("3D controller: the one of NVIDIA Corporation", None),
+            ("VGA compatible controller [AMD/ATI]: NVIDIA Corporation X", None),
+            ("Ethernet controller: Intel Corporation I210", None),
+        ] {
+            assert_eq!(unaddressed(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn lines_of_listings() {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::KINDS;
+use super::begun;
+use crate::import::{find, lspci};
 
 /// Limit of names that are counted.
 const MOST: usize = 4096;
@@ -29,6 +30,14 @@ impl Machines {
     pub fn several(&self) -> Option<String> {
         if self.shown.len() < 2 {
             return None;
+        }
+        if self.parts.windows(2).any(|pair| pair[0].1 == pair[1].1) {
+            let named: Vec<String> =
+                self.shown.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
+            return Some(format!(
+                "shows several machines on one line of the file: {}; give what one of them shows",
+                super::and(&named)
+            ));
         }
         let mut left = self.shown.clone();
         let (mut named, mut commands) = (Vec::new(), Vec::new());
@@ -68,6 +77,9 @@ fn command(from: usize, next: Option<usize>) -> String {
 /// How to read one of two machines, whose parts begin on these lines.
 pub fn one_of(a: usize, b: usize) -> String {
     let (first, second) = (a.min(b), a.max(b));
+    if first == second {
+        return "both stand on that line of the file".to_owned();
+    }
     format!("{} or {}", command(first, Some(second)), command(second, None))
 }
 
@@ -164,26 +176,28 @@ pub fn prefixes(bytes: &[u8]) -> Vec<String> {
         lines: usize,
         begins: bool,
     }
-    let lines = || {
-        let lines = bytes.split(|byte| *byte == b'\n');
-        let lines = lines.filter_map(|raw| str::from_utf8(&raw[..raw.len().min(1024)]).ok());
-        lines.map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("```"))
-    };
-    let prefixed = || lines().filter_map(|line| prefix(line).map(|parts| (line, parts)));
+    let lines = find::lines(bytes);
+    let lines = lines.filter_map(|raw| str::from_utf8(&raw[..raw.len().min(1024)]).ok());
+    let lines = lines.map(str::trim_end);
+    let (mut count, mut prefixed) = (0, Vec::new());
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("```")) {
+        count += 1;
+        prefixed.extend(prefix(line).map(|parts| (line, parts)));
+    }
     // Words of the person who asks stand around.
-    if prefixed().count() * 2 < lines().count() {
+    if prefixed.len() * 2 < count {
         return Vec::new();
     }
     let mut found: BTreeMap<&str, Prefix> = BTreeMap::new();
-    for (line, (name, rest)) in prefixed() {
-        if begins(line) {
+    for (line, (name, rest)) in prefixed {
+        if begun(line).is_some() {
             // A line that a program prints so: `NVRM: …`.
             return Vec::new();
         }
         if found.len() < MOST || found.contains_key(name) {
             let of_name = found.entry(name).or_default();
             of_name.lines += 1;
-            of_name.begins = of_name.begins || begins(rest.trim());
+            of_name.begins = of_name.begins || begun(rest.trim()).is_some();
         }
     }
     let names = found.into_iter().filter(|(_, prefix)| prefix.lines > 1 && prefix.begins);
@@ -196,13 +210,15 @@ pub fn without<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn prefix(line: &str) -> Option<(&str, &str)> {
-    let (name, rest) = line.split_once(':')?;
     // The registers of lspci: `10: 0c 00 f0 c7`.
+    if !line.starts_with(|c: char| c.is_ascii_alphanumeric()) || lspci::is_bytes(line) {
+        return None;
+    }
+    let (name, rest) = line.split_once(':')?;
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b' ');
     let is_name = !name.is_empty()
         && name.len() <= 64
         && !(name.len() <= 3 && is_hex(name) && is_hex(rest))
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     match rest.strip_prefix(' ') {
         Some(rest) if is_name => Some((name, rest)),
@@ -210,8 +226,4 @@ fn prefix(line: &str) -> Option<(&str, &str)> {
         None if is_name && rest.is_empty() => Some((name, rest)),
         _ => None,
     }
-}
-
-fn begins(line: &str) -> bool {
-    KINDS.iter().any(|kind| (kind.begins)(line))
 }

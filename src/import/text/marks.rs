@@ -1,27 +1,29 @@
 //! Undoes what people do to a text: comment marks before outputs, tables of wikis, an output that begins within a line.
 
-use super::KINDS;
-use crate::import::{lspci, matrix};
+use super::begun;
+use super::plain::BREAK;
+use crate::import::{find, lspci, matrix};
 
 /// A text in a comment of a program, with the same mark before all lines.
 pub fn of_comment(text: &str) -> Option<String> {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let mark = ["#", "//", ";", "--", "*"].into_iter().find(|mark| {
-        let has = |line: &str| {
-            line.trim_start()
-                .strip_prefix(mark)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
-        };
-        lines().count() > 3 && lines().all(has)
-    })?;
+    let first = lines().next()?.trim_start();
+    let mark = ["#", "//", ";", "--", "*"].into_iter().find(|mark| first.starts_with(mark))?;
+    let has = |line: &str| {
+        line.trim_start()
+            .strip_prefix(mark)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+    };
+    if !lines().all(has) || lines().count() < 4 {
+        return None;
+    }
     // Some programs print such lines themselves, and each is read as it is.
     let behind = |line: &str| {
         line.trim_start()
             .strip_prefix(mark)
             .map(|rest| rest.strip_prefix(' ').unwrap_or(rest).to_owned())
     };
-    let begins = |line: &str| KINDS.iter().any(|kind| (kind.begins)(line.trim()));
-    if lines().any(begins) {
+    if lines().any(|line| begun(line.trim()).is_some()) {
         return None;
     }
     Some(text.lines().map(|line| behind(line).unwrap_or_default() + "\n").collect())
@@ -53,6 +55,9 @@ pub fn of_comments(text: &str) -> Option<String> {
 /// The mark of a comment, and what stands behind it.
 fn comment(line: &str) -> Option<(&'static str, &str)> {
     let line = line.trim_start();
+    if !line.starts_with(['#', '/', ';', '-']) {
+        return None;
+    }
     ["#", "//", ";", "--"].into_iter().find_map(|mark| {
         let rest = line.strip_prefix(mark)?;
         // A root's prompt stands before one command.
@@ -62,7 +67,7 @@ fn comment(line: &str) -> Option<(&'static str, &str)> {
 
 /// Writes a block, without its mark if it is an output. True if it is.
 fn end(block: &mut Vec<&str>, out: &mut String) -> bool {
-    let begins = |line: &str| KINDS.iter().any(|kind| (kind.begins)(line)) || matrix::is_row(line);
+    let begins = |line: &str| begun(line).is_some() || matrix::is_row(line);
     let behind = |line: &str| comment(line).map_or("", |(_, rest)| rest).trim().to_owned();
     let first = block.iter().find(|line| begins(&behind(line)));
     let is_output = first.is_some_and(|line| block.len() > 1 || lspci::is_head(&behind(line)))
@@ -84,6 +89,9 @@ pub fn of_wiki(text: &str) -> Option<String> {
     const BLOCKS: [&str; 4] = ["{noformat", "{code", "{quote", "{panel"];
     let is_block = |line: &str| BLOCKS.iter().any(|block| line.trim_start().starts_with(block));
     let is_head = |line: &str| line.trim_start().starts_with("||");
+    if !find::has_any(text, &BLOCKS) && !find::has(text, "||") {
+        return None;
+    }
     if !text.lines().any(|line| is_block(line) || is_head(line)) {
         return None;
     }
@@ -106,17 +114,23 @@ pub fn of_wiki(text: &str) -> Option<String> {
 pub fn of_prose(text: &str) -> Option<String> {
     let mut out: Option<String> = None;
     let mut done = 0;
-    for line in text.lines() {
+    if !find::has(text, CONTROLLER) {
+        return None;
+    }
+    for line in text.lines().filter(|line| find::has(line, CONTROLLER)) {
         if let Some(at) = behind_words(line) {
             let start = line.as_ptr() as usize - text.as_ptr() as usize + at;
             let out = out.get_or_insert_default();
             out.push_str(&text[done..start]);
-            out.push('\n');
+            out.push(BREAK);
             done = start;
         }
     }
     out.map(|out| out + &text[done..])
 }
+
+/// What all classes of [`behind_words`] end with.
+const CONTROLLER: &str = " controller";
 
 /// Where the function begins.
 fn behind_words(line: &str) -> Option<usize> {
@@ -178,7 +192,7 @@ mod tests {
             "62:00.0 VGA compatible controller: NVIDIA Corporation AD102\n\tLatency: 0\n";
         assert_eq!(
             of_prose(&format!("a\nhere is my card {function}")),
-            Some(format!("a\nhere is my card \n{function}"))
+            Some(format!("a\nhere is my card {BREAK}{function}"))
         );
         for text in [format!("node1: {function}"), function.to_owned(), format!("> {function}")] {
             assert_eq!(of_prose(&text), None, "{text}");

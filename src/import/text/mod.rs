@@ -10,10 +10,12 @@ mod cuda;
 mod cut;
 mod diagnoses;
 mod driver;
+mod exporters;
 mod foreign;
 mod interfaces;
 mod inventory;
 mod job;
+mod json;
 mod kernel_log;
 mod listings;
 mod machines;
@@ -25,6 +27,7 @@ mod plain;
 mod programs;
 mod query;
 mod rdma_lists;
+mod samples;
 mod section;
 mod smi;
 mod summary;
@@ -33,9 +36,11 @@ mod tests;
 mod xml_parts;
 
 pub(super) use cut::embedded;
+pub use plain::Plain;
 pub(super) use plain::plain;
 
 use super::ImportError;
+use super::find;
 use super::matrix;
 use super::support::{Recording, SupportReport};
 use crate::model::ListedGpu;
@@ -65,7 +70,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 76] = [
+pub const KINDS: [&Kind; 84] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -100,11 +105,13 @@ pub const KINDS: [&Kind; 76] = [
     &nic_tools::ETHTOOL,
     &interfaces::SETTINGS,
     &interfaces::IP_LINK,
+    &interfaces::DEVLINK,
     &nic_tools::UCX_INFO,
     &nic_tools::FI_INFO,
     &rdma_lists::UCX_LOG,
     &rdma_lists::NAMES,
     &rdma_lists::LSHCA,
+    &exporters::NODE_EXPORTER,
     &smi::QUERY,
     &smi::XML,
     &smi::TABLE,
@@ -113,14 +120,18 @@ pub const KINDS: [&Kind; 76] = [
     &smi::MATRIX,
     &cuda::ENVIRONMENT,
     &cuda::PROGRAMS,
+    &samples::SAMPLES,
     &cuda::MONITOR,
     &cuda::VULKANINFO,
     &cluster::DCGMI,
     &diagnoses::DIAG,
+    &json::DIAG,
+    &json::MONITORS,
     &diagnoses::TOPOLOGY,
     &diagnoses::NVLINK,
     &diagnoses::HEALTH,
-    &cluster::EXPORTER,
+    &exporters::DCGM,
+    &exporters::NVIDIA_GPU_EXPORTER,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
     &job::CONTAINER_CLI,
@@ -140,6 +151,8 @@ pub const KINDS: [&Kind; 76] = [
     &listings::UBUNTU_DRIVERS,
     &listings::PACKAGES,
     &listings::SLURM,
+    &listings::UNADDRESSED,
+    &diagnoses::NHC,
     &section::SECTION,
     &summary::SUMMARY,
 ];
@@ -153,12 +166,16 @@ pub(super) struct Text {
 }
 
 /// Reads the sections of a text into the report of the same machine, if there is one. Fails if they are of several machines.
-pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportError> {
+pub(super) fn read(
+    bytes: &[u8],
+    lines: &[usize],
+    report: SupportReport,
+) -> Result<Text, ImportError> {
     let prefixes = machines::prefixes(bytes);
     if prefixes.len() > 1 {
         return Err(ImportError::Machines(machines::prefixed(&prefixes)));
     }
-    let mut cut = cut::cut(bytes, prefixes.first().map(String::as_str));
+    let mut cut = cut::cut(bytes, lines, prefixes.first().map(String::as_str));
     if let Some(words) = cut.machines.several().or_else(|| conflict::found(&cut.sections)) {
         return Err(ImportError::Machines(words));
     }
@@ -180,6 +197,18 @@ pub(super) fn read(bytes: &[u8], report: SupportReport) -> Result<Text, ImportEr
         }
     }
     Ok(Text { lspci: cut.lspci, report: recording.finish(), kinds })
+}
+
+/// The kind that a line begins, which has no indentation.
+fn begun(line: &str) -> Option<usize> {
+    if line.is_empty() { None } else { KINDS.iter().position(|kind| (kind.begins)(line)) }
+}
+
+/// True if a line of a document begins a kind.
+pub(super) fn has_kind(bytes: &[u8]) -> bool {
+    find::lines(bytes)
+        .filter_map(|line| str::from_utf8(line).ok())
+        .any(|line| begun(line.trim()).is_some())
 }
 
 /// `a, b and c`.

@@ -156,9 +156,10 @@ const DRIVERS: [(&str, u16); 16] = [
     ("ionic", 0x1dd8),
 ];
 
-/// The vendor by a line `driver: mlx5_core`.
+/// The vendor by a line `driver: mlx5_core`; an interface of InfiniBand has `mlx5_core[ib_ipoib]`.
 fn vendor_of_driver(line: &str) -> Option<u16> {
-    vendor_of(line.strip_prefix("driver: ")?)
+    let driver = line.strip_prefix("driver: ")?;
+    vendor_of(driver.strip_suffix("[ib_ipoib]").unwrap_or(driver))
 }
 
 /// The vendor of the network controllers that a driver drives.

@@ -19,9 +19,10 @@ pub const LSPCI: Kind = Kind {
 pub const LSMOD: Kind = Kind {
     name: "lsmod",
     starts: Starts::Line,
-    begins: |line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        words == ["Module", "Size", "Used", "by"] || module(line).is_some_and(is_of_interest)
+    begins: |line| match line.split_ascii_whitespace().next() {
+        Some("Module") => line.split_ascii_whitespace().eq(["Module", "Size", "Used", "by"]),
+        Some(name) => is_of_interest(name) && module(line).is_some(),
+        None => false,
     },
     yields: "loaded kernel modules; of lines without the head, as of grep, those that are loaded",
     example: "Module                  Size  Used by

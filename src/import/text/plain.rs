@@ -1,11 +1,14 @@
 //! Undoes what programs do to a text on its way: UTF-16, the escapes of HTML and JSON, numbers before all lines, marks of code around one.
 //! [`marks`](super::marks) undoes what people do.
 
+use memchr::{memchr, memchr_iter, memchr2, memmem};
+
 use super::marks::{of_comment, of_comments, of_prose, of_wiki};
-use crate::import::lspci;
+use crate::import::{find, lspci};
 
 /// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
 fn of_code(text: &str) -> Option<String> {
+    memchr(b'`', text.as_bytes())?;
     let inner = |line: &'_ str| -> Option<(usize, usize)> {
         let code = line.trim();
         let code = code.strip_prefix('`')?.strip_suffix('`')?;
@@ -25,7 +28,7 @@ fn of_code(text: &str) -> Option<String> {
 /// Lines of lspci behind the number of their IOMMU group, or below it. Groups have no order, so the functions are sorted by address.
 fn of_groups(text: &str) -> Option<String> {
     const MARKS: [&str; 4] = ["Group ", "group ", "[IOMMU ", "Group:"];
-    if !MARKS.iter().any(|mark| text.contains(mark)) {
+    if !find::has_any(text, &MARKS) {
         return None;
     }
     let mut blocks: Vec<(String, String)> = Vec::new();
@@ -121,17 +124,44 @@ const UNDO: [fn(&str) -> Option<String>; 10] = [
     of_prose,
 ];
 
-/// The text without them; none if there is nothing to undo.
-pub fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
+/// A text without what programs and people did to it.
+pub struct Plain {
+    pub bytes: Vec<u8>,
+    /// The line of the file on which each line stands; none if all stand on their own.
+    pub lines: Vec<usize>,
+}
+
+/// None if there is nothing to undo.
+pub fn plain(bytes: &[u8]) -> Option<Plain> {
     let decoded = utf16(bytes);
     let text = String::from_utf8_lossy(decoded.as_deref().unwrap_or(bytes));
     let mut changed: Option<String> = None;
+    let mut lines = Vec::new();
     for undo in UNDO {
         if let Some(text) = undo(changed.as_deref().unwrap_or(&text)) {
-            changed = Some(text);
+            changed = Some(broken(text, &mut lines));
         }
     }
-    changed.map(String::into_bytes).or(decoded)
+    changed.map(String::into_bytes).or(decoded).map(|bytes| Plain { bytes, lines })
+}
+
+/// Where a line ends that the file does not end: the separator of lines in Unicode.
+pub const BREAK: char = '\u{2028}';
+
+/// The text with line feeds for all breaks, and the lines of the file.
+fn broken(text: String, lines: &mut Vec<usize>) -> String {
+    if !text.contains(BREAK) {
+        return text;
+    }
+    let before = std::mem::take(lines);
+    let of_file = |at: usize| before.get(at).copied().unwrap_or(at + 1);
+    let mut at = 0;
+    lines.push(of_file(at));
+    for c in text.chars().filter(|c| matches!(*c, '\n' | BREAK)) {
+        at += usize::from(c == '\n');
+        lines.push(of_file(at));
+    }
+    text.replace(BREAK, "\n")
 }
 
 /// Windows writes the output of programs as UTF-16.
@@ -154,8 +184,8 @@ fn utf16(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// A string of JSON or of a program: `"…\n\tGPU0\tGPU1\n…"` on few lines.
 fn of_json(text: &str) -> Option<String> {
-    let escaped = text.matches("\\n").count();
-    if escaped < 3 || escaped < text.matches('\n').count() {
+    let escaped = memmem::find_iter(text.as_bytes(), "\\n").count();
+    if escaped < 3 || escaped < memchr_iter(b'\n', text.as_bytes()).count() {
         return None;
     }
     let mut out = String::with_capacity(text.len());
@@ -166,7 +196,7 @@ fn of_json(text: &str) -> Option<String> {
             continue;
         }
         match chars.next() {
-            Some('n') => out.push('\n'),
+            Some('n') => out.push(BREAK),
             Some('t') => out.push('\t'),
             Some('r') => {}
             Some('u') => {
@@ -197,15 +227,14 @@ const ELEMENTS: [&str; 10] = ["pre", "code", "br", "p", "div", "span", "font", "
 /// Web pages and mails. XML of hwloc, NCCL and nvidia-smi has escapes of its own.
 fn of_html(text: &str) -> Option<String> {
     const XML: [&str; 4] = ["<?xml", "<topology", "<system version", "<nvidia_smi_log"];
-    let has_entities = ENTITIES.iter().any(|(entity, _)| text.contains(entity));
-    let has_elements =
-        ["<pre", "<code", "<br", "<span"].iter().any(|element| text.contains(element));
-    if !has_entities && !has_elements || XML.iter().any(|begin| text.contains(begin)) {
+    let has_entities = ENTITIES.iter().any(|(entity, _)| find::has(text, entity));
+    let has_elements = find::has_any(text, &["<pre", "<code", "<br", "<span"]);
+    if !has_entities && !has_elements || find::has_any(text, &XML) {
         return None;
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(['<', '&']) {
+    while let Some(at) = memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         let entity = ENTITIES.iter().find(|(entity, _)| from.starts_with(entity));
@@ -213,7 +242,7 @@ fn of_html(text: &str) -> Option<String> {
             out.push_str(c);
             &from[entity.len()..]
         } else if let Some((name, behind)) = element(from) {
-            out.push_str(if name == "br" { "\n" } else { "" });
+            out.extend((name == "br").then_some(BREAK));
             behind
         } else {
             out.push_str(&from[..1]);
@@ -299,7 +328,20 @@ mod tests {
     }
 
     fn undone(text: &str) -> Option<String> {
-        plain(text.as_bytes()).map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+        plain(text.as_bytes()).map(|plain| String::from_utf8(plain.bytes).expect("UTF-8"))
+    }
+
+    /// A command that reads a part of the file counts the lines of the file.
+    #[test]
+    fn lines_are_those_of_the_file() {
+        for (text, expected) in [
+            ("{\n\"a\": \"one\\ntwo\\nthree\\n\",\n\"b\": 1 }\n", vec![1, 2, 2, 2, 2, 3, 4]),
+            ("<pre>one<br>two\nthree</pre>\n", vec![1, 1, 2, 3]),
+            ("a &lt; b\nc\n", vec![]),
+            ("here is my 62:00.0 VGA compatible controller: NVIDIA\nb\n", vec![1, 1, 2, 3]),
+        ] {
+            assert_eq!(plain(text.as_bytes()).map(|plain| plain.lines), Some(expected), "{text}");
+        }
     }
 
     #[test]
@@ -309,7 +351,7 @@ mod tests {
             let marked: String = format!("\u{feff}{text}");
             marked.encode_utf16().flat_map(u16::to_be_bytes).collect()
         }] {
-            let decoded = plain(&units);
+            let decoded = plain(&units).map(|plain| plain.bytes);
             // Every second byte of a tab and a letter is zero; of other texts too.
             assert_eq!(decoded.as_deref(), Some(text.as_bytes()));
         }

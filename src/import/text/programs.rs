@@ -140,6 +140,8 @@ pub fn device(line: &str) -> Option<(usize, &str, Option<Bdf>)> {
 /// LAMMPS.
 fn listed(line: &str) -> Option<(&str, &str, Option<Bdf>)> {
     let (number, rest) = line.strip_prefix("Device ")?.split_once(": ")?;
+    // nvtop prints the model first.
+    number.parse::<usize>().ok()?;
     let (model, rest) = rest.split_once([',', '(']).unwrap_or((rest, ""));
     let place = rest.strip_suffix(')').unwrap_or_default();
     Some((number, model, place.parse().or_else(|_| format!("{place}.0").parse()).ok()))
@@ -261,6 +263,10 @@ mod tests {
                 (0, "Tesla V100-SXM2-32GB", None),
             ),
             ("Device 1 [GeForce GTX 1080 Ti] PCIe GEN 1@16x", (1, "GeForce GTX 1080 Ti", None)),
+            (
+                "Device 0 [NVIDIA H100 80GB HBM3] PCIe GEN 5@16x RX: 1.000 MiB/s TX: 1.000 MiB/s",
+                (0, "NVIDIA H100 80GB HBM3", None),
+            ),
             (
                 "#0: NVIDIA A100-SXM4-40GB, compute cap.: 8.0, ECC: yes, stat: compatible",
                 (0, "NVIDIA A100-SXM4-40GB", None),

@@ -1,6 +1,7 @@
 //! Parts of nvidia-smi's output without their heads, as of grep: fields of `-q`, rows of the table, rows of a query.
 
 use super::summary;
+use crate::import::find;
 use crate::model::{Bdf, ListedGpu};
 
 /// The address in `Bus Id : 00000000:17:00.0`, or in the line that begins a GPU, of `nvidia-smi -q` without its head.
@@ -66,7 +67,7 @@ pub fn processes(text: &str) -> Vec<(usize, ListedGpu)> {
 /// The cells of a row of `nvidia-smi --query-gpu=… --format=csv,noheader`: the model, and values.
 pub fn cells(line: &str) -> Option<Vec<&str>> {
     const MOST: usize = 64;
-    if !line.contains(", ") {
+    if !find::has(line, ", ") {
         return None;
     }
     let cells: Vec<&str> = line.split(',').map(str::trim).take(MOST).collect();

@@ -53,7 +53,9 @@ pub const SYSFS: Kind = Kind {
 pub const IBV_DEVICES: Kind = Kind {
     name: "ibv_devices",
     starts: Starts::Output,
-    begins: |line| line.split_ascii_whitespace().eq(["device", "node", "GUID"]),
+    begins: |line| {
+        line.starts_with("device") && line.split_ascii_whitespace().eq(["device", "node", "GUID"])
+    },
     yields: "RDMA devices",
     example: "    device          \t   node GUID
     ------          \t----------------
@@ -166,12 +168,12 @@ fn names(line: &str) -> Option<Vec<&str>> {
     const KEYS: [&str; 4] = ["Local device:", "Local adapter:", "HCA:", "IB device:"];
     const MOST: usize = 64;
     let rest = KEYS.iter().find_map(|key| line.strip_prefix(key)).unwrap_or(line);
-    let words: Vec<&str> = rest.split_ascii_whitespace().take(MOST).collect();
-    (!words.is_empty() && words.iter().all(|word| is_device(word))).then_some(words)
+    let words = || rest.split_ascii_whitespace().take(MOST);
+    (words().next().is_some() && words().all(is_device)).then(|| words().collect())
 }
 
 /// A name that only RDMA devices have.
-fn is_device(name: &str) -> bool {
+pub fn is_device(name: &str) -> bool {
     const KINDS: [&str; 8] =
         ["mlx5_bond_", "mlx5_", "mlx4_", "bnxt_re", "irdma", "efa_", "hfi1_", "qedr"];
     let number = KINDS.iter().find_map(|kind| name.strip_prefix(kind));

@@ -459,7 +459,8 @@ fn listed_gpu(line: &str) -> Option<(usize, &str)> {
         _ => line,
     };
     let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
-    let is_listed = rest.contains("(UUID: GPU-") || is_model(rest);
+    // fastfetch numbers from 1.
+    let is_listed = rest.contains("(UUID: GPU-") || is_model(rest) && !rest.ends_with("[Discrete]");
     Some((number.parse().ok().filter(|_| is_listed)?, rest))
 }
 

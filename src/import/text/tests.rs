@@ -164,7 +164,7 @@ fn a_second_output_ends_the_first() {
         other::LSCPU.example,
         other::NUMACTL.example.repeat(2)
     );
-    let cut = cut::cut(text.as_bytes(), None);
+    let cut = cut::cut(text.as_bytes(), &[], None);
     let kinds: Vec<&str> = cut.sections.iter().map(|section| KINDS[section.kind].name).collect();
     assert_eq!(kinds, ["uname -a", "lscpu", "lscpu", "numactl -H", "numactl -H"]);
     assert_eq!(cut.sections[2].line, 5);
@@ -430,7 +430,7 @@ fn a_container_that_was_given_a_number_of_gpus() {
 
 #[test]
 fn metrics_of_several_machines_are_not_those_of_one() {
-    let example = cluster::EXPORTER.example;
+    let example = exporters::DCGM.example;
     let Some(NvmlOutcome::Read(nvml)) = read(example).nvml else { panic!("no GPU") };
     assert_eq!(nvml.gpus[0].name, Fact::Known("NVIDIA H100 80GB HBM3".to_owned()));
     let two = format!("{example}{}", example.replace("node1", "node2"));
