@@ -26,12 +26,13 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
     }
     let has = |way: Way| results.iter().any(|result| result.name.starts_with(way.name()));
     let with_cuda = has(Way::Pinned) || has(Way::Pageable);
-    let with_cpu = results.iter().any(|result| result.cpu.is_some());
+    let is_measured =
+        |quantity: Quantity| results.iter().any(|result| quantity.of(result).is_some());
     let columns: Vec<(Way, Quantity)> = Way::ALL
         .into_iter()
         .filter(|way| with_cuda || *way == Way::Mapping)
         .flat_map(|way| way.quantities().iter().map(move |quantity| (way, *quantity)))
-        .filter(|(_, quantity)| with_cpu || *quantity != Quantity::CpuTime)
+        .filter(|(_, quantity)| *quantity == Quantity::Latency || is_measured(*quantity))
         .collect();
     let heads = columns.iter().map(|(way, quantity)| way.heading(*quantity));
     let head: Vec<String> = std::iter::once("size").chain(heads).map(str::to_owned).collect();
