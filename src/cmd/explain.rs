@@ -27,7 +27,7 @@ use crate::job::{Around, JobReader, Shown};
 use crate::model::Order as _;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Job, Likelihood, Outcome,
-    ReadText, Undecided,
+    RankFailure, ReadText, SymptomMatch, Undecided,
 };
 use crate::output::{self, Document};
 use crate::profile::Expectations;
