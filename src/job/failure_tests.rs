@@ -469,6 +469,8 @@ fn warning_without_a_process() {
         ("[3] NCCL WARN it broke\n", vec!["Other [] []"]),
         ("I see this: NCCL WARN it broke\n", vec![]),
         ("x.cc:1 NCCL WARN it broke, falling back to y\n", vec![]),
+        ("x.cc:1 NCCL WARN NET/IB : Got async event : client reregistration\n", vec![]),
+        ("x.cc:1 NCCL WARN 0x1:0x2, nic 0, eth1 rx rx ctrl timeout cnt 7, nanos 8\n", vec![]),
         ("x.cc:1 NCCL WARN it broke\nNCCL INFO Channel 00/02 : 0 1\n", vec![]),
     ] {
         let failures = read(log, &Around::default()).map_or(vec![], |job| failures(&job));

@@ -14,7 +14,7 @@ const MAX_THREADS: usize = 4_096;
 const IN_PROGRESS: u32 = 7;
 
 /// Texts, in lower case, of warnings after which NCCL goes on.
-const HARMLESS: [&str; 7] = [
+const HARMLESS: [&str; 12] = [
     "falling back",
     "can lead to",
     "ignoring",
@@ -22,6 +22,12 @@ const HARMLESS: [&str; 7] = [
     "is deprecated",
     "failed to ipc register userbuff",
     "maximum retry reached",
+    "client reregist",
+    "lid change",
+    "gid table change",
+    "non-fatal async event",
+    // TCPX waits on.
+    "ctrl timeout cnt",
 ];
 
 /// A process and a thread; no process for a line that does not say it.
