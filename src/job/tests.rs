@@ -65,6 +65,16 @@ fn variables_without_paths() {
     let losses: Vec<String> = job(&log("1")).lost.iter().map(|lost| lost.why.clone()).collect();
     assert_eq!(losses, ["NCCL_P2P_DISABLE=1 is set"]);
     assert!(read(&log("0")).is_none());
+    let level = |version: &str| {
+        let log =
+            format!("n1:1:2 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to LOC\n{version}\n");
+        job(&log).lost[0].why.clone()
+    };
+    let either = "NCCL_P2P_DISABLE=1 or NCCL_P2P_LEVEL=LOC is set";
+    assert_eq!(level("n1:1:2 [0] NCCL INFO NCCL version 2.22.3+cuda12.4"), either);
+    assert_eq!(level("n1:1:2 [0] NCCL INFO Using network Socket"), either);
+    let own = level("n1:1:2 [0] NCCL INFO NCCL version 2.23.4+cuda12.4");
+    assert_eq!(own, "NCCL_P2P_LEVEL=LOC is set");
     // The version alone shows that the text is of a job.
     let of_level = |level: &str| {
         let shown = [Shown { name: "NCCL_P2P_LEVEL".to_owned(), value: level.to_owned(), line: 1 }];

@@ -58,7 +58,7 @@ pub fn excluded(log: &Collector) -> Vec<Loss> {
             faster: lost,
             what: format!("A variable excludes {name}; the log shows no path of ranks."),
             kind: ReasonKind::Variable,
-            why: format!("{variable}={value} is set"),
+            why: is_set(variable, value, log),
             line: Some(line.clone()),
             allowed: Allowed::Unknown,
             bandwidth: None,
@@ -295,9 +295,20 @@ fn by_variable(
             _ => true,
         };
         let is_cause = is_possible && values.is_none_or(|values| values.contains(&value.as_str()));
-        let why = format!("{name}={value} is set");
+        let why = is_set(name, value, log);
         is_cause.then(|| (ReasonKind::Variable, why, Some(line.clone())))
     })
+}
+
+/// Up to 2.22, NCCL writes of NCCL_P2P_DISABLE=1 that the level is LOC.
+fn is_set(variable: &str, value: &str, log: &Collector) -> String {
+    let minor = |version: &String| version.strip_prefix("2.")?.split('.').next()?.parse().ok();
+    let is_older = |version| minor(version).is_none_or(|minor: u32| minor < 23);
+    if variable == "NCCL_P2P_LEVEL" && value == "LOC" && log.versions.iter().all(is_older) {
+        "NCCL_P2P_DISABLE=1 or NCCL_P2P_LEVEL=LOC is set".to_owned()
+    } else {
+        format!("{variable}={value} is set")
+    }
 }
 
 fn by_line(lost: FasterPath, log: &Collector) -> Option<(ReasonKind, String, Option<Quote>)> {
