@@ -351,9 +351,9 @@ fn driver(line: &str) -> Option<&str> {
     let bare =
         key.trim_matches(|c: char| c.is_whitespace() || "-*•_`".contains(c)).to_ascii_lowercase();
     let is_release = version.split('.').next().is_some_and(|major| major.len() == 3);
-    let is_known = matches!(key.trim_end(), "Nvidia driver version" | "CUDA Driver Version")
-        || is_release && KEYS.contains(&bare.as_str());
-    (is_known && is_version).then_some(version)
+    // deviceQueryDrv prints CUDA's version behind the same words.
+    let is_known = key.trim_end() == "CUDA Driver Version" || KEYS.contains(&bare.as_str());
+    (is_release && is_known && is_version).then_some(version)
 }
 
 /// The numbers and the model in `GPU 0,1,2,3: NVIDIA H100 80GB HBM3`.
@@ -452,5 +452,6 @@ mod tests {
         );
         assert_eq!(driver("Nvidia driver version        : 570.86.15"), Some("570.86.15"));
         assert_eq!(driver("Nvidia driver version: Could not collect"), None);
+        assert_eq!(driver("CUDA Driver Version:                           12.4"), None);
     }
 }

@@ -1,8 +1,10 @@
 //! Undoes what people do to a text: comment marks before outputs, tables of wikis, an output that begins within a line.
 
 use super::begun;
-use super::plain::BREAK;
 use crate::import::{find, lspci, matrix};
+
+/// Where a line ends that the file does not end: the separator of lines in Unicode.
+pub const BREAK: char = '\u{2028}';
 
 /// A text in a comment of a program, with the same mark before all lines.
 pub fn of_comment(text: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
-use super::marks::{of_comment, of_comments, of_prose, of_wiki};
+use super::marks::{BREAK, of_comment, of_comments, of_prose, of_wiki};
 use crate::import::{find, lspci};
 
 /// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
@@ -144,9 +144,6 @@ pub fn plain(bytes: &[u8]) -> Option<Plain> {
     }
     changed.map(String::into_bytes).or(decoded).map(|bytes| Plain { bytes, lines })
 }
-
-/// Where a line ends that the file does not end: the separator of lines in Unicode.
-pub const BREAK: char = '\u{2028}';
 
 /// The text with line feeds for all breaks, and the lines of the file.
 fn broken(text: String, lines: &mut Vec<usize>) -> String {

@@ -22,13 +22,15 @@ deviceQuery, CUDA Driver = CUDART, CUDA Driver Version = 12.8, CUDA Runtime Vers
     },
 };
 
-/// The GPUs of a line, by the numbers that CUDA gives them.
-fn gpus(line: &str) -> Vec<(usize, &str)> {
+/// The number that CUDA gives a GPU, and its model.
+type Gpu<'a> = (usize, &'a str);
+
+fn gpus(line: &str) -> Vec<Gpu<'_>> {
     peers(line).map(|(from, to, _)| vec![from, to]).or_else(|| pair(line)).unwrap_or_default()
 }
 
 /// `Peer access from NVIDIA H100 (GPU0) -> NVIDIA H100 (GPU1) : Yes`. The mark before it is taken for that of a quotation.
-fn peers(line: &str) -> Option<((usize, &str), (usize, &str), bool)> {
+fn peers(line: &str) -> Option<(Gpu<'_>, Gpu<'_>, bool)> {
     let rest = line.trim_start_matches(['>', ' ']).strip_prefix("Peer access from ")?;
     let (pair, answer) = rest.rsplit_once(" : ")?;
     let (from, to) = pair.split_once(" -> ")?;
@@ -47,7 +49,7 @@ fn peers(line: &str) -> Option<((usize, &str), (usize, &str), bool)> {
 }
 
 /// `GPU0 <-> GPU1:` and `GPU0 <-> CPU:` of topologyQuery.
-fn pair(line: &str) -> Option<Vec<(usize, &str)>> {
+fn pair(line: &str) -> Option<Vec<Gpu<'_>>> {
     let (from, to) = line.strip_suffix(':')?.split_once(" <-> ")?;
     let number = |text: &str| text.strip_prefix("GPU")?.parse().ok().filter(|at| *at < MAX_GPUS);
     let from: usize = number(from)?;
