@@ -295,7 +295,7 @@ fn flush_left(lines: &str) -> String {
 }
 
 /// A line without escape sequences, quote marks and the carriage return.
-fn clean(raw: &[u8]) -> String {
+pub fn clean(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
