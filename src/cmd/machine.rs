@@ -180,8 +180,9 @@ impl Recorded {
 
 /// The file in the commands of a message.
 fn name_file(error: anyhow::Error, file: Option<&PathBuf>) -> anyhow::Error {
+    use ImportError as Error;
     match (error.downcast_ref(), file) {
-        (Some(found @ (ImportError::Machines(_) | ImportError::Useless(_))), Some(file)) => {
+        (Some(found @ (Error::Machines(_) | Error::Job(_) | Error::Useless(_))), Some(file)) => {
             let file = shell_word(&file.display().to_string());
             anyhow!("{}", found.to_string().replace(" FILE |", &format!(" {file} |")))
         }
@@ -268,7 +269,7 @@ impl Parts {
         } else {
             match import::text_of_file(&self.text, &self.lines, self.report.unwrap_or_default()) {
                 // Words around XML may say nothing.
-                Err(ImportError::Unrecognised | ImportError::Useless(_)) if dump.is_some() => None,
+                Err(error) if dump.is_some() && error.shows_no_machine() => None,
                 read => Some(read?),
             }
         };

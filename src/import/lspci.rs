@@ -65,8 +65,9 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         functions = self::functions(tree.list(&numbers).as_bytes(), &numbers, &mut failure);
     }
     let devices = all_devices(functions, &trees, &mut failure);
-    let nics = devices.iter().filter(|(_, manages)| !manages);
-    let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
+    let nics = devices
+        .iter()
+        .filter(|(device, is_nic)| is_nic.unwrap_or_else(|| nics::looks_like_one(device, names)));
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
     let of_class = |is: fn(&Ids) -> bool| {
@@ -145,7 +146,7 @@ fn all_devices(
     machines: Vec<Functions>,
     trees: &[Drawn],
     failure: &mut ParseNotes,
-) -> Vec<(PciDevice, bool)> {
+) -> Vec<(PciDevice, Option<bool>)> {
     let mut devices = Vec::new();
     for (at, functions) in machines.into_iter().enumerate() {
         let tree = trees.iter().find(|tree| tree.has_all(functions.keys()));
@@ -163,12 +164,12 @@ fn all_devices(
     devices
 }
 
-/// The functions as placed devices, and whether each manages a switch.
+/// The functions as placed devices, and whether each is a NIC, as far as its text says so: one that manages a switch is none.
 fn devices(
     functions: Functions,
     tree: Option<&Drawn>,
     failure: &mut ParseNotes,
-) -> Vec<(PciDevice, bool)> {
+) -> Vec<(PciDevice, Option<bool>)> {
     let below = |bdf| tree.and_then(|tree| tree.below(bdf));
     let mut nodes: Vec<Node> = functions
         .iter()
@@ -211,7 +212,9 @@ fn devices(
                 .filter(|attributes| *attributes != Attributes::default())
                 .map(Box::new),
         };
-        (device, merged.manages)
+        let is_network = device.ids.known().is_some_and(|ids| ids.base_class() == 0x02);
+        let is_named = merged.names_rdma && is_network;
+        (device, if merged.manages { Some(false) } else { is_named.then_some(true) })
     };
     functions.into_iter().map(device).collect()
 }

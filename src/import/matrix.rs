@@ -218,7 +218,14 @@ fn matrix<'a>(head: &str, rows: impl Iterator<Item = &'a str> + Clone) -> Option
                 below.next();
             }
             // The columns of the GPUs say as much of the pairs that count.
-            None => cells.push(mirrored(&cells, names.len())),
+            None => {
+                let known = mirrored(&cells, names.len());
+                let cut = below.peek().and_then(|line| cut_row(line, names.len()));
+                let cut = cut.filter(|row| row.name == *name).map(|row| row.cells);
+                let cut = cut.filter(|_| below.clone().nth(1).is_none()).unwrap_or_default();
+                let rest = known.into_iter().skip(cut.len());
+                cells.push(cut.into_iter().chain(rest).collect());
+            }
         }
     }
     let rest: Vec<Cow<'a, str>> = rows.take(names.len() + MAX_LEGEND).collect();
@@ -482,6 +489,10 @@ GPU1\tNV18\t X \tNV";
         let more = listed(&format!("{text}18\tSYS")).expect("a matrix");
         assert_eq!(more.pair(1, 2).and_then(|pair| pair.nvlinks), Some(18));
         assert_eq!(more.pair(1, 3).and_then(|pair| pair.class), Some(PciClass::Sys));
+        let nics = "\tGPU0\tNIC0\tNIC1\tNIC2\nGPU0\t X \tPIX\tSYS\tSYS\nNIC0\tPIX\t X \tNODE\n";
+        let cut = listed(nics).expect("a matrix");
+        assert_eq!(cut.pair(1, 2).and_then(|pair| pair.class), Some(PciClass::Node));
+        assert_eq!(cut.pair(1, 3), Some(ListedPair::default()));
     }
 
     /// As the driver 550 prints it: columns by number, names below.

@@ -51,8 +51,18 @@ pub enum ImportError {
     /// Parts of a text are of several machines.
     #[error("{0}")]
     Machines(String),
+    /// Lines of a text without other devices are of several machines.
+    #[error("{0}")]
+    Job(String),
     #[error("{0}")]
     Malformed(String),
+}
+
+impl ImportError {
+    /// True for a text without a device that is one of a machine.
+    pub fn shows_no_machine(&self) -> bool {
+        matches!(self, Self::Unrecognised | Self::Useless(_) | Self::Job(_))
+    }
 }
 
 /// Detects the kind of dump from its content.
@@ -149,7 +159,7 @@ pub fn shows_something(bytes: &[u8]) -> bool {
 
 /// What gdr reads: name, what it yields, an example.
 pub fn text_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    text::KINDS.iter().map(|kind| (kind.name, kind.yields, kind.example))
+    text::kinds().map(|kind| (kind.name, kind.yields, kind.example))
 }
 
 /// Adds facts of texts where a dump states none.

@@ -168,6 +168,19 @@ impl SupportReport {
             && super::matrix::listed(&self.matrices).is_none()
     }
 
+    /// True if its files or texts show a GPU or a NIC, lspci aside.
+    pub fn has_devices(&self) -> bool {
+        const DIRECTORIES: [&str; 2] = ["/sys/class/infiniband/", "/proc/driver/nvidia/gpus/"];
+        let is_one = |path: &String| DIRECTORIES.iter().any(|of| path.starts_with(of));
+        !self.listed.is_empty()
+            || !self.functions.is_empty()
+            || !self.gpus.is_empty()
+            || !self.inventory.is_empty()
+            || !self.controllers.is_empty()
+            || self.files.keys().any(is_one)
+            || super::matrix::listed(&self.matrices).is_some()
+    }
+
     /// True if something is recorded besides the output of lspci and a matrix.
     pub fn has_recording(&self) -> bool {
         !self.files.is_empty() || self.nvml.is_some()

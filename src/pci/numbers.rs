@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use super::names::PciNames;
 
-/// Vendor names of older lists, in lower case.
-const FORMERLY: [(&str, u16); 7] = [
+/// Vendor names of older lists, and as lines have them that are cut, in lower case.
+const FORMERLY: [(&str, u16); 9] = [
     ("advanced micro devices [amd]", 0x1022),
     ("advanced micro devices [amd] nee ati", 0x1002),
     ("amazon.com, inc.", 0x1d0f),
@@ -14,6 +14,8 @@ const FORMERLY: [(&str, u16); 7] = [
     ("broadcom limited", 0x14e4),
     ("lsi logic / symbios logic", 0x1000),
     ("lsi logic / avago", 0x1000),
+    ("mellanox", 0x15b3),
+    ("nvidia", 0x10de),
 ];
 
 /// Looks ids up, ignoring case, which differs between lists. Text with numbers needs none of the tables.

@@ -39,6 +39,9 @@ const BELOW: [&str; 14] = [
     "Kernel modules: ",
 ];
 
+/// The line that `grep -A` prints between lines of one output that do not stand together.
+const GREP: &str = "--";
+
 pub(super) struct Block<'a> {
     pub first: Line<'a>,
     /// Without the hex bytes.
@@ -116,7 +119,9 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
                 each(block);
             }
         } else if let Some(block) = &mut open {
-            if let Some(row) = row(&line.text) {
+            if line.text == GREP {
+                open.take().into_iter().for_each(&mut each);
+            } else if let Some(row) = row(&line.text) {
                 block.add_bytes(line.number, row);
             } else if block.takes(&line) {
                 block.take(line);
@@ -129,6 +134,7 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
         } else {
             // A function's lines may continue after an inserted blank line.
             apart |= !is_complaint(&line.text)
+                && line.text != GREP
                 && !BELOW.iter().any(|begin| line.text.starts_with(begin));
         }
     }

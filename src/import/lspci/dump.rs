@@ -18,6 +18,7 @@ pub(super) struct MergedFunction {
     pub subordinate: Option<u8>,
     pub port: Option<PortType>,
     pub manages: bool,
+    pub names_rdma: bool,
     pub numa: Fact<Option<u32>>,
     pub config: Config,
     pub attributes: Attributes,
@@ -47,6 +48,7 @@ pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Func
             complete,
             has_head,
             manages,
+            names_rdma,
             ..
         } = function;
         for (line, message) in function.failure {
@@ -72,6 +74,7 @@ pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Func
             subordinate,
             port,
             manages,
+            names_rdma,
             numa: known_or_absent(function.numa, numa && has_head),
             config,
             attributes,
@@ -220,6 +223,7 @@ fn both(earlier: MergedFunction, later: MergedFunction) -> MergedFunction {
         subordinate: later.subordinate.or(earlier.subordinate),
         port: later.port.or(earlier.port),
         manages: later.manages || earlier.manages,
+        names_rdma: later.names_rdma || earlier.names_rdma,
         numa: known(later.numa, earlier.numa),
         config: bytes::over(later.config, earlier.config),
         attributes: Attributes {

@@ -33,6 +33,7 @@ pub(super) struct Function {
     /// It may have extended capabilities but lists none: there are none, or they are unreadable.
     pub maybe_beyond: bool,
     pub manages: bool,
+    pub names_rdma: bool,
     /// Remarks with their lines.
     pub failure: Vec<(usize, String)>,
 }
@@ -92,6 +93,7 @@ impl Function {
             beyond: false,
             maybe_beyond: false,
             manages: false,
+            names_rdma: head.names_rdma(),
             failure: block.failure.clone(),
         };
         function.add_capabilities(capabilities::listed(lower), verbosity, upper, whole);

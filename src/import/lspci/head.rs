@@ -74,6 +74,12 @@ impl Head<'_> {
         }
     }
 
+    /// True if the name says that it is an RDMA device, whatever its number: several devices share such a name.
+    pub fn names_rdma(&self) -> bool {
+        const WORDS: [&str; 5] = ["Elastic Fabric Adapter", "Omni-Path", "RDMA", "RoCE", "iWARP"];
+        WORDS.iter().any(|word| self.part.contains(word))
+    }
+
     /// The device part without revision and programming interface, and the latter.
     fn bare_part(&self) -> (&str, u8) {
         let mut part = self.part;

@@ -40,6 +40,22 @@ fn notes(facts: &Facts) -> Vec<String> {
     notes.map(|note| format!("{}: {}", note.source, note.message)).collect()
 }
 
+/// Names say what several numbers are, and what a cut line is of.
+#[test]
+fn names_without_numbers_count() {
+    let facts = read(
+        "00:06.0 Ethernet controller: Amazon.com, Inc. Elastic Network Adapter (ENA)\n\
+         00:07.0 Ethernet controller: Amazon.com, Inc. Elastic Fabric Adapter (EFA)\n\
+         --\n\
+         62:00.0 3D controller: NVIDIA",
+    );
+    let nics: Vec<String> = facts.unnamed_nics.iter().map(ToString::to_string).collect();
+    assert_eq!(nics, ["0000:00:07.0"]);
+    assert_eq!(facts.gpus().count(), 1);
+    // grep prints the line of marks.
+    assert!(notes(&facts).is_empty(), "{:?}", notes(&facts));
+}
+
 /// A root port with a GPU and a NIC function below, hand-written after lspci 3.9 and 3.13.
 const MACHINE: &str = "\
 15:01.0 PCI bridge: Intel Corporation Device 352a (rev 04) (prog-if 00 [Normal decode])

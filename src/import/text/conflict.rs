@@ -1,7 +1,10 @@
-//! Two outputs of one program that are of different machines, although nothing names them: other GPUs, or other host names.
+//! Two outputs of one program that are of different machines, although nothing names them: other GPUs, or other host names; and programs
+//! that print of several machines.
+
+use std::collections::BTreeSet;
 
 use super::cut::Section;
-use super::{KINDS, Kind, cluster, machines, other, smi};
+use super::{KINDS, Kind, cluster, job, kernel_log, lines, machines, nccl, other, smi};
 use crate::model::Bdf;
 
 /// What a section says that no other section of the same machine contradicts.
@@ -13,6 +16,21 @@ struct Shown<'a> {
 /// Words that say which sections contradict each other.
 pub fn found(sections: &[Section]) -> Option<String> {
     gpus(sections).or_else(|| matrices(sections)).or_else(|| hosts(sections))
+}
+
+/// The machines of which NCCL, its tests and scripts of perftest print. Their devices are not those of one.
+pub fn launched(sections: &[Section]) -> BTreeSet<&str> {
+    let lines = |kind| of(sections, kind).flat_map(|section| section.text.lines().map(str::trim));
+    let of_tests = lines(&job::TESTS).filter_map(job::host);
+    let hosts: BTreeSet<&str> =
+        of_tests.chain(lines(&nccl::LOG).filter_map(nccl::host_of)).collect();
+    // Numbers of another process may stand before a name without a blank.
+    let is_part = |name: &&str| {
+        let before = hosts.iter().filter_map(|host| name.strip_suffix(host));
+        let mut numbers = before.filter(|before| !before.is_empty());
+        numbers.any(|before| before.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    };
+    hosts.iter().copied().filter(|name| !is_part(name)).collect()
 }
 
 fn of<'a>(sections: &'a [Section], kind: &'static Kind) -> impl Iterator<Item = &'a Section> {
@@ -126,5 +144,14 @@ fn hosts(sections: &[Section]) -> Option<String> {
             names.shows(&name, section.line);
         }
     }
-    names.several()
+    names.several().or_else(|| logs(sections))
+}
+
+/// Kernel logs of two machines in one. A machine may get its name while it boots, but does not change it back.
+fn logs(sections: &[Section]) -> Option<String> {
+    let lines = of(sections, &kernel_log::KERNEL_LOG).flat_map(|section| section.text.lines());
+    let mut hosts: Vec<&str> = lines.filter_map(lines::host).collect();
+    hosts.dedup();
+    let names: BTreeSet<&str> = hosts.iter().copied().collect();
+    (hosts.len() > names.len()).then(|| machines::launched(&names))
 }

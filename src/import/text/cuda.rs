@@ -231,7 +231,7 @@ fn columns(line: &str) -> Option<usize> {
 fn of_programs(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut devices: Vec<Device<'_>> = Vec::new();
     let (mut number, mut model) = (None, None);
-    for line in text.lines().map(str::trim) {
+    for line in text.lines().map(str::trim).flat_map(programs::side_by_side) {
         let of_line = device(line).or_else(|| {
             let (bdf, named) = bus(line)?;
             let number = number.take().unwrap_or(devices.len());

@@ -294,7 +294,7 @@ fn flush_left(lines: &str) -> String {
 }
 
 /// A line without escape sequences, quote marks and the carriage return.
-fn clean(raw: &[u8]) -> String {
+pub fn clean(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let end = raw.len() - usize::from(raw.ends_with(b"\r"));
     let is_clean = raw.is_ascii() && memchr2(b'\x1b', b'\r', &raw[..end]).is_none();

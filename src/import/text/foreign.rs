@@ -1,7 +1,7 @@
 //! What a text looks like that yields nothing, for its message.
 
 /// Programs whose output says nothing about GPUs, NICs and PCI devices, by the first line.
-const FOREIGN: [(&str, &str); 24] = [
+const FOREIGN: [(&str, &str); 22] = [
     ("              total        used        free", "free"),
     ("               total        used        free", "free"),
     ("Filesystem ", "df"),
@@ -20,12 +20,19 @@ const FOREIGN: [(&str, &str); 24] = [
     ("make[", "the log of a build"),
     ("-- The ", "the log of a build"),
     ("{", "a JSON document"),
-    ("<?xml", "an XML document"),
-    ("<", "an XML or HTML document"),
     ("nvcc: NVIDIA", "nvcc --version"),
     ("Bus 001 Device ", "lsusb"),
     ("[default]", "a configuration file"),
     ("usage: ", "a program's help"),
+];
+
+/// Documents, by the first line that is not empty.
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("<?xml", "an XML document"),
+    ("<!", "an XML or HTML document"),
+    ("<html", "an XML or HTML document"),
+    ("<system", "an XML or HTML document"),
+    ("<topology", "an XML or HTML document"),
 ];
 
 const NEAR: &str =
@@ -36,7 +43,13 @@ const GROUPS: &str =
     "a list of IOMMU groups that does not name the functions ('lspci -nn' names them)";
 
 /// Output in which gdr finds no device, by words of a line: the line begins with the first, if any, and has the second.
-const WITHOUT_DEVICES: [(&str, &str, &str); 87] = [
+const WITHOUT_DEVICES: [(&str, &str, &str); 93] = [
+    ("# Port extended counters:", "", "perfquery, whose port may be one of another machine"),
+    ("crw", " uverbs", "ls -l /dev/infiniband, which names no RDMA device"),
+    ("Name=gpu", "File=/dev/nvidia", "gres.conf of Slurm, which says what a node should have"),
+    ("CfgTRES=", "gres/gpu", "lines of scontrol show node without Gres="),
+    ("", "nvidia-fabricmanager", "a log of the fabric manager, which names ports of NVSwitches"),
+    ("Software link status:", "", "a list of the links of a switch"),
     ("GPU", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("NIC", " X ", "rows of nvidia-smi topo -m without its first line"),
     ("LnkCap:", "GT/s", "lines of lspci -vv without the line that names the device"),
@@ -164,7 +177,11 @@ pub fn name(bytes: &[u8]) -> Option<&'static str> {
             known.map(|(_, name)| *name)
         })
     });
-    known.or_else(|| is_log(&text).then_some("the log of a program whose lines name no device"))
+    let first = text.lines().map(str::trim_start).find(|line| !line.is_empty()).unwrap_or_default();
+    let document = || DOCUMENTS.iter().find(|(begin, _)| first.starts_with(begin));
+    known
+        .or_else(|| document().map(|(_, name)| *name))
+        .or_else(|| is_log(&text).then_some("the log of a program that gdr does not know"))
 }
 
 /// True if most lines begin with a time or a level.
@@ -220,6 +237,12 @@ mod tests {
             ("NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "gres.conf"),
             ("[CudaDevice(id=0), CudaDevice(id=1)]\n", "JAX"),
             ("nhc: Health check failed: check_fs_mount: /home not mounted\n", "nhc"),
+            ("crw-rw-rw- 1 root root 231, 192 Mar 22 10:47 uverbs0\n", "ls -l /dev/infiniband"),
+            ("# Port extended counters: Lid 10 port 1\nPortSelect:..1\n", "perfquery"),
+            ("Name=gpu Type=h100 File=/dev/nvidia0\n", "gres.conf"),
+            ("   CfgTRES=cpu=32,gres/gpu=4\n", "scontrol show node"),
+            ("x nvidia-fabricmanager-wrapper: found mlx5_0\n", "fabric manager"),
+            ("Software link status:\n  Ethernet0  up\n", "a switch"),
             ("- GPU0 -> mlx5_0\n- GPU1 -> mlx5_1\n", "GPUs and NICs"),
             (
                 "2025-01-02 10:00:00 a\n2025-01-02 10:00:01 b\n2025-01-02 10:00:02 c\n",
@@ -228,6 +251,7 @@ mod tests {
         ] {
             assert!(name(text.as_bytes()).is_some_and(|name| name.contains(word)), "{text}");
         }
+        assert_eq!(name(b">>> a()\n<CDLL 'x', handle 1>\n"), None);
         assert_eq!(name(b"My job is slow: why?\nIt was fast.\nNow it is not.\n"), None);
     }
 }

@@ -137,6 +137,7 @@ fn lshw(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut node = "";
     let mut fields: Vec<&str> = Vec::new();
     let mut found = Function::default();
+    let mut listed = Vec::new();
     for line in text.lines().map(str::trim).chain(["*-end"]) {
         let of_json = element(line);
         let begun = line.strip_prefix("*-").and_then(|rest| rest.split([':', ' ']).next());
@@ -144,6 +145,9 @@ fn lshw(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             begun.or(of_json.filter(|(key, _)| *key == "class").map(|(_, name)| name))
         {
             found.record(recording);
+            if let ("display", [_, product, ..]) = (node, fields.as_slice()) {
+                listed.extend(unplaced(product).filter(|_| found.bdf.is_none()));
+            }
             (node, found) = (name, Function::default());
             fields.clear();
             continue;
@@ -175,7 +179,17 @@ fn lshw(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             }
         }
     }
+    recording.listed(listed);
     Ok(())
+}
+
+/// The GPU of a cut node, which lacks the address: `GP107M [GeForce GTX 1050 Ti Mobile]`.
+fn unplaced(product: &str) -> Option<ListedGpu> {
+    let name = product.split_once('[')?.1.trim_end_matches(']');
+    let is_nvidias = ["GeForce ", "Tesla ", "Quadro ", "RTX ", "TITAN "]
+        .iter()
+        .any(|brand| name.starts_with(brand));
+    is_nvidias.then(|| ListedGpu { model: Some(name.to_owned()), ..ListedGpu::default() })
 }
 
 /// `pci@0000:17:00.0`.

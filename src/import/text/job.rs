@@ -1,12 +1,15 @@
 //! The job: its environment, its container, and the GPUs that its first lines name.
 
+use std::collections::BTreeMap;
+
 use super::by_index;
+use super::nccl::GPU;
 use super::smi::Log;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
-use crate::model::ListedGpu;
 use crate::model::limited::MAX_GPUS;
+use crate::model::{Bdf, ListedGpu};
 
 pub const ENVIRONMENT: Kind = Kind {
     name: "environment variables (env, export, mpirun -x)",
@@ -32,31 +35,36 @@ pub const TESTS: Kind = Kind {
         rank(line).is_some()
             || listed_by_perftest(line).is_some()
             || device_of_perftest(line).is_some()
+            || run_on(line).is_some()
     },
-    yields: "GPUs, with their models by nccl-tests, if all ranks are on one machine; the RDMA device of perftest",
+    yields: "GPUs, with their models and addresses by nccl-tests, if all ranks are on one machine; the RDMA device of perftest",
     example:
         "#  Rank  0 Group  0 Pid  64904 on      node1 device  0 [0000:17:00] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid  64904 on      node1 device  1 [0000:2a:00] NVIDIA H100 80GB HBM3
 ",
     read: |text, recording| {
         let mut gpus = Vec::new();
-        let mut hosts = Vec::new();
+        let mut placed = BTreeMap::new();
         let mut class = Class::default();
         for line in text.lines().map(str::trim) {
             if let Some(name) = device_of_perftest(line) {
                 class.device(name);
             }
-            if let Some((host, index, model)) = rank(line) {
-                hosts.push(host);
-                let model = Some(model.to_owned()).filter(|model| !model.is_empty());
-                gpus.push((index, ListedGpu { model, ..ListedGpu::default() }));
+            if let Some(rank) = rank(line) {
+                let model = Some(rank.model.to_owned()).filter(|model| !model.is_empty());
+                let gpu = ListedGpu { model, ..ListedGpu::default() };
+                placed.extend(rank.bdf.map(|bdf| (bdf, gpu.clone())));
+                gpus.push((rank.index, gpu));
             } else if let Some(index) = listed_by_perftest(line) {
                 gpus.push((index, ListedGpu::default()));
             }
         }
-        hosts.dedup();
-        if hosts.len() < 2 {
+        if placed.is_empty() {
             recording.listed(by_index(gpus));
+        } else {
+            // Each process may count the GPUs that it sees from 0.
+            placed.keys().for_each(|bdf| recording.function(*bdf, GPU));
+            recording.listed(placed.into_values().collect());
         }
         recording.class(class)
     },
@@ -170,15 +178,43 @@ fn is_program(word: &str) -> bool {
     word.contains('/') || word == "\\" || PROGRAMS.iter().any(|program| word.starts_with(program))
 }
 
-/// The host, the index and the model in `# Rank 0 Group 0 Pid 64904 on node1 device 0 [0000:17:00] NVIDIA H100`.
-fn rank(line: &str) -> Option<(&str, usize, &str)> {
-    let rest = line.trim_start_matches(['#', ' ']).strip_prefix("Rank ")?;
+/// A line `# Rank 0 Group 0 Pid 64904 on node1 device 0 [0000:17:00] NVIDIA H100` of nccl-tests.
+struct Rank<'a> {
+    host: &'a str,
+    index: usize,
+    /// Old versions print the bus alone: `[0x17]`.
+    bdf: Option<Bdf>,
+    model: &'a str,
+}
+
+fn rank(line: &str) -> Option<Rank<'_>> {
+    let (before, rest) = line.split_once("Rank ")?;
+    // A launcher may print the name of a machine before the line.
+    let before = before.trim_end_matches(['#', ' ']);
+    let rest = Some(rest).filter(|_| before.is_empty() || before.ends_with([':', '>']))?;
     let (_, rest) = rest.split_once(" Pid ")?;
     let (_, rest) = rest.split_once(" on ")?;
     let (host, rest) = rest.split_once(" device ")?;
     let (index, rest) = rest.split_once('[')?;
-    let (_, model) = rest.split_once(']')?;
-    Some((host.trim(), index.trim().parse().ok()?, model.trim()))
+    let (place, model) = rest.split_once(']')?;
+    Some(Rank {
+        host: host.trim(),
+        index: index.trim().parse().ok()?,
+        bdf: format!("{place}.0").parse().ok().filter(|_| place.len() >= 10),
+        model: model.trim(),
+    })
+}
+
+/// The host in `INFO: run ib_write_bw server on node1: sudo taskset …` of ngc_multinode_perf.
+fn run_on(line: &str) -> Option<&str> {
+    let (program, rest) = line.strip_prefix("INFO: run ")?.split_once(" on ")?;
+    let is_end = program.ends_with(" server") || program.ends_with(" client");
+    rest.split_once(": ").map(|(host, _)| host).filter(|host| is_end && !host.contains(' '))
+}
+
+/// The host that a line of a program on several machines names.
+pub fn host(line: &str) -> Option<&str> {
+    rank(line).map(|rank| rank.host).or_else(|| run_on(line))
 }
 
 /// The index in `CUDA device 0: PCIe address is 1B:00`.

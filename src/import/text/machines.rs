@@ -85,17 +85,35 @@ pub fn one_of(a: usize, b: usize) -> String {
 
 /// Says that each line stands behind the name of a machine, and how to read one.
 pub fn prefixed(names: &[String]) -> String {
-    let mut named: Vec<String> = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
-    if names.len() > NAMED {
-        named.push(format!("{} more", names.len() - NAMED));
-    }
-    let first = names.first().map(String::as_str).unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let first = names.first().copied().unwrap_or_default();
     format!(
         "shows {} machines, each line behind the name of one: {}; give the lines of one, for example 'grep ^{first}: FILE | gdr \
          doctor --from -'",
         names.len(),
-        super::and(&named)
+        list(&names)
     )
+}
+
+/// Says that lines are of several machines, and how to read those of one.
+pub fn launched(names: &BTreeSet<&str>) -> String {
+    let names: Vec<&str> = names.iter().copied().collect();
+    let first = names.first().copied().unwrap_or_default();
+    format!(
+        "shows several machines, by lines that programs print on {}: {}; give the lines of one, for example 'grep -w {first} FILE | \
+         gdr doctor --from -'",
+        names.len(),
+        list(&names)
+    )
+}
+
+/// `'node1', 'node2' and 3 more`.
+pub fn list(names: &[&str]) -> String {
+    let mut named: Vec<String> = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
+    if names.len() > NAMED {
+        named.push(format!("{} more", names.len() - NAMED));
+    }
+    super::and(&named)
 }
 
 /// The name that a command line is typed on: `user@host:~$`, `[user@host ~]#`, `(env) user@host:~$`.

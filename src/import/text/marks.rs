@@ -126,6 +126,12 @@ pub fn of_prose(text: &str) -> Option<String> {
             out.push_str(&text[done..start]);
             out.push(BREAK);
             done = start;
+            // Marks of code end it too.
+            if let Some(end) = line[at..].find('`').filter(|_| line[..at].ends_with('`')) {
+                out.push_str(&text[start..start + end]);
+                out.push('\n');
+                done = start + end;
+            }
         }
     }
     out.map(|out| out + &text[done..])
@@ -144,13 +150,15 @@ fn behind_words(line: &str) -> Option<usize> {
         " Ethernet controller",
     ];
     let at = CLASSES.iter().filter_map(|class| line.find(class)).min()?;
-    let start = line[..at].rfind([' ', '\t', '('])? + 1;
+    let start = line[..at].rfind([' ', '\t', '(', '`'])? + 1;
     let before = line[..start].trim();
     // A name and a colon are the prefix of pdsh, which names a machine; quote marks and numbers are no words.
     let words = before.split_ascii_whitespace().count();
     let has_words = words > 1 && before.starts_with(|c: char| c.is_alphabetic());
-    (has_words && lspci::is_head(line[start..].trim_end()) && !lspci::is_head(line.trim()))
-        .then_some(start)
+    ((has_words || before.ends_with('`'))
+        && lspci::is_head(line[start..].trim_end())
+        && !lspci::is_head(line.trim()))
+    .then_some(start)
 }
 
 #[cfg(test)]
@@ -186,6 +194,15 @@ mod tests {
             Some("```\n\n| |GPU0|GPU1|\n|GPU0|X|SYS|\n```\n\n")
         );
         assert_eq!(of_wiki("a || b\n{ \"code\": 1 }\n"), None);
+    }
+
+    #[test]
+    fn a_function_ends_with_its_mark() {
+        let function = "f014:00:02.0 Infiniband controller: Mellanox Technologies MT27800 Family";
+        assert_eq!(
+            of_prose(&format!("2 - The OS sees `{function}` and its driver\n")),
+            Some(format!("2 - The OS sees `\n{function}\n` and its driver\n"))
+        );
     }
 
     #[test]

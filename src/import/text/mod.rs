@@ -17,6 +17,7 @@ mod inventory;
 mod job;
 mod json;
 mod kernel_log;
+mod lines;
 mod listings;
 mod machines;
 mod marks;
@@ -39,10 +40,8 @@ pub(super) use cut::embedded;
 pub use plain::Plain;
 pub(super) use plain::plain;
 
-use super::ImportError;
-use super::find;
-use super::matrix;
 use super::support::{Recording, SupportReport};
+use super::{ImportError, find, lspci, matrix};
 use crate::model::ListedGpu;
 
 /// What a line begins that only one program prints.
@@ -157,6 +156,11 @@ pub const KINDS: [&Kind; 84] = [
     &summary::SUMMARY,
 ];
 
+/// All kinds, and lines that are read if none of them shows a device.
+pub(super) fn kinds() -> impl Iterator<Item = &'static Kind> {
+    KINDS.into_iter().chain([&lines::LINES])
+}
+
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.
 pub(super) struct Text {
     pub lspci: Vec<u8>,
@@ -179,6 +183,8 @@ pub(super) fn read(
     if let Some(words) = cut.machines.several().or_else(|| conflict::found(&cut.sections)) {
         return Err(ImportError::Machines(words));
     }
+    let launched = conflict::launched(&cut.sections);
+    let is_alone = report.is_empty();
     let mut recording = Recording::of(report);
     for (path, content) in std::mem::take(&mut cut.files) {
         recording.pasted_file(&path, content)?;
@@ -190,13 +196,37 @@ pub(super) fn read(
         texts.sort_unstable();
         texts.dedup();
         for text in &texts {
-            (kind.read)(text, &mut recording)?;
+            match kind.name {
+                name if launched.len() > 1 && name == job::TESTS.name => {}
+                name if launched.len() > 1 && name == nccl::LOG.name => {
+                    nccl::variables(text, &mut recording);
+                }
+                _ => (kind.read)(text, &mut recording)?,
+            }
         }
         if !texts.is_empty() {
             kinds.push(kind.name);
         }
     }
-    Ok(Text { lspci: cut.lspci, report: recording.finish(), kinds })
+    if launched.len() > 1 {
+        let names: Vec<&str> = launched.iter().copied().collect();
+        let message = format!("of {}, so their devices are not read", machines::list(&names));
+        recording.note("lines of a job on several machines", message);
+    }
+    let mut report = recording.finish();
+    let is_lspcis = lspci::is_format(&cut.lspci) || lspci::is_format(&report.lspci);
+    if is_alone && !is_lspcis && !report.has_devices() {
+        if launched.len() > 1 {
+            return Err(ImportError::Job(machines::launched(&launched)));
+        }
+        let mut recording = Recording::of(report);
+        (lines::LINES.read)(&String::from_utf8_lossy(bytes), &mut recording)?;
+        report = recording.finish();
+        if report.has_devices() {
+            kinds.push(lines::LINES.name);
+        }
+    }
+    Ok(Text { lspci: cut.lspci, report, kinds })
 }
 
 /// The kind that a line begins, which has no indentation.
@@ -227,10 +257,11 @@ pub(super) fn looks_like(bytes: &[u8], kinds: &[&'static str]) -> Option<String>
         *name != smi::MATRIX.name || text.lines().any(|line| matrix::is_head(line.trim()))
     };
     let known = kinds.first().copied().filter(|name| is_whole(name));
-    if known == Some(nccl::LOG.name)
-        && let Some(words) = nccl::several(&text)
-    {
-        return Some(words);
+    let nodes = text.lines().filter(|line| line.trim_start().starts_with("Roles:")).count();
+    if known == Some(cluster::KUBECTL.name) && nodes > 1 {
+        return Some(format!(
+            "the output of kubectl describe node for {nodes} nodes ('kubectl describe node NAME' shows one)"
+        ));
     }
     known.or_else(|| foreign::name(bytes)).map(|name| match name {
         _ if name.starts_with("kernel log") => {

@@ -43,27 +43,16 @@ pub const GRAPH: Kind = Kind {
 
 fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut class = Class::default();
-    let (mut hosts, mut gpus) = (BTreeSet::new(), BTreeSet::new());
-    let mut numbers = BTreeSet::new();
-    for line in text.lines() {
-        let Some((head, message)) = line_of(line) else { continue };
-        hosts.extend(host(head));
+    let (mut gpus, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    variables(text, recording);
+    for (head, message) in text.lines().filter_map(line_of) {
         numbers.extend(number(head));
-        if let Some((name, value)) = message.split_once(" set by environment to ")
-            && let Some(name) = name.split(' ').next_back()
-        {
-            recording.variable(name, value.trim_end_matches(['.', ' ']));
-        }
         if let Some(list) = message.split_once("NET/IB : Using ").map(|(_, list)| list) {
             nics(list, &mut class);
         }
         let bus = message.split_once(" busId ").and_then(|(_, rest)| rest.split(' ').next());
         gpus.extend(bus.and_then(address));
         gpus.extend(message.split([' ', ':']).filter_map(in_path));
-    }
-    // Devices of several machines are not those of one.
-    if hosts.len() > 1 {
-        return Ok(());
     }
     if gpus.is_empty() {
         recording
@@ -83,15 +72,20 @@ fn line_of(line: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// A log of several machines, whose devices are not those of one.
-pub fn several(text: &str) -> Option<String> {
-    let heads = text.lines().filter_map(line_of);
-    let hosts: BTreeSet<&str> = heads.filter_map(|(head, _)| host(head)).collect();
-    let first = hosts.first().filter(|_| hosts.len() > 1)?;
-    Some(format!(
-        "NCCL's log of {} machines; the lines of one ('grep {first}: FILE | gdr doctor --from -') may name its devices",
-        hosts.len()
-    ))
+/// The variables that were set, which are those of all machines of a job.
+pub fn variables(text: &str, recording: &mut Recording) {
+    for (_, message) in text.lines().filter_map(line_of) {
+        if let Some((name, value)) = message.split_once(" set by environment to ")
+            && let Some(name) = name.split(' ').next_back()
+        {
+            recording.variable(name, value.trim_end_matches(['.', ' ']));
+        }
+    }
+}
+
+/// The host of a line.
+pub fn host_of(line: &str) -> Option<&str> {
+    host(line_of(line)?.0)
 }
 
 /// The number of the GPU in `node1:100:120 [0]`, as CUDA counts the GPUs that the process sees.

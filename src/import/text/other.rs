@@ -143,7 +143,11 @@ node 1 cpus: 4 5 6 7
 pub const LSCPU: Kind = Kind {
     name: "lscpu",
     starts: Starts::Output,
-    begins: |line| line.strip_prefix("Architecture:").is_some_and(|rest| rest.starts_with(' ')),
+    begins: |line| {
+        // Kubernetes prints Go's names of architectures.
+        let name = line.strip_prefix("Architecture:").filter(|rest| rest.starts_with(' '));
+        name.is_some_and(|name| !["amd64", "arm64"].contains(&name.trim()))
+    },
     yields: "NUMA nodes and their CPUs",
     example: "Architecture:            x86_64
 CPU(s):                  8

@@ -73,18 +73,24 @@ fn environment(line: &str) -> Option<&str> {
 pub const XORG: Kind = Kind {
     name: "the log of the X server",
     starts: Starts::Line,
-    begins: |line| display(line).is_some() || at_pci(line).is_some(),
+    begins: |line| display(line).is_some() || at_pci(line).is_some() || probed(line).is_some(),
     yields: "GPUs: address, and numbers where they are printed",
     example:
         "[    12.345] (--) PCI:*(23@0:0:0) 10de:2330:10de:16c1 rev 161, Mem @ 0x90000000/16777216
 [    12.456] (--) NVIDIA(0): NVIDIA GPU NVIDIA H100 80GB HBM3 (GH100-A) at PCI:23:0:0 (GPU-0)
 ",
     read: |text, recording| {
+        let mut cards = Vec::new();
         for line in text.lines() {
             if let Some((bdf, ids)) = display(line) {
                 recording.function(bdf, ids);
             } else if let Some(bdf) = at_pci(line) {
                 recording.function(bdf, GPU);
+            } else if let Some(card) = probed(line) {
+                cards.push(card);
+            } else if let Some(name) = primary(line) {
+                let of_name = cards.iter().find(|(card, _)| *card == name);
+                of_name.iter().for_each(|(_, bdf)| recording.function(*bdf, GPU));
             }
         }
         Ok(())
@@ -112,10 +118,24 @@ fn decimal(text: &str) -> Option<Bdf> {
 /// A graphics device in `(--) PCI:*(1@0:0:0) 10de:1f08:1462:3754 rev 161, …`.
 fn display(line: &str) -> Option<(Bdf, Ids)> {
     let (_, rest) = line.split_once("(--) PCI:")?;
-    let (place, rest) = rest.trim_start_matches('*').strip_prefix('(')?.split_once(") ")?;
+    let (place, rest) = rest.trim_start_matches(['*', ' ']).strip_prefix('(')?.split_once(") ")?;
     let mut numbers = rest.split([':', ' ']).map(|number| u16::from_str_radix(number, 16).ok());
     let (vendor, device) = (numbers.next()??, numbers.next()?);
     Some((decimal(place)?, Ids { vendor, device, class: 0x03_0000 }))
+}
+
+/// The card and the address in `(II) Platform probe for /sys/devices/pci0000:00/…/0000:01:00.0/drm/card2`.
+fn probed(line: &str) -> Option<(&str, Bdf)> {
+    let (_, path) = line.split_once("Platform probe for /sys/devices/pci")?;
+    let (place, card) = path.split_once("/drm/")?;
+    Some((card.trim(), place.rsplit('/').next()?.parse().ok()?))
+}
+
+/// The card in `(**) OutputClass "nvidia" setting /dev/dri/card2 as PrimaryGPU`, whose class is that of NVIDIA's driver.
+fn primary(line: &str) -> Option<&str> {
+    let (class, rest) = line.split_once("OutputClass \"")?.1.split_once("\" setting /dev/dri/")?;
+    let card = rest.strip_suffix(" as PrimaryGPU")?;
+    class.to_ascii_lowercase().starts_with("nvidia").then_some(card)
 }
 
 /// The address in `NVIDIA(0): NVIDIA GPU … at PCI:1:0:0 (GPU-0)` and `… Failed to initialize the NVIDIA GPU at PCI:1:0:0.`.
@@ -140,11 +160,19 @@ pub fn device(line: &str) -> Option<(usize, &str, Option<Bdf>)> {
 /// LAMMPS.
 fn listed(line: &str) -> Option<(&str, &str, Option<Bdf>)> {
     let (number, rest) = line.strip_prefix("Device ")?.split_once(": ")?;
-    // nvtop prints the model first.
     number.parse::<usize>().ok()?;
     let (model, rest) = rest.split_once([',', '(']).unwrap_or((rest, ""));
     let place = rest.strip_suffix(')').unwrap_or_default();
     Some((number, model, place.parse().or_else(|_| format!("{place}.0").parse()).ok()))
+}
+
+/// The devices that nvtop prints side by side on a line.
+pub fn side_by_side(line: &str) -> impl Iterator<Item = &str> {
+    let next = line.match_indices(" Device ").map(|(at, _)| at + 1);
+    let starts: Vec<usize> = next.filter(|at| of_nvtop(&line[*at..]).is_some()).collect();
+    let ends: Vec<usize> = starts.iter().copied().chain([line.len()]).collect();
+    let starts = [0].into_iter().chain(starts);
+    starts.zip(ends).map(|(from, to)| line[from..to].trim())
 }
 
 /// `Device 0 [GeForce GTX 1080 Ti] PCIe GEN 3@16x`.
@@ -297,6 +325,33 @@ mod tests {
         ];
         assert_eq!(below_matrix(lines.into_iter()), 3);
         assert_eq!(below_matrix(lines.into_iter().take(1)), 0);
+    }
+
+    #[test]
+    fn devices_side_by_side() {
+        let line =
+            "Device 0 [NVIDIA L4] PCIe GEN 1@ 8x RX: 7 MiB/s Device 1 [NVIDIA L40S] PCIe GEN 4@16x";
+        let names: Vec<_> = side_by_side(line).filter_map(device).map(|found| found.1).collect();
+        assert_eq!(names, ["NVIDIA L4", "NVIDIA L40S"]);
+        assert_eq!(side_by_side("a Device b").count(), 1);
+    }
+
+    #[test]
+    fn the_primary_card_of_nvidias_class() {
+        let line =
+            "(II) Platform probe for /sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0/drm/card2";
+        assert_eq!(
+            probed(line).map(|(card, bdf)| (card, bdf.to_string())),
+            Some(("card2", "0000:01:00.0".to_owned()))
+        );
+        let line = "(**) OutputClass \"nvidia\" setting /dev/dri/card2 as PrimaryGPU";
+        assert_eq!(primary(line), Some("card2"));
+        assert_eq!(primary(&line.replace("nvidia", "amdgpu")), None);
+        let intel = "(--) PCI: (0@0:2:0) 8086:5917:17aa:225e rev 7";
+        assert_eq!(
+            display(intel).map(|(bdf, ids)| (bdf.to_string(), ids.vendor)),
+            Some(("0000:00:02.0".to_owned(), 0x8086))
+        );
     }
 
     #[test]

@@ -136,7 +136,11 @@ pub const NAMES: Kind = Kind {
 pub const LSHCA: Kind = Kind {
     name: "lshca",
     starts: Starts::Line,
-    begins: |line| line.starts_with("Desc: Mellanox Technologies ") || placed(line).is_some(),
+    begins: |line| {
+        line.starts_with("Desc: Mellanox Technologies ")
+            || placed(line).is_some()
+            || unplaced(line).is_some()
+    },
     yields: "RDMA devices and their PCI addresses; models, as remarks",
     example: "Desc: Mellanox Technologies MT2910 Family [ConnectX-7]
   PCI_addr   |    RDMA     |    Net
@@ -148,6 +152,8 @@ pub const LSHCA: Kind = Kind {
             if let Some((bdf, name)) = placed(line) {
                 let device = class.device(name);
                 class.links.extend(device.map(|device| (device, bdf)));
+            } else if let Some(name) = unplaced(line) {
+                class.device(name);
             } else if let Some(model) = line.strip_prefix("Desc: ") {
                 recording.note("lshca", model.to_owned());
             }
@@ -163,6 +169,12 @@ fn placed(line: &str) -> Option<(Bdf, &str)> {
     Some((bdf, cells.next().filter(|name| is_device(name))?))
 }
 
+/// The device in `mlx5_0 |  1   | ib0 | actv`, of a view without addresses.
+fn unplaced(line: &str) -> Option<&str> {
+    let (name, rest) = line.split_once('|')?;
+    Some(name.trim()).filter(|name| is_device(name) && rest.contains('|'))
+}
+
 /// The devices of a line that has no other words, or only `Local device:` before.
 fn names(line: &str) -> Option<Vec<&str>> {
     const KEYS: [&str; 4] = ["Local device:", "Local adapter:", "HCA:", "IB device:"];
@@ -174,10 +186,32 @@ fn names(line: &str) -> Option<Vec<&str>> {
 
 /// A name that only RDMA devices have.
 pub fn is_device(name: &str) -> bool {
-    const KINDS: [&str; 8] =
-        ["mlx5_bond_", "mlx5_", "mlx4_", "bnxt_re", "irdma", "efa_", "hfi1_", "qedr"];
+    const KINDS: [&str; 13] = [
+        "mlx5_bond_",
+        "mlx5_",
+        "mlx4_",
+        "bnxt_re_bond",
+        "bnxt_re",
+        "irdma",
+        "efa_",
+        "hfi1_",
+        "qedr",
+        "mana_",
+        "erdma_",
+        "ionic_",
+        "qib",
+    ];
     let number = KINDS.iter().find_map(|kind| name.strip_prefix(kind));
+    // udev names a device by its place; interfaces have the names of InfiniBand's.
+    let place = ["rocep", "rdmap", "iwp"].iter().find_map(|kind| name.strip_prefix(kind));
+    let is_place = |place: &str| {
+        let (bus, slot) = place.split_once('s').unwrap_or_default();
+        bus.parse::<u8>().is_ok()
+            && slot.starts_with(|c: char| c.is_ascii_digit())
+            && slot.bytes().all(|byte| byte.is_ascii_digit() || b"fdnpv".contains(&byte))
+    };
     number.is_some_and(|number| number.len() <= 4 && number.parse::<u16>().is_ok())
+        || place.is_some_and(is_place)
 }
 
 /// The address of a line `PCI 0000:1a:00.0 (InfiniBand)`; none in it of hwloc 1, which prints the numbers `PCI 15b3:1021`.

@@ -153,7 +153,7 @@ const OTHER: [&str; 16] = [
 ];
 
 /// The name of a model at the start of a text, up to what programs write behind one.
-fn model(text: &str) -> Option<&str> {
+pub fn model(text: &str) -> Option<&str> {
     const LONGEST: usize = 64;
     let text = text.trim_start_matches(['\'', '"', '[']);
     let text = text.strip_prefix("NVIDIA Corporation ").unwrap_or(text);

@@ -181,7 +181,10 @@ fn several_machines_are_named_and_not_mixed() {
         |name: &str| smi.lines().map(|line| format!("{name}: {line}\n")).collect::<String>();
     let matrix = smi::MATRIX.example;
     let four = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\tSYS\t0-31\t0\n";
-    let uname = other::UNAME.example;
+    let (uname, ranks) = (other::UNAME.example, job::TESTS.example);
+    let log = |name: &str| {
+        format!("Jan  2 10:00:00 {name} kernel: nvidia 0000:3b:00.0: enabling device\n")
+    };
     for (text, words) in [
         (
             format!("root@node1:~# nvidia-smi\n{smi}root@node2:~# ibstat\n{ibstat}"),
@@ -201,6 +204,14 @@ fn several_machines_are_named_and_not_mixed() {
         ),
         (format!("{matrix}\n{four}"), "2 GPUs from line 1 and 3 from line"),
         (uname.to_owned() + &uname.replace("node1", "node2"), "'node1' from line 1 and 'node2'"),
+        (ranks.to_owned() + &ranks.replace("node1", "node2"), "on 2: 'node1' and 'node2'"),
+        (format!("{ranks}node2:1:2 [0] NCCL INFO x\n"), "on 2: 'node1' and 'node2'"),
+        (
+            "INFO: run ib_write_bw server on a: x\nINFO: run ib_write_bw client on b: y\n"
+                .to_owned(),
+            "on 2: 'a' and 'b'",
+        ),
+        (log("node1") + &log("node2") + &log("node1"), "on 2: 'node1' and 'node2'"),
     ] {
         let error = crate::import::text(text.as_bytes(), SupportReport::default());
         let error = error.expect_err(&text).to_string();
@@ -216,6 +227,10 @@ fn several_machines_are_named_and_not_mixed() {
             "(env) me@gpu1:~$ ls\ngit clone git@github.com:a/b.git # tests\nroot@gpu1:~# nvidia-smi\n{smi}"
         ),
         format!("me@login:~$ ssh gpu1\nme@gpu1:~$ nvidia-smi\n{smi}"),
+        format!(
+            "{smi}\n{}a:1:2 [0] NCCL INFO x\nb:1:2 [0] NCCL INFO x\n",
+            log("localhost") + &log("node1")
+        ),
     ] {
         let report = crate::import::text(text.as_bytes(), SupportReport::default());
         let Some(NvmlOutcome::Read(nvml)) = report.expect(&text).nvml else { panic!("{text}") };
@@ -259,6 +274,9 @@ fn settings_of_a_job_are_read() {
     assert_eq!(port(link, "rate").as_deref(), Some("400 Gb/sec (4X NDR)\n"));
     let down = link.replace(": Active", ": Polling").replace("LinkUp", "Polling");
     assert_eq!(port(&down, "state").as_deref(), Some("1: DOWN\n"));
+    let ranks = read(job::TESTS.example);
+    let places: Vec<String> = ranks.functions.keys().map(ToString::to_string).collect();
+    assert_eq!(places, ["0000:17:00.0", "0000:2a:00.0"]);
     let tests = facts(job::TESTS.example).listed.expect("a list").gpus;
     assert_eq!(tests[1].model.as_deref(), Some("NVIDIA H100 80GB HBM3"));
     let two = job::TESTS.example.replacen("node1", "node2", 1);
@@ -361,6 +379,22 @@ fn a_mismatch_of_versions_is_a_remark() {
     assert_eq!(read(minors).listed.len(), 2);
 }
 
+/// What a text shows of a device before its end.
+#[test]
+fn cut_outputs_show_their_devices() {
+    let node = "     *-display UNCLAIMED\n          description: 3D controller\n          product: GP107M [GeForce GTX 1050 Ti Mobile";
+    assert_eq!(read(node).listed[0].model.as_deref(), Some("GeForce GTX 1050 Ti Mobile"));
+    let cloud = "-  <cpu numaid=\"0\">\n <pci busid=\"0101:00:00.0\" class=\"0x020700\" link_width=\"16\"/>\n";
+    let mut facts = Facts::default();
+    read(cloud).add_listed(&mut facts);
+    assert_eq!(facts.unnamed_nics.len(), 1);
+    let view = "Desc: Mellanox Technologies MT42822 BlueField-2\n RDMA  | Port | Net\nmlx5_2 |  1   | en3f0 \n";
+    assert!(read(view).files.contains_key("/sys/class/infiniband/mlx5_2/ports"));
+    let described = "System Info:\n  Architecture:               amd64\n";
+    let error = crate::import::text(described.as_bytes(), SupportReport::default());
+    assert!(!error.expect_err("no device").to_string().contains("lscpu"));
+}
+
 /// Settings and counts without a device are remarks.
 #[test]
 fn what_names_no_device_is_a_remark() {
@@ -442,7 +476,10 @@ fn what_says_nothing_is_named() {
     for (text, words) in [
         ("              total        used        free\nMem: 1 2 3\n", "the output of free"),
         ("[    1.000000] usb 1-1: new device\n", "a kernel log"),
-        ("a:1:2 [0] NCCL INFO x\nb:1:2 [0] NCCL INFO x\n", "NCCL's log of 2 machines"),
+        (
+            "a:1:2 [0] NCCL INFO x\nb:1:2 [0] NCCL INFO x\n",
+            "several machines, by lines that programs print on 2: 'a' and 'b'",
+        ),
         ("   port: 1\n\t\tactive_mtu: 4096 (5)\n", "a part of ibv_devinfo"),
         ("Filesystem 1K-blocks Used\n/dev/sda1 1 2\n", "the output of df"),
         ("Hello, my training is slow.\n", "no GPU, NIC or PCI device found"),

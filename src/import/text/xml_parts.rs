@@ -52,6 +52,11 @@ fn of_nccl(line: &str) -> Option<Ids> {
     }
 }
 
+/// True for an InfiniBand controller in a file without vendors.
+fn is_infiniband(line: &str) -> bool {
+    attribute(line, "class").and_then(hex).is_some_and(|class| class >> 8 == 0x0207)
+}
+
 /// `pci_type="0302 [10de:2330] …"`. A text may end within it.
 fn of_hwloc(line: &str) -> Option<Ids> {
     let kind = attribute(line, "pci_type")?;
@@ -118,10 +123,11 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             continue;
         };
         last = address.and_then(|address| address.parse().ok());
-        if let Some((bdf, ids)) =
-            last.zip(ids.filter(|ids| matches!(ids.base_class(), 0x02 | 0x03)))
-        {
+        let of_interest = ids.filter(|ids| matches!(ids.base_class(), 0x02 | 0x03));
+        if let Some((bdf, ids)) = last.zip(of_interest) {
             recording.function(bdf, ids);
+        } else if let Some(bdf) = last.filter(|_| ids.is_none() && is_infiniband(line)) {
+            recording.controller(bdf, true);
         }
     }
     let models = models.into_values().max_by_key(Vec::len).unwrap_or_default();

@@ -1,0 +1,437 @@
+//! Lines of programs that no other kind covers: an address, a UUID or a number beside the name of a GPU, and RDMA devices. Read only
+//! from a text in which nothing else shows a device. Sentences of people are no lines of programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::nccl::GPU;
+use super::rdma_lists::is_device;
+use super::{KINDS, Kind, Starts, by_index, cut, machines, summary};
+use crate::import::ImportError;
+use crate::import::support::{Class, Recording};
+use crate::model::limited::MAX_GPUS;
+use crate::model::{Bdf, Ids, ListedGpu};
+
+pub const LINES: Kind = Kind {
+    name: "lines of other programs, if nothing else shows a device",
+    starts: Starts::Line,
+    begins: |_| true,
+    yields: "GPUs by UUID, or by a PCI address or a number beside the name of the product; RDMA devices beside a PCI address or the state of \
+             a port, or in a path of /sys/class/infiniband",
+    example: "CUDA device           : 0 NVIDIA H100 80GB HBM3 (0000:17:00.0)
+mlx5_0 -> pci=0000:1a:00.0 class=0x020700 driver=mlx5_core
+",
+    read,
+};
+
+/// What the lines name.
+#[derive(Default)]
+struct Found<'a> {
+    placed: BTreeMap<Bdf, (Ids, ListedGpu)>,
+    by_uuid: Vec<ListedGpu>,
+    by_number: BTreeMap<usize, ListedGpu>,
+    /// RDMA devices and their addresses.
+    nics: BTreeMap<&'a str, Option<Bdf>>,
+    /// Ports of NVSwitches have names of NICs.
+    others: BTreeSet<&'a str>,
+    hosts: BTreeSet<&'a str>,
+}
+
+fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
+    let lines: Vec<String> = text.lines().map(|line| cut::clean(line.as_bytes())).collect();
+    let mut found = Found::default();
+    let (mut is_input, mut head) = (false, None);
+    for (line, raw) in lines.iter().map(|line| line.trim()).zip(text.lines()) {
+        // What another kind refuses, as metrics of several machines, is not read here.
+        if line.len() > LONGEST || KINDS.iter().any(|kind| (kind.begins)(line)) {
+            continue;
+        }
+        let has_devices = found.add(line) | found.add_below(line, is_input, head);
+        if has_devices {
+            found.hosts.extend(host(line));
+        }
+        head = heading(line).or(head.filter(|_| !line.is_empty()));
+        is_input = raw.contains(">>> ") || raw.trim_start().starts_with("In [");
+    }
+    // Devices of several machines are not those of one.
+    if found.hosts.len() > 1 {
+        return Err(ImportError::Job(machines::launched(&found.hosts)));
+    }
+    found.record(recording)
+}
+
+/// Longer lines are documents of one line.
+const LONGEST: usize = 16 << 10;
+
+impl<'a> Found<'a> {
+    /// True if the line names a device.
+    fn add(&mut self, line: &'a str) -> bool {
+        let model = models(line).next().map(|(_, model)| model);
+        let of_slurm = of_slurm(line);
+        let model = model.or(of_slurm.and_then(|(_, model)| model));
+        let mut uuids = uuids(line).peekable();
+        if uuids.peek().is_some() {
+            for uuid in uuids.map(str::to_owned) {
+                let known = self.by_uuid.iter().any(|gpu| gpu.uuid.as_ref() == Some(&uuid));
+                if !known && self.by_uuid.len() < MAX_GPUS {
+                    self.by_uuid.push(ListedGpu { uuid: Some(uuid), ..listed(model) });
+                }
+            }
+            return true;
+        }
+        if is_sentence(line) {
+            return false;
+        }
+        let place = only(addresses(line));
+        if let Some(bdf) = place
+            && let Some(ids) = of_nvidia(line, bdf, model)
+        {
+            self.placed.entry(bdf).or_insert((ids, listed(model)));
+            return true;
+        }
+        if let Some(bdf) = of_vgpu(line) {
+            self.placed.entry(bdf).or_insert((GPU, ListedGpu::default()));
+            return true;
+        }
+        if let Some(name) = in_sysfs(line) {
+            self.nics.entry(name).or_default();
+            return true;
+        }
+        let names = || words(line).filter(|word| is_device(word));
+        if let Some(name) = only(names()) {
+            if line.contains("NVSwitch") || line.contains("LPF") {
+                self.others.insert(name);
+                return false;
+            }
+            if place.is_some() || words(line).any(|word| STATES.contains(&word)) {
+                let known = self.nics.entry(name).or_default();
+                *known = known.or(place);
+                return true;
+            }
+        }
+        if let Some((number, model)) = numbered(line).or(of_slurm) {
+            self.by_number.entry(number).or_insert_with(|| listed(model));
+            return true;
+        }
+        false
+    }
+
+    /// A GPU whose name stands below what says so: the input of an interpreter, or the number of a device.
+    fn add_below(&mut self, line: &'a str, is_input: bool, head: Option<usize>) -> bool {
+        let bare =
+            line.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "[]: ".contains(c));
+        let whole = if line.starts_with("Out[") { bare } else { line };
+        let whole = whole.strip_prefix('b').unwrap_or(whole).trim_matches(['\'', '"']);
+        if let Some(model) = summary::whole(whole).filter(|_| is_input) {
+            self.by_number.insert(self.by_number.len(), listed(Some(model)));
+            return true;
+        }
+        let of_name = line.strip_prefix("name").filter(|rest| rest.starts_with([' ', ':', '=']));
+        let value = of_name.map(|rest| rest.trim_matches([' ', ':', '=', '\'', '"']));
+        if let Some((number, model)) = head.zip(value.filter(|value| is_brand(value))) {
+            self.by_number.entry(number).or_insert_with(|| listed(Some(model)));
+            return true;
+        }
+        false
+    }
+
+    fn record(self, recording: &mut Recording) -> Result<(), ImportError> {
+        if !self.placed.is_empty() {
+            self.placed.iter().for_each(|(bdf, (ids, _))| recording.function(*bdf, *ids));
+            recording.listed(self.placed.into_values().map(|(_, gpu)| gpu).collect());
+        } else if self.by_uuid.len() >= self.by_number.len() {
+            recording.listed(self.by_uuid);
+        } else {
+            recording.listed(by_index(self.by_number.into_iter().collect()));
+        }
+        let mut class = Class::default();
+        for (name, place) in self.nics.iter().filter(|(name, _)| !self.others.contains(*name)) {
+            if let Some(device) = class.device(name) {
+                class.links.extend(place.map(|bdf| (device, bdf)));
+            }
+        }
+        recording.class(class)
+    }
+}
+
+fn listed(model: Option<&str>) -> ListedGpu {
+    ListedGpu { model: model.map(str::to_owned), ..ListedGpu::default() }
+}
+
+/// The value if all are the same.
+fn only<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+/// Words of sentences. Logs have some of them too, but not those of a person.
+fn is_sentence(line: &str) -> bool {
+    const PERSONS: [&str; 7] = ["i", "i'm", "my", "we", "our", "you", "your"];
+    const OTHERS: [&str; 14] = [
+        "the", "a", "an", "is", "are", "was", "have", "has", "with", "this", "that", "and", "but",
+        "or",
+    ];
+    let count = |of: &[&str]| {
+        let words = line.split_ascii_whitespace().map(|word| word.to_ascii_lowercase());
+        words.filter(|word| of.contains(&word.trim_matches([',', '.']))).count()
+    };
+    count(&PERSONS) > 0 || count(&OTHERS) > 1 || line.ends_with('?')
+}
+
+/// True for a name that only products of NVIDIA have. One of a series need not have a number.
+fn is_brand(name: &str) -> bool {
+    const BRANDS: [&str; 5] = ["NVIDIA ", "GeForce ", "Tesla ", "Quadro ", "TITAN "];
+    BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
+}
+
+/// Names of products of NVIDIA, and where they begin.
+fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_start = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric());
+    let starts = line.char_indices().map(|(at, _)| at).filter(move |at| is_start(*at));
+    starts.filter_map(|at| {
+        let name = summary::model(&line[at..])?;
+        // Words of a message may follow.
+        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let end = name
+            .split(' ')
+            .take_while(|word| !is_word(word))
+            .map(|word| word.len() + 1)
+            .sum::<usize>();
+        let name = name.get(..end.saturating_sub(1))?.trim_end_matches([')', '}', '.']);
+        Some((at, summary::model(name)?))
+    })
+}
+
+/// `GPU-01234567-89ab-cdef-0123-456789abcdef`.
+fn uuids(line: &str) -> impl Iterator<Item = &str> {
+    const LENGTH: usize = 40;
+    line.match_indices("GPU-").filter_map(|(at, _)| {
+        let uuid = line.get(at..at + LENGTH)?;
+        let mut parts = uuid.split('-').skip(1);
+        let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let fits = [8, 4, 4, 4, 12]
+            .into_iter()
+            .all(|length| parts.next().is_some_and(|part| part.len() == length && is_hex(part)));
+        fits.then_some(uuid)
+    })
+}
+
+/// Words of letters, digits and the marks of names.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+}
+
+/// Addresses with their domains.
+fn addresses(line: &str) -> impl Iterator<Item = Bdf> {
+    let words = line.split(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'));
+    let words = words.map(|word| word.trim_end_matches([':', '.']));
+    words.filter(|word| word.len() >= 12).filter_map(|word| word.parse().ok())
+}
+
+/// The numbers of a GPU of NVIDIA at this address: by its name, or by the number of the vendor.
+fn of_nvidia(line: &str, bdf: Bdf, model: Option<&str>) -> Option<Ids> {
+    const OTHERS: [&str; 6] = ["audio", "usb", "bridge", "switch", "serial", "class=0x06"];
+    let lower = line.to_ascii_lowercase();
+    if bdf.function > 0 || OTHERS.iter().any(|other| lower.contains(other)) {
+        return None;
+    }
+    let number = lower.match_indices("10de").find_map(|(at, _)| {
+        let rest = lower[at + 4..].strip_prefix(':')?;
+        u16::from_str_radix(rest.trim_start_matches("0x").get(..4)?, 16).ok()
+    });
+    // Chipsets of NVIDIA are on the first bus.
+    let by_number = number.is_some() && bdf.bus > 0;
+    (model.is_some() || by_number).then_some(Ids { device: number, ..GPU })
+}
+
+/// The device in a path of sysfs.
+fn in_sysfs(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("/sys/class/infiniband/")?;
+    let name = words(rest).next().filter(|name| is_device(name))?;
+    (!line.contains("No such file")).then_some(name)
+}
+
+/// States of ports and devices, as programs print them.
+const STATES: [&str; 17] = [
+    "ACTIVE",
+    "DOWN",
+    "INIT",
+    "ARMED",
+    "PORT_ACTIVE",
+    "PORT_DOWN",
+    "PORT_INIT",
+    "Active",
+    "LinkUp",
+    "LINK_UP",
+    "LinkDown",
+    "Polling",
+    "POLLING",
+    "port",
+    "numPorts",
+    "node_guid",
+    "fw_ver",
+];
+
+/// The number of the GPU before the name of a product: `0: NVIDIA L4`, `GPU1: …`, `device 2 [NVIDIA L4]`, `"index": 0, "name": …`.
+fn numbered(line: &str) -> Option<(usize, Option<&str>)> {
+    if line.contains("(nvgpu)") {
+        // The GPU of a system on a chip.
+        let name = line.split_once(" (nvgpu)")?.0.rsplit([' ', ':', '{', '"']).next()?;
+        return Some((0, Some(name))).filter(|_| !name.is_empty());
+    }
+    let (at, model) = models(line).next()?;
+    let marks = |c: char| " \t=-([{\"'|,:>]".contains(c);
+    let before = line[..at].trim_end_matches(marks);
+    let before =
+        ["name", "Name", "model", "NAME"].iter().find_map(|word| before.strip_suffix(word));
+    let before = before.unwrap_or(&line[..at]);
+    let has_mark = before.trim_end().ends_with([':', ']', '=', ',', '>', '[', '(', '|']);
+    let before = before.trim_end_matches(marks);
+    let key = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = before[key.len()..].parse().ok().filter(|number| *number < MAX_GPUS)?;
+    let key = key.to_ascii_lowercase();
+    // `GPU: 2 NVIDIA L4` is a count.
+    let is_count = number > 0 && key.trim_end().ends_with([':', '=']);
+    let bare = key.trim_end_matches(|c: char| marks(c) || c == '#');
+    let ends = |names: &[&str]| names.iter().any(|name| bare.ends_with(name));
+    let is_gpu = bare.is_empty() && has_mark || ends(&["gpu", "device", "card"]);
+    // A blank stands between CUDA and its version.
+    let is_index =
+        ends(&["index", "id", "minor"]) || key.ends_with("cuda") || key.ends_with("cuda:");
+    (is_gpu && !is_count || is_index).then_some((number, Some(model)))
+}
+
+/// `GRES[gpu] Type:nvidia_h100_80gb_hbm3 Count:1 … File:/dev/nvidia0 …` of slurmd, but not an instance of MIG.
+fn of_slurm(line: &str) -> Option<(usize, Option<&str>)> {
+    let (_, rest) = line.split_once("GRES[gpu] Type:")?;
+    let (_, node) = rest.split_once("File:/dev/nvidia")?;
+    let number = node.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    let model = rest.split(' ').next().filter(|name| name.starts_with("nvidia_"));
+    (!node.contains("nvidia-cap")).then_some((number, model))
+}
+
+/// The address in `nvidia-vgpud: pciId of gpu [0]: 0:17:0:0`, in hexadecimal.
+fn of_vgpu(line: &str) -> Option<Bdf> {
+    let (_, place) = line.split_once("pciId of gpu [")?.1.split_once("]: ")?;
+    let mut numbers = place.trim().split(':').map(|number| u32::from_str_radix(number, 16).ok());
+    let mut next = || numbers.next().flatten();
+    let (domain, bus, device, function) = (next()?, next()?, next()?, next()?);
+    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
+}
+
+/// The number in a line `Device #0:` above its fields.
+fn heading(line: &str) -> Option<usize> {
+    let name = line.trim_end_matches(':').to_ascii_lowercase();
+    let number = ["device", "gpu"].iter().find_map(|word| name.strip_prefix(word))?;
+    number.trim_start_matches([' ', '#']).parse().ok().filter(|number| *number < MAX_GPUS)
+}
+
+/// The host in `Jan  2 10:00:00 node1 program: …` of syslog.
+pub fn host(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
+    let [month, day, time, host, program] = words[..] else { return None };
+    let is_time = month.len() == 3 && day.parse::<u8>().is_ok() && time.matches(':').count() == 2;
+    (is_time && program.ends_with(':')).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{SupportReport, text};
+
+    /// GPUs by address, models or UUIDs of those without, and RDMA devices with the ends of their addresses.
+    fn devices(report: &SupportReport) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let gpus = report.functions.keys().map(ToString::to_string).collect();
+        let name = |gpu: &ListedGpu| gpu.uuid.clone().or(gpu.model.clone()).unwrap_or_default();
+        let listed: Vec<String> = report.listed.iter().map(name).collect();
+        let place = |link: &str| link.rsplit('/').next().unwrap_or_default().to_owned();
+        let nics = report.files.iter().filter_map(|(path, file)| {
+            let name = path.strip_prefix("/sys/class/infiniband/")?;
+            match name.split_once('/') {
+                Some((name, "device")) => Some(format!("{name} {}", place(file.link.as_deref()?))),
+                Some((name, "ports")) => Some(name.to_owned()),
+                _ => None,
+            }
+        });
+        let mut nics: Vec<String> = nics.collect();
+        nics.dedup_by(|b, a| b.starts_with(&format!("{a} ")) || a.starts_with(&format!("{b} ")));
+        (gpus, if report.functions.is_empty() { listed } else { Vec::new() }, nics)
+    }
+
+    fn found(lines: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
+        devices(&text(lines.as_bytes(), SupportReport::default()).expect(lines))
+    }
+
+    #[test]
+    fn lines_of_programs_name_gpus() {
+        const UUID: &str = "GPU-01234567-89ab-cdef-0123-456789abcdef";
+        for (lines, places, listed) in [
+            (
+                "CUDA device           : 0 NVIDIA H100 80GB HBM3 (0000:17:00.0)\n".to_owned(),
+                vec!["0000:17:00.0"],
+                vec![],
+            ),
+            ("node-check: 00000000:2A:00.0 10de:2330 is bound to vfio-pci\n".to_owned(), vec!["0000:2a:00.0"], vec![]),
+            ("nvidia-vgpud: pciId of gpu [0]: 0:2a:0:0\n".to_owned(), vec!["0000:2a:00.0"], vec![]),
+            (format!("{{\\\"gpu_uuid\\\":\\\"{UUID}\\\",\\\"clique\\\":1}} again {UUID}\n"), vec![], vec![UUID]),
+            (format!("['200.00, 45, NVIDIA L4, {UUID}, 86']\n"), vec![], vec![UUID]),
+            (
+                ">>> torch.cuda.get_device_name(0)\n'NVIDIA L4'\n>>> torch.cuda.get_device_name(1)\n'NVIDIA L40S'\n".to_owned(),
+                vec![],
+                vec!["NVIDIA L4", "NVIDIA L40S"],
+            ),
+            (
+                "Device #0:\n>>> attributes:\n  name      NVIDIA L4\n  major     8\n\nDevice #1:\n  name      NVIDIA L4\n".to_owned(),
+                vec![],
+                vec!["NVIDIA L4", "NVIDIA L4"],
+            ),
+            ("0: NVIDIA L4\n1: NVIDIA L4\n".to_owned(), vec![], vec!["NVIDIA L4", "NVIDIA L4"]),
+            ("[worker] found cuda:0 (NVIDIA L4)\n".to_owned(), vec![], vec!["NVIDIA L4"]),
+            ("{\"index\": 0, \"name\": \"NVIDIA L4\", \"used\": 1},\n".to_owned(), vec![], vec!["NVIDIA L4"]),
+            ("stats {GPUData:map[0:{Name:Orin (nvgpu) Usage:0}]}\n".to_owned(), vec![], vec!["Orin"]),
+            (
+                "slurmd:  GRES[gpu] Type:nvidia_l4 Count:1 Flags:HAS_FILE File:/dev/nvidia0 Cores:0-55\n".to_owned(),
+                vec![],
+                vec!["nvidia_l4"],
+            ),
+        ] {
+            let (of_place, of_list, nics) = found(&lines);
+            assert_eq!((of_place, of_list), (places.into_iter().map(str::to_owned).collect(), listed.into_iter().map(str::to_owned).collect()), "{lines}");
+            assert!(nics.is_empty(), "{lines}");
+        }
+    }
+
+    #[test]
+    fn lines_of_programs_name_nics() {
+        for (lines, expected) in [
+            ("mlx5_0 -> pci=0000:0b:00.0 driver=mlx5_core\nmlx5_0: one\n", "mlx5_0 0000:0b:00.0"),
+            ("cd /sys/class/infiniband/hfi1_0/ports/1/hw_counters\nRcAcks  1\n", "hfi1_0"),
+            ("rocep26s0f0: port 1 is PORT_ACTIVE\n", "rocep26s0f0"),
+        ] {
+            let (places, listed, nics) = found(lines);
+            assert_eq!(nics, [expected], "{lines}");
+            assert!(places.is_empty() && listed.is_empty(), "{lines}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_device_of_the_machine() {
+        for lines in [
+            "I have an NVIDIA L4 at 0000:17:00.0 and mlx5_0 port 1.\n",
+            "GPU: 2 NVIDIA L4 in words\n2 NVIDIA L4\nCUDA 12 (NVIDIA L4)\n",
+            "vfio: 0000:17:00.1 10de:22ba\nvfio: 0000:00:08.0 10de:03ea\n",
+            "cat: /sys/class/infiniband/mlx5_0/ports: No such file or directory\n",
+            "found NVSwitch LPF device: mlx5_0\nread port attributes device=mlx5_0 port=1\n",
+            "MIG-01234567-89ab-cdef-0123-456789abcdef\nGPU-0123\n",
+            "ib_write_bw -d mlx5_0 -p 10000\n",
+            "NVIDIA L4\n",
+        ] {
+            assert!(text(lines.as_bytes(), SupportReport::default()).is_err(), "{lines}");
+        }
+        let two = "Jan  2 10:00:00 node1 agent: GPU 0: NVIDIA L4 is up\nJan  2 10:00:00 node2 agent: GPU 0: NVIDIA L4 is up\n";
+        let error = text(two.as_bytes(), SupportReport::default()).expect_err("two machines");
+        assert!(error.to_string().contains("'node1' and 'node2'"), "{error}");
+        // Another kind shows the devices.
+        let (_, listed, nics) = found("CA 'mlx5_0'\n\tCA type: MT4129\n0: NVIDIA L4\n");
+        assert!(listed.is_empty() && nics == ["mlx5_0"]);
+    }
+}
