@@ -29,6 +29,8 @@ struct Found<'a> {
     placed: BTreeMap<Bdf, (Ids, ListedGpu)>,
     by_uuid: Vec<ListedGpu>,
     by_number: BTreeMap<usize, ListedGpu>,
+    /// A number stands behind a word for a GPU. People number lists from 1.
+    has_keys: bool,
     /// RDMA devices and their addresses.
     nics: BTreeMap<&'a str, Option<Bdf>>,
     /// Ports of NVSwitches have names of NICs.
@@ -47,7 +49,7 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         }
         let has_devices = found.add(line) | found.add_below(line, is_input, head);
         if has_devices {
-            found.hosts.extend(host(line));
+            found.hosts.extend(host(line).or_else(|| labelled(line)));
         }
         head = heading(line).or(head.filter(|_| !line.is_empty()));
         is_input = raw.contains(">>> ") || raw.trim_start().starts_with("In [");
@@ -78,7 +80,7 @@ impl<'a> Found<'a> {
             }
             return true;
         }
-        if is_sentence(line) {
+        if is_sentence(line) || is_code(line) {
             return false;
         }
         let place = only(addresses(line));
@@ -109,6 +111,7 @@ impl<'a> Found<'a> {
             }
         }
         if let Some((number, model)) = numbered(line).or(of_slurm) {
+            self.has_keys |= !line.starts_with(|c: char| c.is_ascii_digit());
             self.by_number.entry(number).or_insert_with(|| listed(model));
             return true;
         }
@@ -140,7 +143,7 @@ impl<'a> Found<'a> {
             recording.listed(self.placed.into_values().map(|(_, gpu)| gpu).collect());
         } else if self.by_uuid.len() >= self.by_number.len() {
             recording.listed(self.by_uuid);
-        } else {
+        } else if self.by_number.contains_key(&0) || self.has_keys {
             recording.listed(by_index(self.by_number.into_iter().collect()));
         }
         let mut class = Class::default();
@@ -183,6 +186,15 @@ fn is_brand(name: &str) -> bool {
     BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
 }
 
+/// A line of a program's source or of a patch.
+fn is_code(line: &str) -> bool {
+    const BEGINS: [&str; 9] =
+        ["const ", "let ", "assert", "def ", "return ", "if ", "for ", "//", "+"];
+    line.ends_with(';')
+        || line.contains(" // ")
+        || BEGINS.iter().any(|begin| line.starts_with(begin))
+}
+
 /// Names of products of NVIDIA, and where they begin.
 fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_start = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric());
@@ -190,7 +202,8 @@ fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
     starts.filter_map(|at| {
         let name = summary::model(&line[at..])?;
         // Words of a message may follow.
-        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let is_word =
+            |word: &str| word.contains('=') || word.bytes().all(|byte| byte.is_ascii_lowercase());
         let end = name
             .split(' ')
             .take_while(|word| !is_word(word))
@@ -325,6 +338,17 @@ fn heading(line: &str) -> Option<usize> {
     number.trim_start_matches([' ', '#']).parse().ok().filter(|number| *number < MAX_GPUS)
 }
 
+/// The host in `host=node1` of a line of fields.
+fn labelled(line: &str) -> Option<&str> {
+    const KEYS: [&str; 5] = ["host", "hostname", "node", "nodename", "instance"];
+    let words = line.split([' ', ',', '{', '}']);
+    let of_word = |word: &str| {
+        let (key, _) = word.split_once('=')?;
+        KEYS.contains(&key.to_ascii_lowercase().as_str()).then_some(key.len() + 1)
+    };
+    words.into_iter().find_map(|word| Some(word[of_word(word)?..].trim_matches('"')))
+}
+
 /// The host in `Jan  2 10:00:00 node1 program: …` of syslog.
 pub fn host(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
@@ -424,12 +448,17 @@ mod tests {
             "MIG-01234567-89ab-cdef-0123-456789abcdef\nGPU-0123\n",
             "ib_write_bw -d mlx5_0 -p 10000\n",
             "NVIDIA L4\n",
+            "1: NVIDIA L4\n2: NVIDIA L40S\n",
+            "assert mlx5_0.port == 1\nlet gpus = [{ index: 0, name: \"NVIDIA L4\" }];\n",
         ] {
             assert!(text(lines.as_bytes(), SupportReport::default()).is_err(), "{lines}");
         }
         let two = "Jan  2 10:00:00 node1 agent: GPU 0: NVIDIA L4 is up\nJan  2 10:00:00 node2 agent: GPU 0: NVIDIA L4 is up\n";
-        let error = text(two.as_bytes(), SupportReport::default()).expect_err("two machines");
-        assert!(error.to_string().contains("'node1' and 'node2'"), "{error}");
+        let fields = "gpu=GPU-01234567-89ab-cdef-0123-456789abcdef host=node1\ngpu=GPU-11234567-89ab-cdef-0123-456789abcdef host=node2\n";
+        for two in [two, fields] {
+            let error = text(two.as_bytes(), SupportReport::default()).expect_err("two machines");
+            assert!(error.to_string().contains("'node1' and 'node2'"), "{error}");
+        }
         // Another kind shows the devices.
         let (_, listed, nics) = found("CA 'mlx5_0'\n\tCA type: MT4129\n0: NVIDIA L4\n");
         assert!(listed.is_empty() && nics == ["mlx5_0"]);
