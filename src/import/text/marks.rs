@@ -129,7 +129,7 @@ pub fn of_prose(text: &str) -> Option<String> {
             // Marks of code end it too.
             if let Some(end) = line[at..].find('`').filter(|_| line[..at].ends_with('`')) {
                 out.push_str(&text[start..start + end]);
-                out.push('\n');
+                out.push(BREAK);
                 done = start + end;
             }
         }
@@ -201,7 +201,7 @@ mod tests {
         let function = "f014:00:02.0 Infiniband controller: Mellanox Technologies MT27800 Family";
         assert_eq!(
             of_prose(&format!("2 - The OS sees `{function}` and its driver\n")),
-            Some(format!("2 - The OS sees `\n{function}\n` and its driver\n"))
+            Some(format!("2 - The OS sees `{BREAK}{function}{BREAK}` and its driver\n"))
         );
     }
 

@@ -59,10 +59,7 @@ fn named(line: &str) -> Option<Vec<(usize, &str)>> {
     if line.len() > LONGEST {
         return None;
     }
-    let found = properties(line)
-        .or_else(|| banner(line))
-        .or_else(|| alone(line).map(|model| vec![(1, model)]))
-        .or_else(|| of_key(line))?;
+    let found = properties(line).or_else(|| banner(line)).or_else(|| of_key(line))?;
     let found: Vec<_> = found.into_iter().take(MAX_GPUS).collect();
     (!found.is_empty()).then_some(found)
 }
@@ -71,11 +68,6 @@ fn named(line: &str) -> Option<Vec<(usize, &str)>> {
 fn properties(line: &str) -> Option<Vec<(usize, &str)>> {
     let (_, rest) = line.split_once("_CudaDeviceProperties(name='")?;
     Some(vec![(1, model(rest.split('\'').next()?)?)])
-}
-
-/// `'NVIDIA H100 80GB HBM3'`, as Python answers.
-fn alone(line: &str) -> Option<&str> {
-    whole(line.strip_prefix('\'')?.strip_suffix('\'')?)
 }
 
 /// `NVIDIA H100 80GB HBM3. Num GPUs = 2. Max memory: 79.1 GB.` of Unsloth.
@@ -230,7 +222,6 @@ mod tests {
             ("_CudaDeviceProperties(name='NVIDIA L4', major=8, minor=9)", Some((1, "NVIDIA L4"))),
             ("| GPU #1 | RTX 3090 @ PCIe x16 (01:00.0, Gen4 x16) |", Some((1, "RTX 3090"))),
             ("GPU: RTX 4090 (PCIe x16)", Some((1, "RTX 4090"))),
-            ("'NVIDIA H100 80GB HBM3'", Some((1, "NVIDIA H100 80GB HBM3"))),
             (
                 "   \\\\   /|    NVIDIA H100 80GB HBM3. Num GPUs = 2. Max memory: 79.1 GB.",
                 Some((2, "NVIDIA H100 80GB HBM3")),
