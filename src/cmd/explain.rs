@@ -336,7 +336,7 @@ fn job_of(reader: JobReader, reading: &mut Reading) -> Option<Job> {
 }
 
 /// A job that failed by another line may have gone on after a warning: its cause is a possible one.
-fn doubt_warnings(matches: &mut Vec<SymptomMatch>, job: &Job) {
+fn doubt_warnings(matches: &mut [SymptomMatch], job: &Job) {
     if job.failures.is_empty() {
         return;
     }
