@@ -313,7 +313,7 @@ fn devices_are_read_where_a_text_names_them() {
             &["GPU0", "GPU1", "NVIDIA A100-SXM4-40GB"],
         ),
         (nccl, "topo", &["0000:17:00.0", "mlx5_0"]),
-        (&two_nodes, "topo", &["looks like NCCL's log", "!0000:17:00.0"]),
+        (&two_nodes, "topo", &["several machines", "'node1' and 'node2'", "!0000:17:00.0"]),
         (
             "<graphs version=\"1\">\n  <graph id=\"0\">\n <channel>\n<gpu dev=\"0\"/>\n<gpu dev=\"3\"/>\n",
             "topo",
