@@ -142,7 +142,7 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).unicode(false).build()
 }
 
-/// What `literals.txt` has for a table, in the order of [`all`].
+/// What `literals.txt` has for a table, in the order of its patterns.
 pub fn literals_to_generate(table: &Table) -> Option<String> {
     literal::to_generate(&all(table).map(|(_, _, text)| text).collect::<Vec<_>>())
 }
