@@ -189,9 +189,10 @@ pub fn embedded(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     ended.then_some((xml, rest))
 }
 
-/// The elements of a topology that was cut, with their ends. NCCL writes an element per line.
+/// The elements of a topology that was cut, with their ends. NCCL writes an element per line. A GPU that was cut may have more NVLinks, so
+/// it is left out: then those of no pair are known.
 fn closed(xml: &[u8]) -> Vec<u8> {
-    let (mut text, mut open) = (String::new(), Vec::new());
+    let (mut text, mut open, mut gpu) = (String::new(), Vec::new(), 0);
     let xml = String::from_utf8_lossy(xml);
     for line in xml.lines() {
         let Some(element) = line.trim().strip_prefix('<').and_then(|line| line.strip_suffix('>'))
@@ -202,9 +203,13 @@ fn closed(xml: &[u8]) -> Vec<u8> {
             open.pop();
         } else if !element.ends_with('/') {
             open.push(element.split(' ').next().unwrap_or_default());
+            gpu = if open.last() == Some(&"gpu") { text.len() } else { gpu };
         }
         text.push_str(line);
         text.push('\n');
+    }
+    if open.pop_if(|name| *name == "gpu").is_some() {
+        text.truncate(gpu);
     }
     let ends: String = open.iter().rev().map(|name| format!("</{name}>\n")).collect();
     (text + &ends).into_bytes()

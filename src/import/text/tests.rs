@@ -311,6 +311,27 @@ fn a_cut_topology_is_closed() {
         assert_eq!(facts.gpus().count(), 1);
         assert!(facts.partial && String::from_utf8_lossy(&rest).starts_with("Here it is"));
     }
+    // A GPU that is cut may have more NVLinks.
+    let gpu = |bus: &str, rank: &str| {
+        format!(
+            "<pci busid=\"0000:{bus}:00.0\" class=\"0x030200\">\n<gpu dev=\"{rank}\" sm=\"70\">\n"
+        )
+    };
+    let link = "<nvlink target=\"0000:67:00.0\" count=\"1\" tclass=\"0x068000\"/>\n";
+    let [first, second] = [gpu("18", "0"), gpu("3b", "1")];
+    let text = format!(
+        "<system version=\"1\">\n<cpu numaid=\"0\">\n{first}{link}{link}</gpu>\n</pci>\n{second}{link}"
+    );
+    for (text, expected) in [
+        (format!("{text}<nvlink target=\"0000:62:00.0\" cou"), None),
+        (format!("{text}</gpu>\n</pci>\n<pci bus"), Some(1)),
+    ] {
+        let (xml, _) = crate::import::embedded(text.as_bytes()).expect("a topology");
+        let facts = crate::import::facts(&xml, &names()).expect("facts");
+        assert_eq!(facts.gpus().count(), 2, "{text}");
+        let pairs = facts.linked_pairs.known();
+        assert_eq!(pairs.map(|pairs| pairs[0].nvlinks), expected, "{text}");
+    }
 }
 
 #[test]

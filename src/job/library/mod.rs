@@ -40,11 +40,12 @@ pub struct Reader {
     read: fn(&str) -> Vec<Statement>,
 }
 
-pub const READERS: [Reader; 30] = [
+pub const READERS: [Reader; 31] = [
     Reader { library: ofi::NAME, word: "WARN: Function: ", read: ofi::read },
     Reader { library: ucx::NAME, word: "UCX  ", read: ucx::read },
     Reader { library: ucx::NAME, word: "UCX INFO", read: ucx::read },
     Reader { library: ucx::NAME, word: "UCX ERROR", read: ucx::read },
+    Reader { library: ucx::NAME, word: "UCX Fatal: ", read: ucx::read },
     Reader { library: ucx::NAME, word: "cfg#", read: ucx::read },
     Reader { library: ucx::NAME, word: "ep_cfg[", read: ucx::read },
     Reader { library: ucx::NAME, word: "(synd 0x", read: ucx::read },

@@ -107,6 +107,11 @@ fn failure(line: &str) -> Option<Statement> {
         let message = before.rsplit_once("  ").map_or(before, |(_, message)| message);
         return Some(failed(FailureKind::Completion, message));
     }
+    // What ended the process: `UCX Fatal: transport error: Endpoint timeout`, `UCX  FATAL …`.
+    let fatal = ["UCX Fatal: ", "UCX  FATAL "].iter().find_map(|mark| line.split_once(mark));
+    if let Some((_, message)) = fatal {
+        return Some(failed(super::kind_of(message), &format!("UCX: {message}")));
+    }
     // A copy may have one blank for two.
     let (_, message) = line.split_once("UCX  ERROR ").or_else(|| line.split_once("UCX ERROR "))?;
     let has = |text: &str| message.contains(text);

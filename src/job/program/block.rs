@@ -112,7 +112,10 @@ impl Block {
                 } else if key == "EXIT CODE" {
                     *end = first(value).and_then(ended::by_code);
                 } else if key.ends_with("EXIT STRING") {
-                    *end = ended::by_words(value).or_else(|| end.take());
+                    // Of the processes that were ended after it, if it exited itself.
+                    let is_of_others = end.is_some() && value.contains("(signal 15)");
+                    let said = ended::by_words(value).filter(|_| !is_of_others);
+                    *end = said.or_else(|| end.take());
                     self.is_complete = true;
                 }
             }

@@ -28,7 +28,7 @@ use crate::model::FailureKind;
 pub use self::python::is_exception;
 
 /// Texts that each line of interest has.
-pub const WORDS: [&str; 87] = [
+pub const WORDS: [&str; 88] = [
     " received at time=",
     "Segfault encountered",
     " waiting for clients. ",
@@ -55,6 +55,7 @@ pub const WORDS: [&str; 87] = [
     "RESOURCE_EXHAUSTED",
     "emory pressure (OOM)",
     "low on memory",
+    "memory usage threshold",
     "OOMKilled",
     "oom-kill",
     "oom_kill",
@@ -119,10 +120,11 @@ pub const WORDS: [&str; 87] = [
 ];
 
 /// Texts of launchers and of their frames in a traceback, which show that a log is of a job.
-const LAUNCHERS: [&str; 12] = [
+const LAUNCHERS: [&str; 13] = [
     "sglang/srt/",
     "vllm/distributed/",
     "ray.exceptions.",
+    ". Ray killed this worker",
     "gloo/transport",
     "[launch.py:",
     "torch/distributed/run.py",

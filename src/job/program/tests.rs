@@ -86,6 +86,11 @@ fn ends_that_launchers_report() {
             "Signal [] signal 7 (SIGBUS): usually /dev/shm is full on node n3",
         ),
         (
+            "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 9 RUNNING AT n3\n=   EXIT CODE: 134\n=   CLEANING UP REMAINING PROCESSES\n\
+             YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)\n",
+            "Exited [] signal 6 (SIGABRT) on node n3",
+        ),
+        (
             "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  \
              Process name: [[4,1],3]\n  Exit code:    2\n",
             "Exited [3] exit status 2",
@@ -442,6 +447,10 @@ fn names_addresses_and_limits() {
         (
             "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.\n",
             "Rendezvous [0] 1/2 clients joined.",
+        ),
+        (
+            "Memory on the node was 12.49GB / 13.15GB (0.950003), which exceeds the memory usage threshold of 0.95. Ray killed this worker\n",
+            "HostMemory [] Memory on the node was 12.49GB / 13.15GB (0.950003), which exceeds the memory usage threshold of 0.95. Ray killed this worker",
         ),
         (
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n",

@@ -13,7 +13,7 @@ const HEARTBEAT: &str = "heartbeat timeout";
 pub const RETRIED: &str = "the client socket has failed to connect to any network address";
 
 /// Lower-case texts; the first that a line has counts.
-const TEXTS: [(&str, FailureKind); 60] = [
+const TEXTS: [(&str, FailureKind); 61] = [
     ("too many open files", OpenFiles),
     ("received 0 items of ancdata", OpenFiles),
     ("could not resolve hostname", HostName),
@@ -37,6 +37,7 @@ const TEXTS: [(&str, FailureKind); 60] = [
     ("std::bad_alloc", HostMemory),
     ("killed due to memory pressure (oom)", HostMemory),
     ("killed due to the node running low on memory", HostMemory),
+    ("exceeds the memory usage threshold of", HostMemory),
     ("oom-kill:constraint", HostMemory),
     ("out of memory: killed process", HostMemory),
     ("memory cgroup out of memory", HostMemory),
