@@ -173,3 +173,25 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
         .flat_map(|(at, failure)| of(Of::Uncovered(at), &failure.name, &failure.patterns));
     symptoms.chain(concepts).chain(uncovered)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::shipped;
+    use super::*;
+
+    /// Long logs are searched by another automaton than short ones.
+    #[test]
+    fn both_automata_find_the_same() {
+        let table = shipped().expect("the shipped table");
+        let patterns = Patterns::new(&table).expect("its patterns");
+        let printed = table.symptoms.iter().filter(|symptom| !symptom.patterns.is_empty());
+        let printed = printed.map(|symptom| symptom.example.to_ascii_lowercase());
+        let mut count = 0;
+        for line in printed.chain(["step 3 of 9, 0.4 s".to_owned()]) {
+            let found = [false, true].map(|is_long| patterns.may_fail(line.as_bytes(), is_long));
+            assert_eq!(found[0], found[1], "{line}");
+            count += usize::from(found[0]);
+        }
+        assert!(count > 80 && !patterns.may_fail(b"step 3 of 9, 0.4 s", true), "{count}");
+    }
+}

@@ -164,7 +164,7 @@ fn all_devices(
     devices
 }
 
-/// The functions as placed devices, and whether each is a NIC, as far as its text says so: one that manages a switch is none.
+/// The functions as placed devices, and whether each is a NIC, as far as its text says so: one that manages a switch is not.
 fn devices(
     functions: Functions,
     tree: Option<&Drawn>,

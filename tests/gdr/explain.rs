@@ -488,3 +488,18 @@ fn job_has_exit_status() {
         assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
     }
 }
+
+/// A program's warning is the cause of a text, but a possible one where a job failed by another line.
+#[test]
+fn a_warning_beside_a_failure_is_a_possible_cause() {
+    let warning = "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n";
+    let failure = "n1:1:2 [0] graph/paths.cc:155 NCCL WARN Error : could not find CPU close to GPU 0\nn1:1:2 [0] NCCL INFO init.cc:471 -> 3\n";
+    for (text, expected) in
+        [(warning.to_owned(), "likely"), (format!("{warning}{failure}"), "possible")]
+    {
+        let report =
+            json(&Gdr::new().args(["explain", "--no-run", "--format", "json", &text]).run());
+        assert_eq!(report["matches"][0]["symptom"], "no-provider", "{text}");
+        assert_eq!(report["matches"][0]["likelihood"], expected, "{text}");
+    }
+}

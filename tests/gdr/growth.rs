@@ -97,3 +97,16 @@ fn rows_of_a_matrix_are_read_once() {
     let (few, many) = (time(250), time(750));
     assert!(many <= 12.0 * few + NOISE, "{few:.2} s for 250 rows, {many:.2} s for 750");
 }
+
+/// Lines that have the beginning of a product's name at each word: they grow eightfold, and the work with them.
+#[test]
+fn names_of_products_in_a_line_are_read_once() {
+    let time = |words: usize| {
+        let text = format!("{}\n", "NVIDIA ".repeat(words)).repeat(40);
+        let directory = scratch();
+        let files = written(directory.path(), &[text.into_bytes()]);
+        cpu_time(&["topo", "--from"], &files)
+    };
+    let (few, many) = (time(280), time(2_240));
+    assert!(many <= 12.0 * few + NOISE, "{few:.2} s for 280 words, {many:.2} s for 2240");
+}

@@ -42,9 +42,12 @@ fn labels(line: &str) -> impl Iterator<Item = (&str, &str)> {
 
 fn dcgm(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut gpus: BTreeMap<(usize, &str), [&str; 2]> = BTreeMap::new();
-    let mut hosts = BTreeSet::new();
     let mut driver = None;
-    for line in text.lines().map(str::trim).filter(|line| line.starts_with("DCGM_FI_")) {
+    let lines = || text.lines().map(str::trim).filter(|line| line.starts_with("DCGM_FI_"));
+    if machines(lines()) > 1 {
+        return Ok(());
+    }
+    for line in lines() {
         let (mut index, mut place, mut model, mut uuid) = (None, "", "", "");
         for (name, value) in labels(line) {
             match name {
@@ -52,7 +55,6 @@ fn dcgm(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
                 "pci_bus_id" => place = value,
                 "modelName" => model = value,
                 "UUID" => uuid = value,
-                "Hostname" => _ = hosts.insert(value),
                 "DCGM_FI_DRIVER_VERSION" => driver = driver.or(Some(value)),
                 _ => {}
             }
@@ -60,10 +62,6 @@ fn dcgm(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         if let Some(index) = index.filter(|_| gpus.len() < MAX_GPUS) {
             gpus.entry((index, place)).or_insert([model, uuid]);
         }
-    }
-    // GPUs of several machines are not those of one.
-    if hosts.len() > 1 {
-        return Ok(());
     }
     let mut log = Log::default();
     if let Some(driver) = driver {
@@ -134,7 +132,7 @@ pub const NVIDIA_GPU_EXPORTER: Kind = Kind {
     },
 };
 
-/// How many machines the labels of a query name. An exporter names none.
+/// How many machines the labels name. Those of one exporter, which another program did not collect, name no machine, or one.
 fn machines<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     const LABELS: [&str; 4] = ["instance", "hostname", "Hostname", "nodename"];
     let of_line = |line: &'a str| labels(line).find(|(name, _)| LABELS.contains(name));
@@ -222,13 +220,13 @@ mod tests {
         assert_eq!(file(text, "mlx5_0/ports/1/state").as_deref(), Some("4: ACTIVE\n"));
         assert_eq!(file(text, "mlx5_0/ports/1/phys_state").as_deref(), Some("5: LinkUp\n"));
         // Its 0 is not a state.
-        let none = text.replace("} 4", "} 0");
-        assert_eq!(file(&none, "mlx5_0/ports/1/state"), None);
+        let absent = text.replace("} 4", "} 0");
+        assert_eq!(file(&absent, "mlx5_0/ports/1/state"), None);
     }
 
     #[test]
     fn metrics_of_several_machines_are_not_those_of_one() {
-        for kind in [&NODE_EXPORTER, &NVIDIA_GPU_EXPORTER] {
+        for kind in [&DCGM, &NODE_EXPORTER, &NVIDIA_GPU_EXPORTER] {
             let of =
                 |instance: &str| kind.example.replace('{', &format!("{{instance=\"{instance}\", "));
             assert!(!read(&of("a:9100")).says_nothing(), "{}", kind.name);

@@ -2,9 +2,12 @@
 //! from a text in which nothing else shows a device. Sentences of people are no lines of programs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::nccl::GPU;
-use super::rdma_lists::is_device;
+use super::rdma_lists::{NUMBERED, PLACED, is_device};
 use super::{KINDS, Kind, Starts, by_index, cut, machines, summary};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
@@ -39,26 +42,38 @@ struct Found<'a> {
 }
 
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    let lines: Vec<String> = text.lines().map(|line| cut::clean(line.as_bytes())).collect();
+    let line = |raw: &str| may_name(raw).then(|| cut::clean(raw.as_bytes()));
+    let lines: Vec<Option<String>> = text.lines().map(line).collect();
     let mut found = Found::default();
     let (mut is_input, mut head) = (false, None);
-    for (line, raw) in lines.iter().map(|line| line.trim()).zip(text.lines()) {
+    for (line, raw) in lines.iter().zip(text.lines()) {
+        let line = line.as_ref().map(|line| line.trim()).filter(|line| line.len() <= LONGEST);
         // What another kind refuses, as metrics of several machines, is not read here.
-        if line.len() > LONGEST || KINDS.iter().any(|kind| (kind.begins)(line)) {
-            continue;
-        }
-        let has_devices = found.add(line) | found.add_below(line, is_input, head);
-        if has_devices {
+        if let Some(line) = line.filter(|line| !KINDS.iter().any(|kind| (kind.begins)(line)))
+            && found.add(line) | found.add_below(line, is_input, head)
+        {
             found.hosts.extend(host(line).or_else(|| labelled(line)));
         }
-        head = heading(line).or(head.filter(|_| !line.is_empty()));
-        is_input = raw.contains(">>> ") || raw.trim_start().starts_with("In [");
+        let raw = raw.trim();
+        head = heading(raw).or(head.filter(|_| !raw.is_empty()));
+        is_input = raw.contains(">>> ") || raw.starts_with("In [");
     }
     // Devices of several machines are not those of one.
     if found.hosts.len() > 1 {
         return Err(ImportError::Job(machines::launched(&found.hosts)));
     }
     found.record(recording)
+}
+
+/// True if a line has a word that each line of interest has: a text may have a million lines.
+fn may_name(line: &str) -> bool {
+    const OTHERS: [&str; 7] =
+        ["GPU-", "10de", "10DE", "(nvgpu)", "GRES[gpu]", "pciId of gpu", "/sys/class/infiniband/"];
+    static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        let words = summary::BRANDS.into_iter().chain(NUMBERED).chain(PLACED).chain(OTHERS);
+        AhoCorasick::new(words).ok()
+    });
+    WORDS.as_ref().is_none_or(|words| words.is_match(line))
 }
 
 /// Longer lines are documents of one line.
@@ -182,8 +197,7 @@ fn is_sentence(line: &str) -> bool {
 
 /// True for a name that only products of NVIDIA have. One of a series need not have a number.
 fn is_brand(name: &str) -> bool {
-    const BRANDS: [&str; 5] = ["NVIDIA ", "GeForce ", "Tesla ", "Quadro ", "TITAN "];
-    BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
+    summary::BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
 }
 
 /// A line of a program's source or of a patch.
@@ -195,11 +209,13 @@ fn is_code(line: &str) -> bool {
         || BEGINS.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Names of products of NVIDIA, and where they begin.
+/// Names of products of NVIDIA, and where they begin: the first few of a line.
 fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    const MOST: usize = 64;
     let is_start = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric());
     let starts = line.char_indices().map(|(at, _)| at).filter(move |at| is_start(*at));
-    starts.filter_map(|at| {
+    let is_brand = |at: &usize| summary::BRANDS.iter().any(|brand| line[*at..].starts_with(brand));
+    starts.filter(is_brand).take(MOST).filter_map(|at| {
         let name = summary::model(&line[at..])?;
         // Words of a message may follow.
         let is_word =
@@ -333,6 +349,9 @@ fn of_vgpu(line: &str) -> Option<Bdf> {
 
 /// The number in a line `Device #0:` above its fields.
 fn heading(line: &str) -> Option<usize> {
+    if line.len() > 16 {
+        return None;
+    }
     let name = line.trim_end_matches(':').to_ascii_lowercase();
     let number = ["device", "gpu"].iter().find_map(|word| name.strip_prefix(word))?;
     number.trim_start_matches([' ', '#']).parse().ok().filter(|number| *number < MAX_GPUS)

@@ -184,26 +184,30 @@ fn names(line: &str) -> Option<Vec<&str>> {
     (words().next().is_some() && words().all(is_device)).then(|| words().collect())
 }
 
+/// How names of RDMA devices begin, before a number.
+pub const NUMBERED: [&str; 13] = [
+    "mlx5_bond_",
+    "mlx5_",
+    "mlx4_",
+    "bnxt_re_bond",
+    "bnxt_re",
+    "irdma",
+    "efa_",
+    "hfi1_",
+    "qedr",
+    "mana_",
+    "erdma_",
+    "ionic_",
+    "qib",
+];
+
+/// How names begin that udev gives by place. Those of InfiniBand are names of interfaces too.
+pub const PLACED: [&str; 3] = ["rocep", "rdmap", "iwp"];
+
 /// A name that only RDMA devices have.
 pub fn is_device(name: &str) -> bool {
-    const KINDS: [&str; 13] = [
-        "mlx5_bond_",
-        "mlx5_",
-        "mlx4_",
-        "bnxt_re_bond",
-        "bnxt_re",
-        "irdma",
-        "efa_",
-        "hfi1_",
-        "qedr",
-        "mana_",
-        "erdma_",
-        "ionic_",
-        "qib",
-    ];
-    let number = KINDS.iter().find_map(|kind| name.strip_prefix(kind));
-    // udev names a device by its place; interfaces have the names of InfiniBand's.
-    let place = ["rocep", "rdmap", "iwp"].iter().find_map(|kind| name.strip_prefix(kind));
+    let number = NUMBERED.iter().find_map(|kind| name.strip_prefix(kind));
+    let place = PLACED.iter().find_map(|kind| name.strip_prefix(kind));
     let is_place = |place: &str| {
         let (bus, slot) = place.split_once('s').unwrap_or_default();
         bus.parse::<u8>().is_ok()

@@ -121,7 +121,7 @@ fn counted(text: &str) -> Option<(usize, &str)> {
 }
 
 /// Beginnings of names of models.
-const BRANDS: [&str; 9] =
+pub const BRANDS: [&str; 9] =
     ["NVIDIA ", "Nvidia ", "GeForce ", "Tesla ", "Quadro ", "TITAN ", "Titan ", "RTX ", "GTX "];
 
 /// Words that no name of a model has: another thing is named, or what a program needs.
@@ -152,17 +152,22 @@ pub fn model(text: &str) -> Option<&str> {
     if !BRANDS.iter().any(|brand| text.starts_with(brand)) {
         return None;
     }
+    // A line may be long, and have a brand at each word.
+    let text = &text[..text.floor_char_boundary(2 * LONGEST)];
     let end =
         text.find(['(', '/', ',', '\'', '"', ']', '[', '|', '@', ';', ':']).unwrap_or(text.len());
     let name = text[..end].trim();
     let name = name.split(" x ").next().unwrap_or(name).trim();
+    if name.len() >= LONGEST {
+        return None;
+    }
     let words = || name.split_ascii_whitespace();
     // The name of a series has a number: `NVIDIA GPU` and `NVIDIA driver 570.86` are none.
     let has_number = words().skip(1).any(|word| {
         word.bytes().any(|byte| byte.is_ascii_digit()) && !word.contains('.') && word.len() < 24
     });
     let is_other = OTHER.iter().any(|other| words().any(|word| word == *other));
-    (has_number && !is_other && name.len() < LONGEST && words().count() <= 8).then_some(name)
+    (has_number && !is_other && words().count() <= 8).then_some(name)
 }
 
 /// Lines that do not stand together may be of several people.

@@ -157,6 +157,10 @@ fn failures_of_each_library() {
             "OpenFiles [\"r1:82\"] socket create failed: Too many open files",
         ),
         (
+            "[1,8]<stderr>:[m1:195:0:195]    ud_iface.c:732  UCX Fatal: transport error: Endpoint timeout\n",
+            "Timeout [\"m1:195\"] UCX: transport error: Endpoint timeout",
+        ),
+        (
             "WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n",
             "NetworkPlugin [] NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
         ),
