@@ -176,6 +176,7 @@ mod tests {
     const DEP: &str = "kernel/drivers/infiniband/core/ib_core.ko.zst: kernel/net/x.ko.zst\n\
         updates/dkms/nvidia-peermem.ko.zst: kernel/drivers/infiniband/core/ib_uverbs.ko.zst updates/dkms/nvidia.ko.zst\n\
         kernel/fs/fat/vfat.ko.zst: kernel/fs/fat/fat.ko.zst\n\
+        kernel/drivers/infiniband/hw/irdma/irdma.ko.zst: kernel/drivers/net/ethernet/intel/ice/ice.ko.zst\n\
         updates/dkms/nvidia.ko.zst:\n";
 
     #[test]
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(of_interest(&kept), kept);
         let list = files_of(&kept);
         let names: Vec<&str> = list.iter().map(|module| module.name.as_str()).collect();
-        assert_eq!(names, ["ib_core", "nvidia_peermem", "nvidia"]);
+        assert_eq!(names, ["ib_core", "nvidia_peermem", "irdma", "nvidia"]);
         assert_eq!(list[1].path, "updates/dkms/nvidia-peermem.ko.zst");
         assert_eq!(list[1].needs, ["ib_uverbs", "nvidia"]);
     }

@@ -140,7 +140,7 @@ fn the_first_screen_has_the_nic_of_each_gpu() {
 /// The NIC is on another root port, so the path leaves the GPU's switch over its narrower link.
 #[test]
 fn a_bridge_that_limits_is_named() {
-    let machine = Machine::load_changed("sound", |machine| {
+    let change = |machine: &mut Value| {
         let root = &mut machine["roots"]["0000:00"]["below"];
         root["00:01.0"]["below"]["01:00.0"]["link"] = json!(["32GT/s", 8]);
         let switch = root["00:01.0"]["below"]["01:00.0"]["below"].as_object_mut();
@@ -148,13 +148,20 @@ fn a_bridge_that_limits_is_named() {
         root["00:02.0"] = json!({ "is": "root-port", "below": {
             "05:00.0": { "is": "cx7-ib", "rdma": "mlx5_0" }
         } });
+    };
+    let says = "31.5 GB/s, limited by the link of the bridge 0000:01:00.0: PCIe 5.0 x8";
+    let alone = Machine::load_changed("sound", change);
+    assert_text(&alone, &["topo"], &[says], &["shared with"]);
+    let shared = Machine::load_changed("sound", |machine| {
+        change(machine);
+        let root = &mut machine["roots"]["0000:00"]["below"];
+        let ports = &mut root["00:01.0"]["below"]["01:00.0"]["below"];
+        for (port, gpu) in [("02:02.0", "06:00.0"), ("02:03.0", "07:00.0")] {
+            ports[port] = json!({ "is": "pex-down", "below": { gpu: "h200" } });
+        }
     });
-    assert_text(
-        &machine,
-        &["topo"],
-        &["31.5 GB/s, limited by the link of the bridge 0000:01:00.0: PCIe 5.0 x8"],
-        &[],
-    );
+    let says = format!("{says}, shared with GPU1 GPU2");
+    assert_text(&shared, &["topo"], &[&says], &[]);
 }
 
 #[test]
