@@ -7,7 +7,7 @@ use super::limited::list;
 use super::{Bdf, CounterKind, DiffReport, Finding, Host, NextStep, RdmaPath, VirtualFunction};
 
 /// The document `gdr.probe/1`, used by every probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
     /// Which probe.
     pub probe: ProbeKind,
@@ -50,9 +50,10 @@ pub struct ProbeReport {
 }
 
 /// A probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeKind {
+    #[default]
     Copy,
     Host,
     P2p,
@@ -130,7 +131,7 @@ pub struct ProbedPair {
 }
 
 /// One end of a NIC transfer: a port and a memory buffer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedEnd {
     /// Name in the results: `GPU0 mlx5_0:1`.
     pub subject: String,

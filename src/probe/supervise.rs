@@ -69,17 +69,7 @@ pub fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         host: machine.host.clone(),
         simulated: probe.scope().sim,
         complete: true,
-        gpus: Vec::new(),
-        pairs: Vec::new(),
-        ends: Vec::new(),
-        mpi: None,
-        packets: None,
-        counters: Vec::new(),
-        results: Vec::new(),
-        notes: Vec::new(),
-        findings: Vec::new(),
-        baseline: None,
-        next_step: None,
+        ..ProbeReport::default()
     }
 }
 

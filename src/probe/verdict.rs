@@ -267,7 +267,6 @@ pub fn next_step(report: &ProbeReport) -> Option<NextStep> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Host;
 
     fn subject() -> Subject {
         Subject { subject: "GPU0".to_owned(), backend: "rm".to_owned(), numa: Some(1) }
@@ -300,23 +299,8 @@ mod tests {
 
     #[test]
     fn exit_codes() {
-        let report = |complete, results| ProbeReport {
-            probe: ProbeKind::Copy,
-            host: Host::default(),
-            simulated: false,
-            complete,
-            gpus: Vec::new(),
-            pairs: Vec::new(),
-            ends: Vec::new(),
-            mpi: None,
-            packets: None,
-            counters: Vec::new(),
-            results,
-            notes: Vec::new(),
-            findings: Vec::new(),
-            baseline: None,
-            next_step: None,
-        };
+        let report =
+            |complete, results| ProbeReport { complete, results, ..ProbeReport::default() };
         let fine = || subject().right("validate.malloc.stores", Some(4), 4);
         let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());
         let impossible =

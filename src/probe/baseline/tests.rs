@@ -1,7 +1,7 @@
 //! The rule on simulated noise: what it must find, and what it must not.
 
 use super::*;
-use crate::model::{Host, ProbeKind};
+use crate::model::ProbeKind;
 use crate::probe::verdict::Subject;
 
 /// Numbers of a normal distribution: xorshift64* and Box and Muller's method.
@@ -36,20 +36,10 @@ fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Diff {
 fn report(results: Vec<ProbeResult>) -> ProbeReport {
     ProbeReport {
         probe: ProbeKind::Host,
-        host: Host::default(),
         simulated: true,
         complete: true,
-        gpus: Vec::new(),
-        pairs: Vec::new(),
-        ends: Vec::new(),
-        mpi: None,
-        packets: None,
-        counters: Vec::new(),
         results,
-        notes: Vec::new(),
-        findings: Vec::new(),
-        baseline: None,
-        next_step: None,
+        ..ProbeReport::default()
     }
 }
 

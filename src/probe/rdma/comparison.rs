@@ -85,15 +85,8 @@ mod tests {
 
     fn place(subject: &str) -> LocalEnd {
         LocalEnd {
-            curve: None,
             subject: subject.to_owned(),
-            port: Port {
-                device: "mlx5_0".to_owned(),
-                number: 1,
-                gid: None,
-                pkey_index: 0,
-                simulated: false,
-            },
+            port: Port { device: "mlx5_0".to_owned(), number: 1, ..Port::default() },
             memory: Memory::Gpu(
                 Target {
                     subject: "GPU0".to_owned(),
@@ -104,16 +97,8 @@ mod tests {
                 },
                 None,
             ),
-            class: None,
             path: Some(63_000_000_000),
-            expected: None,
-            rate: None,
-            bonded: 1,
-            node: None,
-            driver: None,
-            functions: Vec::new(),
-            virtual_function: None,
-            relaxed_ordering: None,
+            ..LocalEnd::default()
         }
     }
 
@@ -129,32 +114,14 @@ mod tests {
         };
         ProbedEnd {
             subject: subject.to_owned(),
-            remote: false,
             memory: "gpu".to_owned(),
-            gpu: None,
             device: "mlx5_0".to_owned(),
-            driver: None,
             port: 1,
             link_layer: "InfiniBand".to_owned(),
             mtu: 4096,
-            gid_index: None,
-            gid_kind: None,
-            pkey: None,
-            srd: None,
-            on_demand_paging: None,
-            cpu_node: None,
-            cpus: None,
-            memory_node: None,
-            virtual_function: None,
-            relaxed_ordering: None,
             memory_path: works.first().map(|name| (*name).to_owned()),
             memory_paths: works.iter().enumerate().map(choice).collect(),
-            data_direct: None,
-            class: None,
-            path: None,
-            rdma_path: None,
-            rate: None,
-            bonded_ports: None,
+            ..ProbedEnd::default()
         }
     }
 

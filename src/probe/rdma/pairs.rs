@@ -200,7 +200,6 @@ fn place(
             simulated: options.simulates_nic(),
         },
         memory: memory.clone(),
-        curve: None,
         class: reach.and_then(|reach| reach.class.clone()),
         path: reach.and_then(|reach| reach.pci),
         expected: reach.and_then(|reach| reach.expected),
@@ -211,11 +210,11 @@ fn place(
             nic.ports.iter().find(|(number, _)| *number == port).and_then(|(_, rate)| *rate)
         },
         bonded: nic.bonded,
-        node: None,
         driver: nic.driver.clone(),
         functions: nic.functions.clone(),
         virtual_function: nic.virtual_function,
         relaxed_ordering: nic.relaxed_ordering,
+        ..LocalEnd::default()
     }
 }
 

@@ -254,7 +254,7 @@ pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
 mod tests {
     use super::super::purpose::Traffic;
     use super::super::settings::Settings;
-    use super::super::task::{LocalEnd, Memory, Part, Port};
+    use super::super::task::{LocalEnd, Part, Port};
     use super::*;
     use crate::model::Shares;
 
@@ -271,25 +271,8 @@ mod tests {
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
         let place = LocalEnd {
             subject: "mlx5_0:1".to_owned(),
-            port: Port {
-                device: "mlx5_0".to_owned(),
-                number: 1,
-                gid: None,
-                pkey_index: 0,
-                simulated: false,
-            },
-            memory: Memory::Host,
-            curve: None,
-            class: None,
-            path: None,
-            expected: None,
-            rate: None,
-            bonded: 1,
-            node: None,
-            driver: None,
-            functions: Vec::new(),
-            virtual_function: None,
-            relaxed_ordering: None,
+            port: Port { device: "mlx5_0".to_owned(), number: 1, ..Port::default() },
+            ..LocalEnd::default()
         };
         let terms = Terms {
             depth,

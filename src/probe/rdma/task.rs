@@ -11,7 +11,7 @@ use crate::probe::scope::Binding;
 use crate::probe::target::Target;
 
 /// A port of a NIC, and how it is addressed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// The NIC, as in `mlx5_0`.
     pub device: String,
@@ -85,10 +85,11 @@ impl MemoryPath {
 }
 
 /// The memory under test of one end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
     /// Ordinary pages of the host.
+    #[default]
     Host,
     /// Huge pages of the host.
     Huge,
@@ -99,7 +100,7 @@ pub enum Memory {
 }
 
 /// Port and memory of an end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LocalEnd {
     /// As results name it: `GPU0 mlx5_0:1`.
     pub subject: String,

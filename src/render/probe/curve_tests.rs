@@ -21,32 +21,15 @@ fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> Pro
 fn end(gpu: &str, port: &str, class: &str) -> ProbedEnd {
     ProbedEnd {
         subject: format!("{gpu} {port}:1"),
-        remote: false,
         memory: "gpu".to_owned(),
         gpu: Some(format!("{gpu} (0000:03:00.0)")),
         device: port.to_owned(),
-        driver: None,
         port: 1,
         link_layer: "InfiniBand".to_owned(),
         mtu: 4096,
-        gid_index: None,
-        gid_kind: None,
-        pkey: None,
-        srd: None,
-        on_demand_paging: None,
-        cpu_node: None,
-        cpus: None,
-        memory_node: None,
-        virtual_function: None,
-        relaxed_ordering: None,
         memory_path: Some("dma-buf".to_owned()),
-        memory_paths: Vec::new(),
-        data_direct: None,
         class: Some(class.to_owned()),
-        path: None,
-        rdma_path: None,
-        rate: None,
-        bonded_ports: None,
+        ..ProbedEnd::default()
     }
 }
 

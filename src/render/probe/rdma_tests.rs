@@ -12,36 +12,27 @@ const PLAIN: Style = Style { color: false, width: 100 };
 fn end(subject: &str, class: &str) -> ProbedEnd {
     ProbedEnd {
         subject: subject.to_owned(),
-        remote: false,
         memory: "gpu".to_owned(),
         gpu: Some("GPU0 (0000:03:00.0)".to_owned()),
         device: "mlx5_0".to_owned(),
-        driver: None,
         port: 1,
         link_layer: "Ethernet".to_owned(),
         mtu: 4096,
         gid_index: Some(3),
         gid_kind: Some("RoCE v2".to_owned()),
         pkey: Some(0xffff),
-        srd: None,
-        on_demand_paging: None,
         cpu_node: Some(1),
         cpus: Some("8-15".to_owned()),
-        memory_node: None,
-        virtual_function: None,
-        relaxed_ordering: None,
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {
             backend: "dma-buf".to_owned(),
             outcome: BackendOutcome::Refused,
             why: "the kernel is too old".to_owned(),
         }],
-        data_direct: None,
         class: Some(class.to_owned()),
         path: Some(63_000_000_000),
-        rdma_path: None,
         rate: Some(50_000_000_000),
-        bonded_ports: None,
+        ..ProbedEnd::default()
     }
 }
 

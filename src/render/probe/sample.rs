@@ -1,7 +1,7 @@
 //! A handwritten report for the tests of all formats.
 
 use crate::model::{
-    BackendChoice, BackendOutcome, Bucket, Host, ProbeKind, ProbeReport, ProbeResult, ProbedGpu,
+    BackendChoice, BackendOutcome, Bucket, Host, ProbeReport, ProbeResult, ProbedGpu,
 };
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
@@ -69,8 +69,6 @@ pub fn report() -> ProbeReport {
     });
     results.push(latency("ping-pong", 4, 1.93));
     ProbeReport {
-        probe: ProbeKind::Copy,
-        mpi: None,
         host: Host {
             source: "live".to_owned(),
             name: Some("node1".to_owned()),
@@ -78,7 +76,6 @@ pub fn report() -> ProbeReport {
             kernel: Some("6.8".to_owned()),
             ..Host::default()
         },
-        simulated: false,
         complete: true,
         gpus: vec![ProbedGpu {
             subject: SUBJECT.to_owned(),
@@ -96,14 +93,7 @@ pub fn report() -> ProbeReport {
                 why: "/dev/gdrdrv is not there".to_owned(),
             }],
         }],
-        pairs: Vec::new(),
-        ends: Vec::new(),
-        packets: None,
-        counters: Vec::new(),
         results,
-        notes: Vec::new(),
-        findings: Vec::new(),
-        baseline: None,
-        next_step: None,
+        ..ProbeReport::default()
     }
 }
