@@ -39,6 +39,7 @@ pub struct Head<'a> {
 
 /// A part of a report.
 pub enum Part<'p> {
+    Host(&'p Host<'p>),
     Readiness(Readiness<'p>),
     Readings(Box<Readings>),
     /// A problem that an earlier report had too: its check, its devices, and since when it is known.

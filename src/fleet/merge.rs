@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
+use super::document::{self, Change, Device, Figure, Finding, Head, Part};
 use super::names::cut;
 use super::network::Links;
+use super::node_facts::{NODE_FACTS, NodeFact};
 use super::reasons::Reasons;
 use super::record::Recorder;
 use super::wrongs::{Rank, Wrong, Wrongs, examine};
@@ -25,11 +26,15 @@ pub const DOCTOR_SCHEMA: &str = "gdr.doctor/1";
 /// Most facts and most figures of one document; further ones are left out, with a note.
 const MAX_FACTS: usize = 100_000;
 
+/// The check of the facts of a node.
+pub(super) const HOST: &str = "host";
+
 /// Reports of a fleet.
 #[derive(Debug)]
 pub struct Fleet {
     /// True for the id of a check whose evidence changes by itself: only its outcomes are compared.
     is_volatile: fn(&str) -> bool,
+    pub(super) node_facts: &'static [NodeFact],
     pub(super) nodes: Vec<Node>,
     by_name: HashMap<String, usize>,
     expected: BTreeSet<String>,
@@ -151,6 +156,7 @@ impl Fleet {
     pub fn new(is_volatile: fn(&str) -> bool) -> Self {
         Self {
             is_volatile,
+            node_facts: NODE_FACTS,
             nodes: Vec::new(),
             by_name: HashMap::new(),
             expected: BTreeSet::new(),
@@ -274,7 +280,7 @@ impl Fleet {
             intake.wrong(Rank::Unknown, None, "complete", &text);
         }
         if head.probe.is_none() {
-            self.add_host(&head.host, &mut intake);
+            self.part(Part::Host(&head.host), &mut intake);
         }
         self.recorder.open(at, &self.nodes[at].name, head);
         // It was read to its end before.
@@ -299,6 +305,7 @@ impl Fleet {
     }
 
     fn part(&mut self, part: Part<'_>, intake: &mut Intake) {
+        self.add_facts(&part, intake);
         match part {
             Part::Readiness(readiness) => {
                 if readiness.state == ReadyState::Undetermined {
@@ -322,7 +329,7 @@ impl Fleet {
                 self.fact(intake, ("path", &format!("{from} to {to}")), class);
             }
             // A comparison of two times uses them, not one of nodes.
-            Part::Path(..) | Part::Readings(_) | Part::Still(_) => {}
+            Part::Host(_) | Part::Path(..) | Part::Readings(_) | Part::Still(_) => {}
             Part::Change(change) => self.add_change(&change, intake),
         }
     }
@@ -380,19 +387,10 @@ impl Fleet {
         number
     }
 
-    fn add_host(&mut self, host: &Host<'_>, intake: &mut Intake) {
-        let number = |number: Option<u64>| number.map(|number| number.to_string());
-        let text = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
-        for (what, value) in [
-            ("system", text(&host.os)),
-            ("kernel", text(&host.kernel)),
-            ("CPU", text(&host.cpu)),
-            ("CPUs", number(host.cpus)),
-            // Equal machines differ by a few MiB.
-            ("memory, GiB", number(host.memory.map(|bytes| bytes.saturating_add(1 << 29) >> 30))),
-        ] {
-            if let Some(value) = value {
-                self.fact(intake, ("host", what), &value);
+    fn add_facts(&mut self, part: &Part<'_>, intake: &mut Intake) {
+        for fact in self.node_facts {
+            if let Some(value) = (fact.of)(part) {
+                self.fact(intake, (HOST, fact.name), &value);
             }
         }
     }

@@ -13,6 +13,7 @@ mod lacking;
 mod merge;
 mod names;
 mod network;
+mod node_facts;
 mod reasons;
 mod record;
 pub mod schedule;

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::document::Part;
 use super::isolation::{Measurement, Nic};
+use super::node_facts::NodeFact;
 use super::schedule::Phase;
 use super::{Fleet, Links, exit_code};
 use crate::model::{Absence, FleetReport};
@@ -36,6 +38,36 @@ fn two_nodes_that_differ_are_two_groups() {
     assert_eq!(groups(&merged), [("a", 0), ("b", 1)]);
     let merged = report(&[node("a", "580"), node("b", "570"), node("c", "570")]);
     assert_eq!(groups(&merged), [("b,c", 0), ("a", 1)]);
+}
+
+/// A row of the table of facts is compared, and fills the field of its column.
+#[test]
+fn facts_of_documents_have_columns() {
+    const DRIVER: &[NodeFact] = &[NodeFact {
+        name: "driver",
+        of: |part| match part {
+            Part::Readings(readings) => readings.versions.get("driver").cloned(),
+            _ => None,
+        },
+        field: Some(|action| &mut action.since),
+    }];
+    let mut fleet = Fleet::new(|_| false);
+    fleet.node_facts = DRIVER;
+    for (name, outcome, driver) in
+        [("a", "fail", "570"), ("b", "pass", "580"), ("c", "pass", "580")]
+    {
+        let mut node = doctor(name, &[("gpu.present", outcome, "text")]);
+        node["readings"] = json!({ "versions": { "driver": driver } });
+        fleet.add(None, name, node.to_string().as_bytes());
+    }
+    let merged = fleet.report(false, None);
+    let columns: Vec<_> = merged
+        .actions
+        .iter()
+        .map(|action| (action.node.as_str(), action.since.as_deref()))
+        .collect();
+    assert_eq!(columns, [("a", Some("570"))]);
+    assert!(merged.facts.iter().any(|fact| fact.majority.as_deref() == Some("580")));
 }
 
 /// What is not compared is not kept, and the note says so.

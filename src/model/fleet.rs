@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, NodeAction, Record};
+use super::{Column, Comparison, Form, NodeAction, Outcome, Record, size};
 
 /// Name of the schema.
 pub const FLEET_SCHEMA: &str = "gdr.fleet/1";
@@ -222,6 +222,49 @@ pub struct FleetFinding {
     pub nodes: String,
 }
 
+impl FleetFinding {
+    /// Most devices of the same finding that are named.
+    const MAX_NAMED: usize = 3;
+
+    pub const COLUMNS: [Column<Self>; 6] = [
+        Column::new("check", |finding| finding.id.clone()),
+        Column {
+            form: Form::State(Self::state),
+            ..Column::new("result", |finding| finding.outcome.clone())
+        },
+        Column {
+            merged: Some(|subjects| {
+                let named = subjects[..subjects.len().min(Self::MAX_NAMED)].join(", ");
+                match subjects.len().saturating_sub(Self::MAX_NAMED) {
+                    0 => named,
+                    more => format!("{named} and {more} more"),
+                }
+            }),
+            ..Column::new("subject", |finding: &Self| finding.subject.clone())
+        },
+        Column::new("finding", |finding| finding.message.clone()),
+        Column::number("nodes", |finding| finding.count.to_string()),
+        Column {
+            form: Form::Hosts,
+            ..Column::new("names", |finding: &Self| finding.nodes.clone())
+        },
+    ];
+
+    pub fn state(&self) -> Outcome {
+        match self.outcome.as_str() {
+            "fail" => Outcome::Fail,
+            "warn" => Outcome::Warn,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// The cells of a row as a sentence.
+    pub fn sentence([id, _, subject, message, count, nodes]: &[String; 6]) -> String {
+        let plural = if count == "1" { "" } else { "s" };
+        format!("{id}, {subject}: {message} ({count} node{plural}: {nodes})")
+    }
+}
+
 /// A fact that most nodes agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetFact {
@@ -250,6 +293,28 @@ pub struct FleetFigure {
     pub nodes: usize,
     /// How much worse it is, in percent of the median.
     pub loss: f64,
+}
+
+impl FleetFigure {
+    pub const COLUMNS: [Column<Self>; 6] = [
+        Column::new("node", |figure| figure.node.clone()),
+        Column::new("subject", |figure| figure.subject.clone()),
+        Column::new("test", |figure| {
+            let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+            format!("{}{bytes}", figure.name)
+        }),
+        Column::number("here", |figure| format!("{:.2} {}", figure.value, figure.unit)),
+        Column::number("median", |figure| format!("{:.2}", figure.median)),
+        Column::number("worse by", |figure| format!("{:.0} %", figure.loss)),
+    ];
+
+    /// The cells of its row as a sentence.
+    pub fn sentence(&self, [node, subject, test, here, median, loss]: &[String; 6]) -> String {
+        let Self { nodes, unit, .. } = self;
+        format!(
+            "{node}, {subject}: {test}: {here}, the median of {nodes} nodes is {median} {unit}: {loss} worse"
+        )
+    }
 }
 
 /// Measurements between the NICs of the nodes.
@@ -349,6 +414,22 @@ pub struct FleetLink {
     pub median: f64,
     /// `value` as a share of `median`.
     pub share: f64,
+}
+
+impl FleetLink {
+    pub const COLUMNS: [Column<Self>; 6] = [
+        Column::new("from", |link| format!("{}: {}", link.node, link.from)),
+        Column::new("to", |link| link.to.clone()),
+        Column::new("test", |link| link.name.clone()),
+        Column::number("GB/s", |link| format!("{:.1}", link.value)),
+        Column::number("median", |link| format!("{:.1}", link.median)),
+        Column::number("share", |link| format!("{:.0} %", link.share * 100.0)),
+    ];
+
+    /// The cells of its row as a sentence.
+    pub fn sentence([from, to, test, value, median, share]: &[String; 6]) -> String {
+        format!("{from} to {to}: {value} of {median} GB/s, {share} ({test})")
+    }
 }
 
 /// The links as a matrix: the worst share of each pair.

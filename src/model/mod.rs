@@ -4,6 +4,7 @@ mod action;
 mod bdf;
 mod boot;
 mod checked;
+mod column;
 pub mod config;
 mod counters;
 mod cuda;
@@ -56,6 +57,7 @@ pub use action::{ActionClass, RequiredAction, in_words};
 pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};
+pub use column::{Column, Form};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use counters::{
     COUNTERS, Counter, CounterKind, counter, is_flap, is_high, risen, risen_since, span,
@@ -106,7 +108,7 @@ pub use nccl_decisions::{
 };
 pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
 pub use nic_driver::{Dmabuf, NicDriver, dmabuf_providers};
-pub use node_action::{ActionColumn, NodeAction, NodeProblem};
+pub use node_action::{NodeAction, NodeProblem};
 pub use nvidia_gpus::NVIDIA_GPUS;
 pub use nvml::{
     Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
@@ -126,7 +128,7 @@ pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
     ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedFunction, ProbedGpu, ProbedMpi,
-    ProbedPaging, ProbedPair, ProbedSrd, WITHOUT_GPUDIRECT,
+    ProbedPaging, ProbedPair, ProbedSrd, WITHOUT_GPUDIRECT, size,
 };
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,

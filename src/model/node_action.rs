@@ -1,10 +1,9 @@
-//! A node that needs an action, and the columns in which people read it. A value with a column is a field and a line of
-//! `COLUMNS` here; `fleet::actions` fills it.
+//! A node that needs an action, and the columns in which people read it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RequiredAction;
+use super::{Column, Form, Outcome, RequiredAction, fold};
 
 /// A node that needs an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,39 +56,41 @@ impl NodeProblem {
             Self::Undetermined => "undetermined",
         }
     }
-}
 
-/// A column of the table of actions, in a terminal and in a page.
-pub struct ActionColumn {
-    pub heading: &'static str,
-    pub text: fn(&NodeAction) -> String,
-    /// A terminal has no room for it.
-    pub is_long: bool,
-}
-
-/// A column that a terminal shows, too.
-const fn column(heading: &'static str, text: fn(&NodeAction) -> String) -> ActionColumn {
-    ActionColumn { heading, text, is_long: false }
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Failed | Self::Absent => Outcome::Fail,
+            Self::Slow | Self::Warned => Outcome::Warn,
+            Self::Undetermined => Outcome::Unknown,
+        }
+    }
 }
 
 impl NodeAction {
-    /// Headings of the columns whose cells have a form of their own.
-    pub const STATE: &str = "state";
-    pub const NODE: &str = "node";
-    pub const DRAIN: &str = "drain";
-    pub const SOURCE: &str = "source";
-
-    /// One that is empty for all nodes is not shown. Nodes whose cells are equal but for their names share a row.
-    pub const COLUMNS: [ActionColumn; 7] = [
-        column(Self::STATE, |action| action.problem.word().to_owned()),
-        column(Self::NODE, |action| action.node.clone()),
-        column("what is wrong", Self::wrong),
-        column("since", |action| action.since.clone().unwrap_or_default()),
-        column("action", |action| action.text.clone()),
-        column(Self::DRAIN, |action| if action.action.drain { "drain" } else { "" }.to_owned()),
-        ActionColumn {
+    /// One that is empty for all nodes is not shown.
+    pub const COLUMNS: [Column<Self>; 7] = [
+        Column {
+            form: Form::State(|action| action.problem.outcome()),
+            ..Column::new("state", |action| action.problem.word().to_owned())
+        },
+        Column {
+            form: Form::Hosts,
+            merged: Some(|nodes| fold(nodes.iter().map(String::as_str))),
+            ..Column::new("node", |action: &Self| action.node.clone())
+        },
+        Column::new("what is wrong", Self::wrong),
+        Column::new("since", |action| action.since.clone().unwrap_or_default()),
+        Column::new("action", |action| action.text.clone()),
+        Column {
+            form: Form::Flag,
+            ..Column::new("drain", |action: &Self| {
+                if action.action.drain { "drain" } else { "" }.to_owned()
+            })
+        },
+        Column {
+            form: Form::Address,
             is_long: true,
-            ..column(Self::SOURCE, |action| action.action.source.clone())
+            ..Column::new("source", |action: &Self| action.action.source.clone())
         },
     ];
 

@@ -501,3 +501,15 @@ pub const GIGABYTES_PER_SECOND: &str = "GB/s";
 pub const MILLIONS_PER_SECOND: &str = "M/s";
 /// The unit of a size.
 pub const BYTES: &str = "bytes";
+
+/// Formats a size; 1 KiB is 1024 bytes.
+pub fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let exact = units
+        .into_iter()
+        .find(|(_, shift)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift);
+    match exact {
+        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
+    }
+}

@@ -8,8 +8,7 @@ use std::collections::HashMap;
 
 use super::text::{Tone, counted};
 use crate::model::{
-    ActionColumn, FleetFinding, FleetNetwork, FleetReport, FleetState, NodeAction, NodeGroup,
-    NodeProblem, fold,
+    Column, FleetNetwork, FleetReport, FleetState, NodeGroup, NodeProblem, Outcome,
 };
 
 /// First line of every output with a simulated report.
@@ -84,80 +83,52 @@ pub(in crate::render) fn group_words(group: &NodeGroup, is_first: bool) -> Strin
     format!("{} {verb}{state}", counted(group.count, "node"))
 }
 
-/// Nodes with the same fault and the same action.
-pub(in crate::render) struct ActionRow {
-    pub problem: NodeProblem,
-    /// One of each column; the names of the nodes as a host list.
-    pub cells: Vec<String>,
+/// A row of a table: the first of those that it stands for, and their cells.
+pub(in crate::render) struct Row<'r, R, const N: usize> {
+    pub first: &'r R,
+    pub cells: [String; N],
 }
 
-/// The table of actions: the columns in which a row has something, and the rows.
-pub(in crate::render) struct ActionTable {
-    pub columns: Vec<&'static ActionColumn>,
-    pub rows: Vec<ActionRow>,
-}
-
-/// Nodes that need the same for the same reason share a row.
-pub(in crate::render) fn action_table(report: &FleetReport) -> ActionTable {
-    let is_node = |column: &&ActionColumn| column.heading == NodeAction::NODE;
-    let mut columns: Vec<&ActionColumn> = NodeAction::COLUMNS.iter().collect();
-    let is_used = |column: &ActionColumn| {
-        report.actions.iter().any(|action| !(column.text)(action).is_empty())
-    };
-    columns.retain(|column| is_used(column));
-    let mut rows: Vec<(ActionRow, Vec<&str>)> = Vec::new();
+/// The rows of a table. Those that differ in nothing but the column that merges are one row.
+pub(in crate::render) fn rows<'r, R, const N: usize>(
+    all: &'r [R],
+    columns: &[Column<R>; N],
+) -> Vec<Row<'r, R, N>> {
+    let merging = columns.iter().enumerate().find_map(|(at, column)| Some((at, column.merged?)));
+    let mut rows: Vec<(Row<'r, R, N>, Vec<String>)> = Vec::new();
     let mut known = HashMap::new();
-    for action in &report.actions {
-        let cell = |column: &&ActionColumn| {
-            if is_node(column) { String::new() } else { (column.text)(action) }
+    for first in all {
+        let mut cells = columns.each_ref().map(|column| (column.text)(first));
+        let Some((at, _)) = merging else {
+            rows.push((Row { first, cells }, Vec::new()));
+            continue;
         };
-        let cells: Vec<String> = columns.iter().map(cell).collect();
-        let at = *known.entry(cells.clone()).or_insert(rows.len());
-        match rows.get_mut(at) {
-            Some((_, nodes)) => nodes.push(&action.node),
-            None => rows.push((ActionRow { problem: action.problem, cells }, vec![&action.node])),
+        let own = std::mem::take(&mut cells[at]);
+        let number = *known.entry(cells.clone()).or_insert(rows.len());
+        match rows.get_mut(number) {
+            Some((_, merged)) => merged.push(own),
+            None => rows.push((Row { first, cells }, vec![own])),
         }
     }
-    let at = columns.iter().position(is_node);
-    let named = rows.into_iter().map(|(mut row, nodes)| {
-        if let Some(cell) = at.and_then(|at| row.cells.get_mut(at)) {
-            *cell = fold(nodes.iter().copied());
+    let named = rows.into_iter().map(|(mut row, own)| {
+        if let Some((at, merged)) = merging {
+            row.cells[at] = merged(&own);
         }
         row
     });
-    ActionTable { rows: named.collect(), columns }
+    named.collect()
 }
 
-/// The same finding on several devices of the same nodes.
-pub(in crate::render) struct FindingRow<'r> {
-    pub first: &'r FleetFinding,
-    subjects: Vec<&'r str>,
+/// The columns in which a row has something.
+pub(in crate::render) fn used<R, const N: usize>(rows: &[Row<'_, R, N>]) -> Vec<usize> {
+    (0..N).filter(|at| rows.iter().any(|row| !row.cells[*at].is_empty())).collect()
 }
 
-impl FindingRow<'_> {
-    /// Most subjects that are named.
-    const MAX: usize = 3;
-
-    pub fn subjects(&self) -> String {
-        let named = self.subjects.iter().take(Self::MAX).copied().collect::<Vec<_>>().join(", ");
-        match self.subjects.len().saturating_sub(Self::MAX) {
-            0 => named,
-            more => format!("{named} and {more} more"),
-        }
+/// Of a fault.
+pub(in crate::render) fn tone(outcome: Outcome) -> Tone {
+    match outcome {
+        Outcome::Fail => Tone::Bad,
+        Outcome::Warn => Tone::Fair,
+        _ => Tone::Dim,
     }
-}
-
-/// One row for the devices of which the same is said.
-pub(in crate::render) fn finding_rows(report: &FleetReport) -> Vec<FindingRow<'_>> {
-    let mut rows: Vec<FindingRow<'_>> = Vec::new();
-    let mut known = HashMap::new();
-    for finding in &report.findings {
-        let FleetFinding { id, outcome, message, nodes, .. } = finding;
-        let at = *known.entry((id, outcome, message, nodes)).or_insert(rows.len());
-        match rows.get_mut(at) {
-            Some(row) => row.subjects.push(&finding.subject),
-            None => rows.push(FindingRow { first: finding, subjects: vec![&finding.subject] }),
-        }
-    }
-    rows
 }

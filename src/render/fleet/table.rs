@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{ActionTable, SIMULATED, action_table, finding_rows, group_words, headline};
-use crate::model::{FleetFigure, FleetLink, FleetReport, FleetTopology, HeatMap, NodeAction};
+use super::{SIMULATED, group_words, headline, rows, used};
+use crate::model::{
+    FleetFigure, FleetFinding, FleetLink, FleetReport, FleetTopology, Form, HeatMap, NodeAction,
+    Outcome,
+};
 use crate::render::Style;
-use crate::render::probe::size;
-use crate::render::text::{Tone, counted, printable, wrap};
+use crate::render::text::{Tone, printable, wrap};
 
 /// Most lines of each section; the JSON has more.
 const MAX_GROUPS: usize = 20;
@@ -97,21 +99,22 @@ impl Page {
 
     /// The nodes that need an action: all of them, because each is one.
     fn actions(&mut self, report: &FleetReport) {
-        let ActionTable { columns, rows } = action_table(report);
+        let columns = NodeAction::COLUMNS;
+        let rows = rows(&report.actions, &columns);
         if rows.is_empty() {
             return;
         }
         self.text.push('\n');
         let mut table = self.grid();
-        let shown = |at: &usize| !columns[*at].is_long;
-        let shown: Vec<usize> = (0..columns.len()).filter(shown).collect();
+        let mut shown = used(&rows);
+        shown.retain(|at| !columns[*at].is_long);
         table.set_header(shown.iter().map(|at| columns[*at].heading.to_uppercase()));
         for row in &rows {
             let cell = |at: &usize| {
                 let text = &row.cells[*at];
-                // A long host list wraps behind a comma.
-                match columns[*at].heading {
-                    NodeAction::NODE if text.len() > LONGEST_NODES => {
+                match columns[*at].form {
+                    // A long host list wraps behind a comma.
+                    Form::Hosts if text.len() > LONGEST_NODES => {
                         printable(&text.replace(',', ", "))
                     }
                     _ => printable(text),
@@ -157,26 +160,18 @@ impl Page {
     }
 
     fn findings(&mut self, report: &FleetReport) {
-        let rows = finding_rows(report);
+        let rows = rows(&report.findings, &FleetFinding::COLUMNS);
         if !rows.is_empty() {
             self.text.push('\n');
         }
         for row in rows.iter().take(MAX_FINDINGS) {
-            let finding = row.first;
-            let (tone, word) = match finding.outcome.as_str() {
-                "fail" => (Tone::Bad, "FAIL"),
-                "warn" => (Tone::Fair, "WARN"),
-                _ => (Tone::Dim, "UNKNOWN"),
+            let state = row.first.state();
+            let word = match state {
+                Outcome::Fail => "FAIL",
+                Outcome::Warn => "WARN",
+                _ => "UNKNOWN",
             };
-            let nodes = counted(finding.count, "node");
-            let text = format!(
-                "{}, {}: {} ({nodes}: {})",
-                finding.id,
-                row.subjects(),
-                finding.message,
-                finding.nodes
-            );
-            self.line(tone, word, &text);
+            self.line(super::tone(state), word, &FleetFinding::sentence(&row.cells));
         }
         self.more(rows.len().saturating_sub(MAX_FINDINGS), "findings");
     }
@@ -201,19 +196,9 @@ impl Page {
             return;
         }
         self.heading("figures that are worse than on the other nodes");
-        for figure in figures.iter().take(MAX_FIGURES) {
-            let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
-            self.below(&format!(
-                "{}, {}: {}{bytes}: {:.2} {unit}, the median of {} nodes is {:.2} {unit}: {:.0} % worse",
-                figure.node,
-                figure.subject,
-                figure.name,
-                figure.value,
-                figure.nodes,
-                figure.median,
-                figure.loss,
-                unit = figure.unit
-            ));
+        let few = &figures[..figures.len().min(MAX_FIGURES)];
+        for row in rows(few, &FleetFigure::COLUMNS) {
+            self.below(&row.first.sentence(&row.cells));
         }
         self.more(figures.len().saturating_sub(MAX_FIGURES), "figures");
     }
@@ -223,17 +208,8 @@ impl Page {
             return;
         }
         self.heading("slowest links, compared with the median of their kind");
-        for link in links {
-            self.below(&format!(
-                "{}: {} to {}: {:.1} of {:.1} GB/s, {:.0} % ({})",
-                link.node,
-                link.from,
-                link.to,
-                link.value,
-                link.median,
-                link.share * 100.0,
-                link.name
-            ));
+        for row in rows(links, &FleetLink::COLUMNS) {
+            self.below(&FleetLink::sentence(&row.cells));
         }
     }
 

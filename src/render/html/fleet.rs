@@ -4,12 +4,11 @@ use super::comparison::comparison;
 use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
-use crate::model::{FleetReport, FleetTopology, NodeAction, NodeGroup, NodeProblem};
-use crate::render::fleet::{
-    ActionRow, ActionTable, FindingRow, SIMULATED, action_table, finding_rows, group_words,
-    headline,
+use crate::model::{
+    Column, FleetFigure, FleetFinding, FleetLink, FleetReport, FleetTopology, Form, NodeAction,
+    NodeGroup,
 };
-use crate::render::probe::size;
+use crate::render::fleet::{Row, SIMULATED, group_words, headline, rows, tone, used};
 use crate::render::text::{Tone, counted};
 
 /// Most rows of a table that is not folded.
@@ -55,40 +54,57 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
 /// The nodes that need an action, each once.
 fn actions(page: &mut Page, report: &FleetReport) {
     page.section("Nodes that need an action");
-    let ActionTable { columns, rows } = action_table(report);
+    let rows = rows(&report.actions, &NodeAction::COLUMNS);
     if rows.is_empty() {
         page.paragraph("No node needs an action.");
         return;
     }
     // The first cell of a row is its heading.
-    let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by_key(|at| columns[*at].heading != NodeAction::NODE);
-    let headings: Vec<&str> = order.iter().map(|at| columns[*at].heading).collect();
-    let cell =
-        |row: &ActionRow, at: &usize| cell(columns[*at].heading, row.problem, &row.cells[*at]);
-    let rows = rows.iter().map(|row| order.iter().map(|at| cell(row, at)).collect());
-    page.table("Nodes and what to do about them", &headings, rows);
+    let mut order = used(&rows);
+    order.sort_by_key(|at| !matches!(NodeAction::COLUMNS[*at].form, Form::Hosts));
+    table(page, "Nodes and what to do about them", &NodeAction::COLUMNS, &order, &rows);
 }
 
-fn cell(heading: &str, problem: NodeProblem, words: &str) -> String {
-    match heading {
-        NodeAction::STATE => {
-            let tone = match problem {
-                NodeProblem::Failed | NodeProblem::Absent => Tone::Bad,
-                NodeProblem::Slow | NodeProblem::Warned => Tone::Fair,
-                NodeProblem::Undetermined => Tone::Dim,
-            };
-            mark(tone, words)
+/// These columns of a table.
+fn table<R, const N: usize>(
+    page: &mut Page,
+    caption: &str,
+    columns: &[Column<R>; N],
+    order: &[usize],
+    rows: &[Row<'_, R, N>],
+) {
+    let headings = order.iter().map(|at| match &columns[*at] {
+        Column { form: Form::Number, heading, .. } => format!("#{heading}"),
+        column => column.heading.to_owned(),
+    });
+    let headings: Vec<String> = headings.collect();
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let cell = |row: &Row<'_, R, N>, at: &usize| {
+        let words = &row.cells[*at];
+        match columns[*at].form {
+            Form::Text | Form::Number => text(words),
+            Form::State(outcome) => mark(tone(outcome(row.first)), words),
+            Form::Hosts => hosts(words),
+            Form::Flag => if words.is_empty() { "" } else { "yes" }.to_owned(),
+            // A long address may wrap.
+            Form::Address => {
+                let address = text(words).replace('/', "/<wbr>");
+                format!("<span class=\"source\">{address}</span>")
+            }
         }
-        NodeAction::NODE => hosts(words),
-        NodeAction::DRAIN if !words.is_empty() => "yes".to_owned(),
-        // A long address may wrap.
-        NodeAction::SOURCE => {
-            let source = text(words).replace('/', "/<wbr>");
-            format!("<span class=\"source\">{source}</span>")
-        }
-        _ => text(words),
-    }
+    };
+    let rows = rows.iter().map(|row| order.iter().map(|at| cell(row, at)).collect());
+    page.table(caption, &headings, rows);
+}
+
+/// All columns of a table.
+fn whole<R, const N: usize>(
+    page: &mut Page,
+    caption: &str,
+    columns: &[Column<R>; N],
+    rows: &[Row<'_, R, N>],
+) {
+    table(page, caption, columns, &std::array::from_fn::<usize, N, _>(|at| at), rows);
 }
 
 /// The topology that most nodes share, once.
@@ -168,9 +184,11 @@ fn wrong(page: &mut Page, report: &FleetReport) {
         page.paragraph("Nothing failed on a node with a report.");
         return;
     }
-    let rows = finding_rows(report);
+    let rows = rows(&report.findings, &FleetFinding::COLUMNS);
     let summary = counted(report.findings.len(), "finding");
-    folded(page, rows.len() > OPEN, &summary, |page| findings(page, &rows));
+    folded(page, rows.len() > OPEN, &summary, |page| {
+        whole(page, "Findings", &FleetFinding::COLUMNS, &rows);
+    });
     steps(page, report);
 }
 
@@ -186,26 +204,6 @@ fn folded(page: &mut Page, is_long: bool, summary: &str, content: impl FnOnce(&m
     } else {
         content(page);
     }
-}
-
-fn findings(page: &mut Page, rows: &[FindingRow<'_>]) {
-    let findings = rows.iter().map(|row| {
-        let finding = row.first;
-        let tone = match finding.outcome.as_str() {
-            "fail" => Tone::Bad,
-            "warn" => Tone::Fair,
-            _ => Tone::Dim,
-        };
-        vec![
-            text(&finding.id),
-            mark(tone, &finding.outcome),
-            text(&row.subjects()),
-            text(&finding.message),
-            finding.count.to_string(),
-            hosts(&finding.nodes),
-        ]
-    });
-    page.table("Findings", &["check", "result", "subject", "finding", "#nodes", "names"], findings);
 }
 
 /// The next step of each node that has one.
@@ -229,48 +227,16 @@ fn figures(page: &mut Page, report: &FleetReport) {
     if !report.figures.is_empty() {
         page.section("Slower than the other nodes");
         let count = report.figures.len();
-        folded(page, count > OPEN, &counted(count, "figure"), |page| figure_table(page, report));
+        folded(page, count > OPEN, &counted(count, "figure"), |page| {
+            let rows = rows(&report.figures, &FleetFigure::COLUMNS);
+            let caption = "Figures that are worse than the median of all nodes";
+            whole(page, caption, &FleetFigure::COLUMNS, &rows);
+        });
     }
-    links(page, report);
-}
-
-fn figure_table(page: &mut Page, report: &FleetReport) {
-    let rows = report.figures.iter().map(|figure| {
-        let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
-        vec![
-            text(&figure.node),
-            text(&figure.subject),
-            text(&format!("{}{bytes}", figure.name)),
-            format!("{:.2} {}", figure.value, text(&figure.unit)),
-            format!("{:.2}", figure.median),
-            format!("{:.0} %", figure.loss),
-        ]
-    });
-    page.table(
-        "Figures that are worse than the median of all nodes",
-        &["node", "subject", "test", "#here", "#median", "#worse by"],
-        rows,
-    );
-}
-
-fn links(page: &mut Page, report: &FleetReport) {
     if let Some(heat) = &report.heat {
         page.section("Links");
         page.drawing("Heat map of the links", &heat_map(heat));
-        let rows = report.links.iter().map(|link| {
-            vec![
-                text(&format!("{}: {}", link.node, link.from)),
-                text(&link.to),
-                text(&link.name),
-                format!("{:.1}", link.value),
-                format!("{:.1}", link.median),
-                format!("{:.0} %", link.share * 100.0),
-            ]
-        });
-        page.table(
-            "The slowest links",
-            &["from", "to", "test", "#GB/s", "#median", "#share"],
-            rows,
-        );
+        let rows = rows(&report.links, &FleetLink::COLUMNS);
+        whole(page, "The slowest links", &FleetLink::COLUMNS, &rows);
     }
 }

@@ -2,8 +2,10 @@
 
 use super::page::{Page, mark, text};
 use super::{facts, machine, made, name};
-use crate::model::{Change, DiffReport, Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
-use crate::render::probe::{SIMULATED, figure_or_dash, size, svg, verdict};
+use crate::model::{
+    Change, DiffReport, Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict, size,
+};
+use crate::render::probe::{SIMULATED, figure_or_dash, svg, verdict};
 use crate::render::text::Tone;
 
 pub fn probe(report: &ProbeReport, taken: &str) -> String {

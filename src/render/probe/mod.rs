@@ -37,7 +37,7 @@ pub use test_list::{ListedTest, test_list};
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
-use crate::model::ProbeReport;
+use crate::model::{ProbeReport, size};
 
 const INDENT: &str = "  ";
 
@@ -63,18 +63,6 @@ fn headline(report: &ProbeReport) -> String {
         .map(|part| printable(part))
         .collect();
     format!("gdr probe {}: {}", report.probe.name(), parts.join(", "))
-}
-
-/// Formats a size; 1 KiB is 1024 bytes.
-pub(in crate::render) fn size(bytes: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let exact = units
-        .into_iter()
-        .find(|(_, shift)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift);
-    match exact {
-        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
-        None => format!("{bytes} B"),
-    }
 }
 
 /// Formats an amount, rounded down to a tenth of its unit.
