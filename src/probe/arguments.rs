@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::depth::{Depth, Terms};
+use super::depth::Depth;
 use super::rendezvous::SecretError;
 use super::scope::{Nodes, Scope};
 use super::supervise::Probe;
+use super::terms::Terms;
 use crate::model::Shares;
 
 /// The command line of one probe.

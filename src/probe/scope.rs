@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::depth::Terms;
 use super::events::Listed;
 use super::machine::{LocatedGpu, Machine};
 use super::target::Target;
+use super::terms::Terms;
 use crate::model::Order as _;
 use crate::model::{Bdf, IdList, NumaNode};
 

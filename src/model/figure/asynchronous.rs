@@ -2,15 +2,28 @@
 
 use super::FigureKind;
 
-pub const POLL_HOST: FigureKind =
-    FigureKind::new("async.poll.host.latency", "a stream reads a word in host memory, and answers")
-        .drawn(1, "a word in host memory");
-pub const POLL_GPU: FigureKind =
-    FigureKind::new("async.poll.gpu.latency", "a stream reads a word in GPU memory, and answers")
-        .drawn(2, "a word in GPU memory");
+pub const POLL_HOST: FigureKind = FigureKind::latency(
+    "async.poll.host.latency",
+    "a stream reads a word in host memory, and answers",
+)
+.drawn(1, "a word in host memory");
+pub const POLL_GPU: FigureKind = FigureKind::latency(
+    "async.poll.gpu.latency",
+    "a stream reads a word in GPU memory, and answers",
+)
+.drawn(2, "a word in GPU memory");
 pub const DOORBELL: FigureKind =
-    FigureKind::new("async.doorbell.latency", "the same, rings, and the HCA writes")
+    FigureKind::latency("async.doorbell.latency", "the same, rings, and the HCA writes")
         .drawn(3, "and a doorbell");
+
+/// Parts, as results name one that cannot run.
+pub const ORDERS: &str = "validate.stream";
+pub const POLLS: &str = "async.poll";
+pub const DOORBELLS: &str = "async.doorbell";
+pub const KERNEL: &str = "async.kernel";
+
+/// The page of the doorbell is registered with CUDA.
+pub const REGISTER: &str = "async.register";
 
 /// Latencies without messages.
 pub const WORDS: [FigureKind; 3] = [POLL_HOST, POLL_GPU, DOORBELL];
@@ -99,9 +112,11 @@ impl MessageDriver {
 }
 
 macro_rules! kernels {
-    ($($case:ident: $name:literal, $heading:literal;)+) => {
-        $(pub const $case: FigureKind =
-            FigureKind::new(concat!("async.kernel.", $name), $heading);)+
+    ($($case:ident: $quantity:ident($name:literal, $heading:literal);)+) => {
+        $(pub const $case: FigureKind = FigureKind::$quantity(
+            concat!("async.kernel.", $name, ".", stringify!($quantity)),
+            $heading,
+        );)+
 
         /// Messages that a kernel posts: latencies and rates.
         pub const KERNELS: &[FigureKind] = &[$($case),+];
@@ -109,18 +124,18 @@ macro_rules! kernels {
 }
 
 kernels! {
-    THREAD: "thread.latency", "a WRITE posted by a thread of a kernel";
-    WARP: "warp.latency", "the same, by a warp";
-    BLOCK: "block.latency", "the same, by a block of threads";
-    INLINE: "inline.latency", "the same, by a thread, with inline data";
-    BLUEFLAME: "blueflame.latency", "the same, rung by BlueFlame";
-    RECORDLESS: "recordless.latency", "the same, by a thread, without a doorbell record";
-    ASSISTED: "assisted.latency", "a WRITE posted by a thread, rung by the CPU";
-    THREAD_RATE: "thread.rate", "by a thread";
-    WARP_RATE: "warp.rate", "by a warp";
-    BLOCK_RATE: "block.rate", "by a block of threads";
-    WARP_INLINE_RATE: "warp.inline.rate", "by a warp, with inline data";
-    WARP_PAIRS4_RATE: "warp.pairs4.rate", "by four warps on four queue pairs";
-    RECORDLESS_RATE: "recordless.rate", "by a warp, without a doorbell record";
-    ASSISTED_RATE: "assisted.rate", "by a warp, rung by the CPU";
+    THREAD: latency("thread", "a WRITE posted by a thread of a kernel");
+    WARP: latency("warp", "the same, by a warp");
+    BLOCK: latency("block", "the same, by a block of threads");
+    INLINE: latency("inline", "the same, by a thread, with inline data");
+    BLUEFLAME: latency("blueflame", "the same, rung by BlueFlame");
+    RECORDLESS: latency("recordless", "the same, by a thread, without a doorbell record");
+    ASSISTED: latency("assisted", "a WRITE posted by a thread, rung by the CPU");
+    THREAD_RATE: rate("thread", "by a thread");
+    WARP_RATE: rate("warp", "by a warp");
+    BLOCK_RATE: rate("block", "by a block of threads");
+    WARP_INLINE_RATE: rate("warp.inline", "by a warp, with inline data");
+    WARP_PAIRS4_RATE: rate("warp.pairs4", "by four warps on four queue pairs");
+    RECORDLESS_RATE: rate("recordless", "by a warp, without a doorbell record");
+    ASSISTED_RATE: rate("assisted", "by a warp, rung by the CPU");
 }

@@ -4,78 +4,83 @@ use super::{Direction, FigureKind};
 use crate::model::{ProbeResult, Shares};
 
 /// A way to copy that the sweep measures: columns of the table and a line of the chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    Mapping,
-    /// cuMemcpy with pinned memory.
-    Pinned,
-    /// cuMemcpy with pageable memory.
-    Pageable,
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// The first words of its names.
+    pub name: &'static str,
+    /// What copies.
+    pub backend: &'static str,
+    /// The heading of its first column, which names it.
+    pub heading: &'static str,
+    /// The line in the chart, from 1, and its label.
+    pub line: (usize, &'static str),
+    /// Its columns.
+    pub quantities: &'static [Quantity],
+    /// What the link lets expect; none for copies that pass through other memory.
+    pub limit: Option<Limit>,
 }
 
+/// The link limits a bandwidth.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// The share of the link below which it is slow.
+    pub share: fn(&Shares) -> Option<f64>,
+    /// The directions that reach the share.
+    pub directions: &'static [Direction],
+}
+
+/// The chart's second line is that from another NUMA node.
+pub const MAPPING: Way = Way {
+    name: "copy",
+    backend: "mapping",
+    heading: "mapped us",
+    line: (1, "mapping"),
+    quantities: &[Quantity::Latency, Quantity::Bandwidth, Quantity::CpuTime],
+    // Reads through a mapping never reach it.
+    limit: Some(Limit { share: |shares| shares.mapping, directions: &[Direction::ToGpu] }),
+};
+pub const PINNED: Way = Way {
+    name: "cuda.pinned",
+    backend: "cuda",
+    heading: "pinned us",
+    line: (3, "cuMemcpy, pinned memory"),
+    quantities: &[Quantity::Latency, Quantity::CpuTime],
+    limit: Some(Limit { share: |shares| shares.pci_express, directions: &Direction::BOTH }),
+};
+/// CUDA copies pageable memory twice.
+pub const PAGEABLE: Way = Way {
+    name: "cuda.pageable",
+    heading: "pageable us",
+    line: (4, "cuMemcpy, pageable memory"),
+    limit: None,
+    ..PINNED
+};
+
+pub const WAYS: [Way; 3] = [MAPPING, PINNED, PAGEABLE];
+
 impl Way {
-    pub const ALL: [Self; 3] = [Self::Mapping, Self::Pinned, Self::Pageable];
-
-    /// The first words of its names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mapping => "copy",
-            Self::Pinned => "cuda.pinned",
-            Self::Pageable => "cuda.pageable",
-        }
-    }
-
-    /// The heading of a column; the first one names the way.
-    pub fn heading(self, quantity: Quantity) -> &'static str {
-        match (quantity, self) {
-            (Quantity::Latency, Self::Mapping) => "mapped us",
-            (Quantity::Latency, Self::Pinned) => "pinned us",
-            (Quantity::Latency, Self::Pageable) => "pageable us",
-            (Quantity::Bandwidth, _) => "GB/s",
-            (Quantity::CpuTime, _) => "CPU us",
-        }
-    }
-
-    /// The line in the chart, from 1, and its label. The mapping's second line is that from another NUMA node.
-    pub fn line(self) -> (usize, &'static str) {
-        match self {
-            Self::Mapping => (1, "mapping"),
-            Self::Pinned => (3, "cuMemcpy, pinned memory"),
-            Self::Pageable => (4, "cuMemcpy, pageable memory"),
-        }
-    }
-
-    /// Its columns.
-    pub fn quantities(self) -> &'static [Quantity] {
-        match self {
-            Self::Mapping => &[Quantity::Latency, Quantity::Bandwidth, Quantity::CpuTime],
-            Self::Pinned | Self::Pageable => &[Quantity::Latency, Quantity::CpuTime],
-        }
-    }
-
     pub fn latency(self, direction: Direction) -> String {
-        format!("{}.{}.latency", self.name(), direction.accessed())
+        format!("{}.{}.latency", self.name, direction.accessed())
     }
 
     pub fn bandwidth(self, direction: Direction) -> String {
-        format!("{}.{}.bandwidth", self.name(), direction.accessed())
+        format!("{}.{}.bandwidth", self.name, direction.accessed())
     }
 
-    /// Whether it should reach a share of the link: reads through a mapping never do, and CUDA copies pageable memory twice.
-    pub fn fills_link(self, direction: Direction) -> bool {
-        match self {
-            Self::Mapping => direction == Direction::ToGpu,
-            Self::Pinned => true,
-            Self::Pageable => false,
+    /// The heading of a column.
+    pub fn heading(self, quantity: Quantity) -> &'static str {
+        match quantity {
+            Quantity::Latency => self.heading,
+            Quantity::Bandwidth => "GB/s",
+            Quantity::CpuTime => "CPU us",
         }
     }
+}
 
-    /// The share of the link below which it is slow.
-    pub fn share(self, shares: &Shares) -> Option<f64> {
-        match self {
-            Self::Mapping => shares.mapping,
-            Self::Pinned | Self::Pageable => shares.pci_express,
-        }
+impl Limit {
+    /// The share that this direction must reach.
+    pub fn share(self, direction: Direction, shares: &Shares) -> Option<f64> {
+        (self.share)(shares).filter(|_| self.directions.contains(&direction))
     }
 }
 
@@ -116,23 +121,22 @@ impl Quantity {
     }
 }
 
-pub const PIN: FigureKind = FigureKind::new("api.pin", "pin {size}");
+pub const PIN: FigureKind = FigureKind::latency("api.pin", "pin {size}");
+pub const MAP: FigureKind = FigureKind::latency("api.map", "map {size}");
+pub const INFO: FigureKind = FigureKind::latency("api.info", "info {size}");
+pub const UNMAP: FigureKind = FigureKind::latency("api.unmap", "unmap {size}");
+pub const UNPIN: FigureKind = FigureKind::latency("api.unpin", "unpin {size}");
 
-/// The calls of a pin and a mapping, in their order.
-pub const CALLS: [FigureKind; 5] = [
-    PIN,
-    FigureKind::new("api.map", "map {size}"),
-    FigureKind::new("api.info", "info {size}"),
-    FigureKind::new("api.unmap", "unmap {size}"),
-    FigureKind::new("api.unpin", "unpin {size}"),
-];
+/// The calls of a pin and a mapping.
+pub const CALLS: [FigureKind; 5] = [PIN, MAP, INFO, UNMAP, UNPIN];
 
-pub const ROUND_TRIP: FigureKind = FigureKind::new("ping-pong", "round trip with a kernel");
-pub const DATA_ROUND_TRIP: FigureKind = FigureKind::new("ping-pong.data", "round trip with {size}");
+pub const ROUND_TRIP: FigureKind = FigureKind::latency("ping-pong", "round trip with a kernel");
+pub const DATA_ROUND_TRIP: FigureKind =
+    FigureKind::latency("ping-pong.data", "round trip with {size}");
 pub const GPU_ROUND_TRIP: FigureKind =
-    FigureKind::new("ping-pong.gpu-first", "round trip with a kernel, GPU first");
+    FigureKind::latency("ping-pong.gpu-first", "round trip with a kernel, GPU first");
 pub const GPU_DATA_ROUND_TRIP: FigureKind =
-    FigureKind::new("ping-pong.gpu-first.data", "round trip with {size}, GPU first");
+    FigureKind::latency("ping-pong.gpu-first.data", "round trip with {size}, GPU first");
 
 /// Round trips between the CPU and a kernel.
 pub const ROUND_TRIPS: [FigureKind; 4] =

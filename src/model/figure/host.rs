@@ -2,6 +2,16 @@
 
 use super::Direction;
 
+/// Parts, as results name one that cannot run.
+pub const PINNED: &str = "host.pinned";
+pub const LINKS: &str = "host.links";
+pub const KERNELS: &str = "host.kernel";
+pub const STAGED: &str = "host.staged";
+
+pub const UNIFIED_ADDRESSING: &str = "host.unified-addressing";
+/// The call of a copy from pageable memory.
+pub const PAGEABLE_CALL: &str = "host.pageable.async";
+
 /// Each is a column of the tables and a line of the chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostMemoryKind {
@@ -35,6 +45,11 @@ impl HostMemoryKind {
             Self::Registered => 3,
             Self::Pageable => 4,
         }
+    }
+
+    /// The result of one that cannot be allocated.
+    pub fn allocation(self) -> String {
+        format!("host.{}", self.name())
     }
 
     pub fn latency(self, direction: Direction) -> String {

@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::FigureKind;
+
+/// A message of GPU memory, and one of host memory, to the rank itself.
+pub const GPU_TRIAL: &str = "mpi.cuda-aware";
+pub const HOST_TRIAL: &str = "validate.mpi.self";
+
 /// Kind of the memory of a message: a column of the table and a line of the chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,33 +27,23 @@ impl MessageMemory {
         }
     }
 
-    /// For people.
-    pub fn words(self) -> &'static str {
+    pub const fn latency(self) -> FigureKind {
         match self {
-            Self::Host => "host",
-            Self::Gpu => "GPU",
+            Self::Host => {
+                FigureKind::latency("mpi.host.latency", "host us").drawn(3, "host memory")
+            }
+            Self::Gpu => FigureKind::latency("mpi.gpu.latency", "GPU us").drawn(1, "GPU memory"),
         }
     }
 
-    /// The line in the chart, from 1.
-    pub fn line(self) -> usize {
+    pub const fn bandwidth(self) -> FigureKind {
         match self {
-            Self::Gpu => 1,
-            Self::Host => 3,
-        }
-    }
-
-    pub const fn latency(self) -> &'static str {
-        match self {
-            Self::Host => "mpi.host.latency",
-            Self::Gpu => "mpi.gpu.latency",
-        }
-    }
-
-    pub const fn bandwidth(self) -> &'static str {
-        match self {
-            Self::Host => "mpi.host.bandwidth",
-            Self::Gpu => "mpi.gpu.bandwidth",
+            Self::Host => {
+                FigureKind::bandwidth("mpi.host.bandwidth", "host GB/s").drawn(3, "host memory")
+            }
+            Self::Gpu => {
+                FigureKind::bandwidth("mpi.gpu.bandwidth", "GPU GB/s").drawn(1, "GPU memory")
+            }
         }
     }
 }

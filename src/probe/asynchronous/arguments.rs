@@ -1,11 +1,11 @@
 //! The command line of `gdr probe async`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::parent::{Driver, HcaOption, Options};
+use super::parent::Options;
 use super::settings::{Order, Schedule, Settings, Transport};
 use crate::probe::arguments::{Arguments, ByteSize, ScopeArguments, UsageError};
-use crate::probe::rdma::Named;
+use crate::probe::hca::{HcaProvider, NicArgs};
 use crate::probe::scope::Scope;
 
 /// `gdr probe async`.
@@ -18,15 +18,11 @@ pub struct AsyncProbe {
     /// Provider of the queues; without one, doorbells and completions are left out, and with --sim a software HCA is
     /// used
     #[arg(long, value_name = "HCA", value_enum)]
-    pub hca: Option<HcaArgument>,
+    pub hca: Option<HcaProvider>,
 
-    /// NIC for mlx5 and proxy, such as mlx5_0 or mlx5_0:1 [default: the best NIC of each GPU]
-    #[arg(long, short, value_name = "DEVICE")]
-    pub device: Option<Named>,
-
-    /// GID index at the port of the NIC [default: prefers RoCE v2 with an IPv4 address]
-    #[arg(long, value_name = "INDEX")]
-    pub gid_index: Option<u8>,
+    /// The NIC.
+    #[command(flatten)]
+    pub nic: NicArgs,
 
     /// Messages that are queued together, 1 to 100
     // CUDA queues about a thousand kernels per stream, and two batches are in flight, of up to four kernels per message.
@@ -62,17 +58,6 @@ pub struct AsyncProbe {
     pub transport: Vec<Transport>,
 }
 
-/// Provider of the queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HcaArgument {
-    /// An mlx5 NIC (ConnectX, BlueField); the GPU rings its doorbells.
-    Mlx5,
-    /// A CPU thread that posts to any RDMA device, for machines where the GPU cannot ring doorbells.
-    Proxy,
-    /// A software HCA in a CPU thread; every output says so.
-    Sim,
-}
-
 impl Arguments for AsyncProbe {
     type Probe = Options;
     // No bandwidth limits latencies: there is no threshold.
@@ -83,29 +68,13 @@ impl Arguments for AsyncProbe {
     }
 
     fn probe(&self, scope: Scope, _: bool) -> Result<Options, UsageError> {
-        let driver = match self.hca {
-            None | Some(HcaArgument::Sim) => None,
-            Some(HcaArgument::Mlx5) => Some(Driver::Gpu),
-            Some(HcaArgument::Proxy) => Some(Driver::Proxy),
-        };
-        if driver.is_none() && (self.device.is_some() || self.gid_index.is_some()) {
-            return Err(NO_NIC.into());
-        }
-        let hca = match (self.hca, driver) {
-            // --sim also simulates the HCA.
-            (None, _) if scope.sim => HcaOption::Sim,
-            (None, _) => HcaOption::None,
-            (Some(_), None) => HcaOption::Sim,
-            (Some(_), Some(driver)) => {
-                HcaOption::Device { driver, device: self.device.clone(), gid: self.gid_index }
-            }
-        };
-        Ok(Options { settings: self.settings(), hca, scope })
+        // --sim also simulates the HCA.
+        let provider = self.hca.or(scope.sim.then_some(HcaProvider::Sim));
+        // Without a provider there is no NIC either.
+        let hca = self.nic.of(provider.unwrap_or(HcaProvider::Sim))?;
+        Ok(Options { settings: self.settings(), hca: provider.map(|_| hca), scope })
     }
 }
-
-/// What is wrong with options of a NIC where none is used.
-pub const NO_NIC: &str = "--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy";
 
 impl AsyncProbe {
     fn settings(&self) -> Settings {

@@ -6,7 +6,7 @@ use super::session::Session;
 use super::task::{Side, Task};
 use super::{doorbell, kernel, loopback, order, pingpong, poll, register};
 use crate::model::ProbeResult;
-use crate::model::figure::asynchronous::MessagePath;
+use crate::model::figure::asynchronous::{DOORBELLS, KERNEL, MessagePath, ORDERS, POLLS};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::task::{self, Part, run_parts};
@@ -30,13 +30,13 @@ impl task::Task for Task {
         let rings = register::run(&session, reporter)?;
         let has_queues = self.hca.is_some() && rings;
         let parts: [Part<Session<'_>>; 5] = [
-            ("validate.stream", order::run),
-            ("async.poll", poll::run),
-            ("async.doorbell", doorbell::run),
+            (ORDERS, order::run),
+            (POLLS, poll::run),
+            (DOORBELLS, doorbell::run),
             (MessagePath::Loopback.name(), loopback::run),
-            (kernel::PART, kernel::run),
+            (KERNEL, kernel::run),
         ];
-        let without_register: [Part<Session<'_>>; 1] = [(kernel::PART, kernel::run_assisted)];
+        let without_register: [Part<Session<'_>>; 1] = [(KERNEL, kernel::run_assisted)];
         let parts =
             if has_queues { parts.to_vec() } else { [&parts[..2], &without_register].concat() };
         run_parts(&parts, &mut session, reporter, |session, name, why| {

@@ -22,5 +22,5 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use arguments::{AsyncProbe, HcaArgument, NO_NIC};
+pub use arguments::AsyncProbe;
 pub use task::Task;

@@ -7,6 +7,7 @@ use gdsync::{MappedMemory, Program};
 use gpu::Compare;
 
 use super::session::{Session, pause, wait_for_word, watched};
+use crate::model::figure::asynchronous::ORDERS;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -46,7 +47,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     reporter.expect_more((places.len() * WAITS.len()) as u64);
     for (location, words) in &places {
         for (name, compare) in WAITS {
-            let label = format!("validate.stream.{name}.{location}");
+            let label = format!("{ORDERS}.{name}.{location}");
             reporter.doing_for(
                 format!("{rounds} lists that wait ({name}, {location})"),
                 Duration::from_secs(60),

@@ -1,48 +1,24 @@
 //! The parent's side: one child for each GPU, then two for messages between processes.
 
+use super::pingpong;
 use super::settings::Settings;
-use super::task::{HcaChoice, Task};
-use super::{pingpong, register};
-use crate::model::figure::asynchronous::POLL_HOST;
+use super::task::Task;
+use crate::model::figure::asynchronous::{POLL_HOST, REGISTER};
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict};
 use crate::probe::children::Children;
-use crate::probe::machine::{self, Machine};
-use crate::probe::rdma::{self, Named};
+use crate::probe::hca::{HcaChoice, HcaOption, HcaProvider};
+use crate::probe::machine::Machine;
 use crate::probe::scope::{ProbeError, Scope};
 use crate::probe::supervise::Probe;
-use crate::probe::target::Target;
 use crate::probe::verdict::Subject;
 
 /// `gdr probe async`.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    pub hca: HcaOption,
+    /// `None`: parts that need queues are left out.
+    pub hca: Option<HcaOption>,
     pub settings: Settings,
-}
-
-/// The HCA of the queues, from the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HcaOption {
-    /// Parts that need queues are left out.
-    None,
-    Sim,
-    Device {
-        driver: Driver,
-        /// `None`: the nearest device of each GPU.
-        device: Option<Named>,
-        /// GID index at the port.
-        gid: Option<u8>,
-    },
-}
-
-/// What drives the queues of a verbs device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// The GPU itself; only with mlx5.
-    Gpu,
-    /// A thread of the CPU that posts to the device.
-    Proxy,
 }
 
 /// The note without an HCA.
@@ -54,27 +30,6 @@ const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doo
 /// The note about kernels with a software HCA.
 const UNTESTED: &str = "Kernels rang a doorbell register in host memory: this tests queues, ordering and kernels. Whether the driver maps a \
                         NIC's register for the GPU (IOMEMORY) is untested: gdr doctor --live --only rdma.uar-map tries that.";
-
-impl Options {
-    /// The HCA for a GPU; the error says why it has no port.
-    fn hca_for(
-        &self,
-        target: &Target,
-        nics: &[machine::ProbedNic],
-    ) -> Result<Option<HcaChoice>, String> {
-        Ok(match &self.hca {
-            HcaOption::None => None,
-            HcaOption::Sim => Some(HcaChoice::Sim),
-            HcaOption::Device { driver, device, gid } => {
-                let port = rdma::port_of(target, nics, device.as_ref(), *gid)?;
-                Some(match driver {
-                    Driver::Gpu => HcaChoice::Mlx5(port),
-                    Driver::Proxy => HcaChoice::Proxy(port),
-                })
-            }
-        })
-    }
-}
 
 impl Probe for Options {
     const KIND: ProbeKind = ProbeKind::Async;
@@ -89,16 +44,17 @@ impl Probe for Options {
         if gpus.is_empty() {
             return Ok(());
         }
-        let nics = match self.hca {
-            HcaOption::None | HcaOption::Sim => Vec::new(),
-            HcaOption::Device { .. } => match rdma::served(machine, children)? {
-                Some(nics) => nics,
-                None => return Ok(()),
-            },
+        let nics = match &self.hca {
+            None => Some(Vec::new()),
+            Some(hca) => hca.nics(machine, children)?,
+        };
+        let Some(nics) = nics else {
+            return Ok(());
         };
         for gpu in gpus {
             let target = gpu.target();
-            let hca = match self.hca_for(&target, &nics) {
+            let hca = self.hca.as_ref().map(|hca| hca.choice(&target, &nics));
+            let hca = match hca.transpose() {
                 Ok(hca) => hca,
                 Err(why) => {
                     let about = target.about("verbs", None);
@@ -118,7 +74,7 @@ impl Probe for Options {
             let report = &mut *children.report;
             let is_opened = report.gpus.iter().any(|gpu| gpu.subject == subject);
             let is_refused = report.results.iter().any(|result| {
-                let is_it = result.subject == subject && result.name == register::LABEL;
+                let is_it = result.subject == subject && result.name == REGISTER;
                 is_it && result.verdict != ProbeVerdict::Ok
             });
             let note = task.hca.as_ref().and_then(HcaChoice::note);
@@ -139,16 +95,16 @@ impl Probe for Options {
 
     fn finish(&self, report: &mut ProbeReport) {
         report.notes.extend(self.settings.note());
-        match self.hca {
-            HcaOption::None => report.notes.push(NO_HCA.to_owned()),
-            HcaOption::Sim => {
+        match self.hca.as_ref().map(|hca| hca.provider) {
+            None => report.notes.push(NO_HCA.to_owned()),
+            Some(HcaProvider::Sim) => {
                 report.notes.push(SIMULATED.to_owned());
                 if self.settings.by_kernel {
                     report.notes.push(UNTESTED.to_owned());
                 }
             }
             // `measure` has added a note with the port.
-            HcaOption::Device { .. } => {}
+            Some(_) => {}
         }
     }
 

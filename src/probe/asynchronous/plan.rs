@@ -1,6 +1,7 @@
 //! Counts of each depth, and message sizes.
 
-use crate::probe::depth::{Depth, Terms, measuring_count};
+use crate::probe::depth::{Depth, measuring_count};
+use crate::probe::terms::Terms;
 
 impl Depth {
     /// Lists of operations per kind of wait and location.

@@ -17,8 +17,8 @@ use verbs::Context;
 use super::polls;
 use super::session::Session;
 use super::settings::Transport;
-use super::task::HcaChoice;
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 use crate::probe::rdma::Port;
 
 /// Access that SEND and RECV need.
@@ -64,7 +64,7 @@ impl HcaChoice {
                 let (context, options) = open_port(port)?;
                 Rc::new(Mlx5Hca::open(session.allocator.clone(), &context, options)?)
             }
-            Self::Proxy(port) => {
+            Self::Auto(port) | Self::Proxy(port) => {
                 let (context, options) = open_port(port)?;
                 Rc::new(ProxyHca::open(session.allocator.clone(), &context, options)?)
             }

@@ -4,12 +4,10 @@ use gpu::Registration;
 use verbs::Context;
 
 use super::session::Session;
-use super::task::HcaChoice;
+use crate::model::figure::asynchronous::REGISTER;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-
-/// The name of the result.
-pub const LABEL: &str = "async.register";
+use crate::probe::hca::HcaChoice;
 
 /// Registers the doorbell's page with CUDA, and unregisters it. False if that fails. Only mlx5 needs it.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
@@ -30,7 +28,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
                 gpu::sentence(&error)
             );
             reporter.result(about.impossible(
-                LABEL,
+                REGISTER,
                 None,
                 true,
                 format!("{why}; {}", fix_verbs(&error)),
@@ -41,7 +39,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
     reporter.doing("CUDA to register the doorbell")?;
     match page.for_gpu(&session.gpu, Registration::Registers) {
         Ok(_) => {
-            reporter.result(about.right(LABEL, Some(page.len()), 0))?;
+            reporter.result(about.right(REGISTER, Some(page.len()), 0))?;
             Ok(true)
         }
         Err(error) => {
@@ -52,7 +50,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
                 gpu::sentence(&error),
                 fix_cuda(code)
             );
-            reporter.result(about.impossible(LABEL, Some(page.len()), true, why))?;
+            reporter.result(about.impossible(REGISTER, Some(page.len()), true, why))?;
             Ok(false)
         }
     }

@@ -7,10 +7,11 @@ use gdsync::{Allocator, MappedMemory, MemoryLocation, Program, Watchdog, Watched
 use gpu::{Allocation, Compare, DeviceMemory, Gpu, Pattern, Stream, StreamCapabilities};
 
 use super::polls;
-use super::task::{HcaChoice, Task};
+use super::task::Task;
 use crate::model::ProbedGpu;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 use crate::probe::verdict::Subject;
 
 /// The watchdog releases a stream that waits longer for one word.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::MESSAGE;
 use crate::model::figure::asynchronous::{MessageDriver, MessagePath};
-use crate::probe::depth::Terms;
+use crate::probe::terms::Terms;
 
 /// Messages queued together, as in libgdsync's programs.
 pub const BATCH: u32 = 20;

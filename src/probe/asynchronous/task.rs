@@ -4,21 +4,10 @@ use gpu::Gpu;
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::probe::depth::Terms;
+use crate::probe::hca::HcaChoice;
 use crate::probe::rdma::Port;
 use crate::probe::target::Target;
-
-/// The HCA of the queues.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HcaChoice {
-    /// A software HCA: a thread of this process.
-    Sim,
-    /// A port of an mlx5 NIC whose queues the GPU drives itself.
-    Mlx5(Port),
-    /// A thread of this process that posts to a port.
-    Proxy(Port),
-}
+use crate::probe::terms::Terms;
 
 impl HcaChoice {
     /// Its part of a backend's name.
@@ -26,7 +15,7 @@ impl HcaChoice {
         match self {
             Self::Sim => "sim-hca",
             Self::Mlx5(_) => "mlx5",
-            Self::Proxy(_) => "proxy",
+            Self::Auto(_) | Self::Proxy(_) => "proxy",
         }
     }
 
@@ -37,10 +26,12 @@ impl HcaChoice {
             Self::Mlx5(Port { device, number, .. }) => Some(format!(
                 "The HCA is {device}:{number} itself: the GPU writes its doorbells and reads its completions."
             )),
-            Self::Proxy(Port { device, number, .. }) => Some(format!(
-                "The HCA is a proxy: a thread of the CPU reads the doorbells, posts the WQEs to {device}:{number}, and writes the \
+            Self::Auto(Port { device, number, .. }) | Self::Proxy(Port { device, number, .. }) => {
+                Some(format!(
+                    "The HCA is a proxy: a thread of the CPU reads the doorbells, posts the WQEs to {device}:{number}, and writes the \
                  completions."
-            )),
+                ))
+            }
         }
     }
 }

@@ -14,11 +14,12 @@ use super::loopback::Loop;
 use super::order;
 use super::session::{Session, TIMEOUT};
 use super::settings::{Series, Settings};
-use super::task::{HcaChoice, Task};
-use crate::probe::depth::Terms;
+use super::task::Task;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 pub fn task() -> Task {
     Task {

@@ -1,13 +1,13 @@
 //! Latency of the calls of a pin and a mapping.
 
-use std::array;
 use std::time::{Duration, Instant};
 
 use gdrcopy::PinFlags;
 use gpu::DeviceMemory;
 
 use super::session::Session;
-use crate::model::figure::copy::{CALLS, PIN};
+use crate::model::figure::FigureKind;
+use crate::model::figure::copy::{CALLS, INFO, MAP, PIN, UNMAP, UNPIN};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::Sampler;
@@ -29,8 +29,8 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
             .and_then(|memory| time(session, &memory))
         {
             Ok(samples) => {
-                for (call, samples) in CALLS.into_iter().zip(&samples) {
-                    reporter.result(session.about.spread(call.name, Some(*bytes), 0, samples))?;
+                for (call, samples) in samples {
+                    reporter.result(session.about.spread(call.name, Some(*bytes), 0, &samples))?;
                 }
             }
             Err(failure) => reporter.result(session.about.impossible(
@@ -44,40 +44,43 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(())
 }
 
-/// Samples of each call in seconds, in the order of [`CALLS`].
+/// Samples of each call in seconds.
 fn time(
     session: &Session<'_>,
     memory: &DeviceMemory,
-) -> Result<[Vec<f64>; CALLS.len()], StepError> {
-    let mut samples = [const { Vec::new() }; CALLS.len()];
+) -> Result<[(FigureKind, Vec<f64>); CALLS.len()], StepError> {
     // Warm-up.
-    time_once(session, memory)?;
+    let mut samples = time_once(session, memory)?.map(|(call, _)| (call, Vec::new()));
     let mut sampler = Sampler::new(session.task.calls());
     while sampler.wants_more() {
         let round = time_once(session, memory)?;
-        sampler.push(round[0] + round[1]);
-        for (samples, sample) in samples.iter_mut().zip(round) {
-            samples.push(sample);
+        let mapped = round.iter().filter(|(call, _)| [PIN, MAP].contains(call));
+        sampler.push(mapped.map(|(_, seconds)| seconds).sum());
+        for ((_, samples), (_, seconds)) in samples.iter_mut().zip(round) {
+            samples.push(seconds);
         }
     }
     Ok(samples)
 }
 
-/// Seconds of each call, in the order of [`CALLS`].
+/// Seconds of each call.
 fn time_once(
     session: &Session<'_>,
     memory: &DeviceMemory,
-) -> Result<[f64; CALLS.len()], StepError> {
-    let mut marks = [Instant::now(); CALLS.len() + 1];
+) -> Result<[(FigureKind, f64); CALLS.len()], StepError> {
+    let mut last = Instant::now();
+    let mut since = |call| {
+        let now = Instant::now();
+        (call, (now - std::mem::replace(&mut last, now)).as_secs_f64())
+    };
     let pin = session.gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
-    marks[1] = Instant::now();
+    let pinned = since(PIN);
     let mapping = pin.map(session.task.choices.request())?;
-    marks[2] = Instant::now();
+    let mapped = since(MAP);
     pin.info()?;
-    marks[3] = Instant::now();
+    let asked = since(INFO);
     drop(mapping);
-    marks[4] = Instant::now();
+    let unmapped = since(UNMAP);
     drop(pin);
-    marks[5] = Instant::now();
-    Ok(array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
+    Ok([pinned, mapped, asked, unmapped, since(UNPIN)])
 }

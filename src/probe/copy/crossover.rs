@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::figure::Direction;
-use crate::model::figure::copy::{Quantity, Way};
+use crate::model::figure::copy::{MAPPING, PINNED, Quantity};
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::verdict::Subject;
 
@@ -23,8 +23,8 @@ pub fn crossover(
             .filter_map(|result| Some((result.bytes?, cost.of(result)?)))
             .collect()
     };
-    let mapped = costs(Way::Mapping.latency(direction));
-    let engine = costs(Way::Pinned.latency(direction));
+    let mapped = costs(MAPPING.latency(direction));
+    let engine = costs(PINNED.latency(direction));
     let both: Vec<(u64, bool)> = mapped
         .iter()
         .filter_map(|(bytes, mapped)| Some((*bytes, engine.get(bytes)? < mapped)))

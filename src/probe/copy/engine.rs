@@ -5,7 +5,7 @@ use gpu::{HostMemory, Kind};
 use super::point::Point;
 use super::session::{Session, found_wrong, wrong_at};
 use crate::model::figure::Direction;
-use crate::model::figure::copy::Way;
+use crate::model::figure::copy::{PAGEABLE, PINNED};
 use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -37,7 +37,7 @@ pub fn host_memory(
             let required = error.kind() == Kind::Broken;
             let why = gpu::sentence(&error);
             reporter.result(session.about_cuda.impossible(
-                Way::Pinned.name(),
+                PINNED.name,
                 Some(bytes),
                 required,
                 why,
@@ -59,7 +59,7 @@ fn pinned(
     let (stream, memory) = (&session.stream, &session.memory);
     let write = Point {
         about: &session.about_cuda,
-        way: Way::Pinned,
+        way: PINNED,
         direction: Direction::ToGpu,
         what: "cuMemcpy from pinned memory",
         bytes,
@@ -99,7 +99,7 @@ fn pageable(
     let (stream, memory) = (&session.stream, &session.memory);
     let write = Point {
         about: &session.about_cuda,
-        way: Way::Pageable,
+        way: PAGEABLE,
         direction: Direction::ToGpu,
         what: "cuMemcpy from pageable memory",
         bytes,

@@ -5,6 +5,7 @@ use gdrcopy::copy::{Copier, kernels};
 
 use super::check::Verified;
 use super::session::{Session, device_differs, pattern, wrong_at};
+use crate::model::figure::validated;
 use crate::probe::bytes::{compare, inverted};
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
@@ -37,12 +38,12 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     // An uncached mapping has copy functions of its own.
     if session.mapping.mapping_type() == MappingType::Device {
         reporter.doing("copies to an uncached mapping")?;
-        let name = format!("validate.kernel.{}", chosen.write_kernel());
+        let name = validated(format_args!("kernel.{}", chosen.write_kernel()));
         let found = check(session)?.result(&session.about, &name, None);
         return Ok(reporter.result(found)?);
     }
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
-        let name = format!("validate.kernel.{}", kernel.name());
+        let name = validated(format_args!("kernel.{}", kernel.name()));
         reporter.doing(format!("copy kernel {}", kernel.name()))?;
         let result =
             match Copier::with_kernels(kernel, kernel).map_err(StepError::from).and_then(|copier| {

@@ -7,7 +7,7 @@ use super::session::{Session, found_wrong, wrong_at};
 use gpu::Pattern;
 
 use crate::model::figure::Direction;
-use crate::model::figure::copy::Way;
+use crate::model::figure::copy::MAPPING;
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -28,7 +28,7 @@ pub fn run(
     let (start, cold) = (task.choices.offset, task.choices.cold);
     let write = Point {
         about: &session.about,
-        way: Way::Mapping,
+        way: MAPPING,
         direction: Direction::ToGpu,
         what: "copies through the mapping to the GPU",
         bytes,

@@ -4,21 +4,21 @@ use gpu::{Allocation, Gpu};
 
 use super::check::{Outcome, Verified};
 use super::session::{Session, device_differs, map, pattern, wrong_at};
+use crate::model::figure::validated;
 use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-const NAME: &str = "validate.other-gpu";
 const BYTES: usize = 256 << 10;
 
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing("memory of one GPU in the context of another")?;
-    let about = &session.about;
+    let (about, name) = (&session.about, &validated("other-gpu"));
     let result = match both_ways(session) {
-        Ok(Some(found)) => found.result(about, NAME, Some(BYTES)),
-        Ok(None) => about.not_measured(NAME, BYTES, ONE_GPU.to_owned()),
+        Ok(Some(found)) => found.result(about, name, Some(BYTES)),
+        Ok(None) => about.not_measured(name, BYTES, ONE_GPU.to_owned()),
         Err(StepError::Io(error)) => return Err(error.into()),
-        Err(failure) => about.impossible(NAME, Some(BYTES), true, gpu::sentence(&failure)),
+        Err(failure) => about.impossible(name, Some(BYTES), true, gpu::sentence(&failure)),
     };
     Ok(reporter.result(result)?)
 }

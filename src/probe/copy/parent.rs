@@ -5,7 +5,7 @@ use super::crossover::crossover;
 use super::point::LIMITED_BY_LINK;
 use super::task::{Choices, Task};
 use crate::model::figure::Direction;
-use crate::model::figure::copy::{Quantity, Way};
+use crate::model::figure::copy::{MAPPING, Quantity, WAYS};
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -70,14 +70,14 @@ impl Probe for Options {
     fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
         let shares = self.scope.terms.shares;
         for gpu in &report.gpus {
-            let ways = Way::ALL.into_iter().flat_map(|way| Direction::BOTH.map(|to| (way, to)));
-            let limited = ways.filter(|(way, direction)| way.fills_link(*direction));
-            report.results.extend(limited.map(|(way, direction)| {
-                let backend = if way == Way::Mapping { "mapping" } else { "cuda" };
-                let about = Subject::new(&gpu.subject, backend);
-                let (name, share) = (way.bandwidth(direction), way.share(&shares));
-                expect_bandwidth(&about, &name, LIMITED_BY_LINK, gpu.link, share)
-            }));
+            for (way, limit) in WAYS.iter().filter_map(|way| Some((way, way.limit?))) {
+                let about = Subject::new(&gpu.subject, way.backend);
+                report.results.extend(limit.directions.iter().map(|direction| {
+                    let share = limit.share(*direction, &shares);
+                    let name = way.bandwidth(*direction);
+                    expect_bandwidth(&about, &name, LIMITED_BY_LINK, gpu.link, share)
+                }));
+            }
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Probe for Options {
 
 fn add_crossovers(report: &mut ProbeReport) {
     let mut found = Vec::new();
-    let written = Way::Mapping.latency(Direction::ToGpu);
+    let written = MAPPING.latency(Direction::ToGpu);
     let mut sweeps: Vec<(&str, &str, Option<u32>)> = Vec::new();
     for result in report.results.iter().filter(|result| result.name == written) {
         let sweep = (result.subject.as_str(), result.backend.as_str(), result.numa);
@@ -112,11 +112,11 @@ mod tests {
     use std::time::Duration;
 
     use crate::model::{Host, IdList, NumaNode, ProbeVerdict};
-    use crate::probe::depth::Terms;
     use crate::probe::events::Listed;
     use crate::probe::machine::LocatedGpu;
     use crate::probe::scope::{Chosen, chosen};
     use crate::probe::supervise::expected;
+    use crate::probe::terms::Terms;
 
     fn machine() -> Machine {
         let place = |name: &str, bdf: &str, numa| LocatedGpu {

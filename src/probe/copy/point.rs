@@ -66,8 +66,7 @@ impl Point<'_> {
 
     /// The link's peak rate, and the share of it that is expected.
     fn promise(&self, task: &Task) -> Option<Promise> {
-        let (link, way) = (task.target.link?, self.way);
-        let share = way.share(&task.terms.shares).filter(|_| way.fills_link(self.direction));
-        (way != Way::Pageable).then(|| Promise::of_link(link, share))
+        let (link, limit) = (task.target.link?, self.way.limit?);
+        Some(Promise::of_link(link, limit.share(self.direction, &task.terms.shares)))
     }
 }

@@ -5,6 +5,7 @@ use gpu::{Allocation, DeviceMemory};
 
 use super::check::{Outcome, Verified};
 use super::session::{Session, device_differs, map, pattern, wrong_at};
+use crate::model::figure::validated;
 use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -22,7 +23,7 @@ fn report(
     found: Outcome,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
-    let name = format!("validate.{name}");
+    let name = validated(name);
     let about = &session.about;
     let result = match found {
         Ok(found) => found.result(about, &name, Some(BYTES)),
@@ -173,7 +174,7 @@ pub fn attributes(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Res
             "backend {kind}: attribute {attribute:?} is {value} and should be one of {allowed:?}"
         )
     });
-    let name = "validate.attributes";
+    let name = &validated("attributes");
     let result = session.about.right(name, None, 0);
     Ok(reporter.result(session.about.checked(result, wrong))?)
 }

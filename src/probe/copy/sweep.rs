@@ -3,7 +3,7 @@
 use super::session::{Session, pattern};
 use super::{engine, mapped};
 use crate::model::figure::Direction;
-use crate::model::figure::copy::Way;
+use crate::model::figure::copy::WAYS;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -24,7 +24,7 @@ fn sweep(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let sizes = session.sizes.clone();
-    let ways = if with_engine { Way::ALL.len() } else { 1 };
+    let ways = if with_engine { WAYS.len() } else { 1 };
     reporter.expect_more((sizes.len() * ways * Direction::BOTH.len()) as u64);
     let host = if with_engine {
         engine::host_memory(session, sizes.last().copied().unwrap_or(1), reporter)?

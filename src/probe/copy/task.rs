@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::probe::depth::Terms;
 use crate::probe::sampling::Budget;
 use crate::probe::scope::Binding;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 /// One GPU, from the CPUs of one NUMA node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use super::session::{Session, map};
 use super::task::{Choices, Task};
 use super::{kernels_check, sweep};
 use crate::model::{ProbeResult, ProbeVerdict};
-use crate::probe::depth::Terms;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 const BYTES: usize = 8192;
 

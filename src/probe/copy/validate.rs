@@ -4,6 +4,7 @@ use gpu::{Allocation, Kind};
 
 use super::check::{BLOCK, Check, Outcome, Part, STORED, Verified};
 use super::session::{Session, allowance, device_differs, map, pattern, wrong_at};
+use crate::model::figure::validated;
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -60,7 +61,7 @@ pub fn run(
                 Ok(()) => {}
                 Err(StepError::Io(error)) => return Err(error.into()),
                 Err(failure) => {
-                    let name = format!("validate.{}.map", kind.name);
+                    let name = validated(format_args!("{}.map", kind.name));
                     if is_beyond_backend(kind.allocation, &failure) {
                         let why = gpu::sentence(&failure);
                         reporter.result(session.about.not_measured(&name, *bytes, why))?;
@@ -100,7 +101,7 @@ pub fn run_neighbours(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     reporter.doing("small allocations that share a page")?;
-    let name = "validate.malloc.neighbours";
+    let name = &validated("malloc.neighbours");
     let result = match neighbours(session) {
         Ok(found) => found.result(&session.about, name, Some(NEIGHBOUR)),
         Err(failure) => {
@@ -155,7 +156,7 @@ fn verify(
         let allowed = allowance(bytes.clamp(STORED, BLOCK));
         check.reporter.doing_for(step(&format!("check {name}")), allowed)?;
         let found = check.run(part)?;
-        let name = format!("validate.{}.{name}", kind.name);
+        let name = validated(format_args!("{}.{name}", kind.name));
         check.reporter.result(found.result(about, &name, Some(bytes)))?;
     }
     Ok(())

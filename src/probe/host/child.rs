@@ -6,6 +6,7 @@ use super::session::Session;
 use super::task::Task;
 use super::{integrity, kernels, links, staged, unified};
 use crate::model::ProbeResult;
+use crate::model::figure::{VALIDATED, host};
 use crate::probe::cpus::bind;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
@@ -27,14 +28,14 @@ impl task::Task for Task {
         reporter.send(&Event::Gpu(Box::new(self.target.probed(&gpu.device().name))))?;
         let mut session = Session::new(self, gpu, reporter)?;
         let parts: &[Part<Session<'_>>] = if self.links_only {
-            &[("host.pinned", links::pinned_only)]
+            &[(host::PINNED, links::pinned_only)]
         } else {
             &[
-                ("host.unified-addressing", unified::run),
-                ("validate", integrity::run),
-                ("host.links", links::run),
-                ("host.kernel", kernels::run),
-                ("host.staged", staged::run),
+                (host::UNIFIED_ADDRESSING, unified::run),
+                (VALIDATED, integrity::run),
+                (host::LINKS, links::run),
+                (host::KERNELS, kernels::run),
+                (host::STAGED, staged::run),
             ]
         };
         run_parts(parts, &mut session, reporter, |session, name, why| {

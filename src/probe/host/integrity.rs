@@ -4,6 +4,7 @@ use gpu::{DeviceMemory, Error, HostMemory, Stream};
 
 use super::links::allowance;
 use super::session::{Direction, HostMemoryKind, Session};
+use crate::model::figure::validated;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{LOOK_AT, ROUNDS, Seeds, Wrong, by_host, by_kernel, fill, fill_host};
@@ -36,7 +37,8 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
                 {
                     continue;
                 }
-                let name = format!("validate.{}.{}", memory_kind.name(), direction.copied());
+                let (kind, to) = (memory_kind.name(), direction.copied());
+                let name = validated(format_args!("{kind}.{to}"));
                 reporter.doing_for(format!("{name} of {bytes} bytes"), allowance(bytes * 8))?;
                 let path = Path {
                     stream: &session.stream,

@@ -42,7 +42,7 @@ fn measure_kind(
             if failure.is_fatal() {
                 return Err(failure);
             }
-            let (name, why) = (format!("host.{}", memory_kind.name()), gpu::sentence(&failure));
+            let (name, why) = (memory_kind.allocation(), gpu::sentence(&failure));
             return Ok(reporter.result(session.about.impossible(
                 &name,
                 Some(largest),

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::depth::Terms;
 use crate::probe::scope::Binding;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 /// One GPU, from the CPUs of one NUMA node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

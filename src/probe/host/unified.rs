@@ -6,6 +6,7 @@ use gpu::Attribute;
 
 use super::links::allowance;
 use super::session::Session;
+use crate::model::figure::host::{PAGEABLE_CALL, UNIFIED_ADDRESSING};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{LOOK_AT, Wrong, by_kernel, fill, fill_host};
@@ -17,7 +18,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     reporter.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;
     let (host, device) = (pinned.as_ptr().as_ptr().addr() as u64, pinned.device_address().get());
-    let name = "host.unified-addressing";
+    let name = UNIFIED_ADDRESSING;
     let result = match session.gpu.attribute(Attribute::UNIFIED_ADDRESSING)? {
         Some(1) if host == device => session.about.right(name, None, 0),
         Some(1) => {
@@ -56,7 +57,7 @@ fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result
     }
     stream.synchronize()?;
     let whole = begun.elapsed();
-    let name = "host.pageable.async";
+    let name = PAGEABLE_CALL;
     let result = match by_kernel(&session.witness, memory, bytes, first)? {
         None => {
             let mut result = about.latency(name, Some(bytes), bytes, &[called.as_secs_f64()]);

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::talk::{Drive, Kind, Message, Step};
 use super::task::Side;
 use crate::model::ProbeResult;
-use crate::model::figure;
+use crate::model::figure::mp as figures;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -59,15 +59,19 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
 }
 
 impl TestCase {
-    fn name(self) -> String {
-        match self {
-            Self::PingPong(drive) => format!("mp.{}.latency", drive.name()),
-            Self::Messages(drive) => format!("mp.{}.bandwidth", drive.name()),
-            Self::PutLatency => figure::mp::PUT_LATENCY.name.to_owned(),
-            Self::Puts => figure::mp::PUT.name.to_owned(),
-            Self::GetLatency => figure::mp::GET_LATENCY.name.to_owned(),
-            Self::Gets => figure::mp::GET.name.to_owned(),
-        }
+    fn name(self) -> &'static str {
+        let figure = match self {
+            Self::PingPong(Drive::Cpu) => figures::CPU_LATENCY,
+            Self::PingPong(Drive::Stream) => figures::STREAM_LATENCY,
+            Self::PingPong(Drive::Kernel) => figures::KERNEL_LATENCY,
+            Self::Messages(Drive::Cpu) => figures::CPU,
+            Self::Messages(_) => figures::STREAM,
+            Self::PutLatency => figures::PUT_LATENCY,
+            Self::Puts => figures::PUT,
+            Self::GetLatency => figures::GET_LATENCY,
+            Self::Gets => figures::GET,
+        };
+        figure.name
     }
 
     fn kind(self) -> Kind {

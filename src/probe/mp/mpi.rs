@@ -10,10 +10,10 @@ use crate::model::figure::mp::{MPI_BANDWIDTH, MPI_LATENCY};
 use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Start, arguments};
-use crate::probe::depth::Terms;
 use crate::probe::mpi::Task;
 use crate::probe::rendezvous::shortened;
 use crate::probe::scope::ProbeError;
+use crate::probe::terms::Terms;
 
 /// How two ranks of MPI are started, for its own figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub fn beside(
     let version = version.split(',').next().unwrap_or_default();
     let named = measured.into_iter().map(|result| ProbeResult {
         name: match result.name {
-            name if name == MessageMemory::Host.latency() => MPI_LATENCY.name.to_owned(),
-            name if name == MessageMemory::Host.bandwidth() => MPI_BANDWIDTH.name.to_owned(),
+            name if name == MessageMemory::Host.latency().name => MPI_LATENCY.name.to_owned(),
+            name if name == MessageMemory::Host.bandwidth().name => MPI_BANDWIDTH.name.to_owned(),
             name => name,
         },
         subject: subject.to_owned(),

@@ -4,43 +4,29 @@ use super::child::NAME;
 use super::mpi::{self, MpiFigures};
 use super::plan::MAX_ROOM;
 use super::talk::Message;
-use super::task::{HcaChoice, Side, Task};
+use super::task::{Side, Task};
 use crate::model::figure;
 use crate::model::{ProbeKind, ProbeReport, ProbeResult};
 use crate::probe::children::Children;
-use crate::probe::depth::Terms;
-use crate::probe::machine::{Machine, ProbedNic};
+use crate::probe::hca::{HcaChoice, HcaOption, HcaProvider};
+use crate::probe::machine::Machine;
 use crate::probe::processes;
+use crate::probe::rdma::RemoteEnd;
 use crate::probe::rdma::across::{self, Across, RemotePlace, report_impossible};
-use crate::probe::rdma::{self, Named, RemoteEnd};
 use crate::probe::scope::{ProbeError, Scope};
 use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 use crate::probe::verdict::Subject;
 
 /// `gdr probe mp`.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    pub hca: Hca,
-    /// The RDMA device; the nearest one of each GPU if `None`.
-    pub device: Option<Named>,
-    /// GID index at the port.
-    pub gid: Option<u8>,
+    pub hca: HcaOption,
     /// The other rank: without a device, of this machine.
     pub remote: RemoteEnd,
     pub mpi: MpiFigures,
-}
-
-/// What executes the ranks' queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hca {
-    /// The GPU drives an mlx5 NIC; a proxy posts to any other.
-    Auto,
-    Mlx5,
-    Proxy,
-    /// A software HCA.
-    Sim,
 }
 
 /// The note with a software HCA.
@@ -58,17 +44,6 @@ pub struct LocalEnd {
 }
 
 impl Options {
-    /// The HCA for a GPU; the error says why it has no port.
-    fn hca_for(&self, target: &Target, nics: &[ProbedNic]) -> Result<HcaChoice, String> {
-        let port = || rdma::port_of(target, nics, self.device.as_ref(), self.gid);
-        Ok(match self.hca {
-            Hca::Sim => HcaChoice::Sim,
-            Hca::Auto => HcaChoice::Auto(port()?),
-            Hca::Mlx5 => HcaChoice::Mlx5(port()?),
-            Hca::Proxy => HcaChoice::Proxy(port()?),
-        })
-    }
-
     fn task(&self, place: &LocalEnd, subject: String, side: Side, room: usize) -> Task {
         Task {
             subject,
@@ -106,17 +81,13 @@ impl Probe for Options {
         if gpus.is_empty() {
             return Ok(());
         }
-        let nics = match self.hca {
-            Hca::Sim => Vec::new(),
-            _ => match rdma::served(machine, children)? {
-                Some(nics) => nics,
-                None => return Ok(()),
-            },
+        let Some(nics) = self.hca.nics(machine, children)? else {
+            return Ok(());
         };
         let mut places = Vec::new();
         for gpu in gpus {
             let target = gpu.target();
-            match self.hca_for(&target, &nics) {
+            match self.hca.choice(&target, &nics) {
                 Ok(hca) => places.push(LocalEnd { target, hca }),
                 Err(why) => {
                     let why = format!("{why}; --hca sim needs no RDMA device");
@@ -153,7 +124,7 @@ impl Probe for Options {
     }
 
     fn finish(&self, report: &mut ProbeReport) {
-        if self.hca == Hca::Sim {
+        if self.hca.provider == HcaProvider::Sim {
             report.notes.push(SIMULATED.to_owned());
         }
         let by_kernels = |result: &ProbeResult| {

@@ -1,6 +1,7 @@
 //! Sizes and counts of each depth.
 
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::Depth;
+use crate::probe::terms::Terms;
 
 /// Largest message.
 pub const MAX_ROOM: usize = 256 << 20;

@@ -9,9 +9,10 @@ use mp::{Communicator, HcaKind, Options, Request, Window};
 
 use super::memory::Memory;
 use super::talk::{Exchange, Peer};
-use super::task::{HcaChoice, Side, Task};
+use super::task::{Side, Task};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 use crate::probe::verdict::Subject;
 
 /// Time to open the GPU and the HCA, for both ranks.

@@ -64,17 +64,6 @@ pub enum Drive {
     Kernel,
 }
 
-impl Drive {
-    /// In the names of results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Stream => "stream",
-            Self::Kernel => "kernel",
-        }
-    }
-}
-
 /// The other rank.
 #[derive(Clone)]
 pub struct Peer(Arc<Mutex<Channel<Message>>>);

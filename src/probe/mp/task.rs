@@ -3,32 +3,11 @@
 use mp::{HcaKind, Selection};
 use serde::{Deserialize, Serialize};
 
-use crate::probe::depth::Terms;
-use crate::probe::rdma::Port;
+use crate::probe::hca::HcaChoice;
 use crate::probe::target::Target;
-
-/// The HCA of a rank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HcaChoice {
-    /// A software HCA: a thread of each process.
-    Sim,
-    /// The GPU drives an mlx5 NIC, and a proxy any other.
-    Auto(Port),
-    /// The GPU drives the NIC.
-    Mlx5(Port),
-    /// A thread of this process posts to the port.
-    Proxy(Port),
-}
+use crate::probe::terms::Terms;
 
 impl HcaChoice {
-    pub fn port(&self) -> Option<&Port> {
-        match self {
-            Self::Sim => None,
-            Self::Auto(port) | Self::Mlx5(port) | Self::Proxy(port) => Some(port),
-        }
-    }
-
     pub fn selection(&self) -> Selection {
         let port = self.port();
         let kind = match self {

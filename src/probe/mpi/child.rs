@@ -16,7 +16,7 @@ use super::server::serve;
 use super::task::{Library, Part, Task};
 use super::trial;
 use super::world::{MeasuredRank, Ranks, simulated};
-use crate::model::figure::mpi::MessageMemory;
+use crate::model::figure::mpi::{GPU_TRIAL, MessageMemory};
 use crate::model::{ProbeResult, ProbedMpi};
 use crate::output::Redirected;
 use crate::probe::depth::SIMULATED;
@@ -56,7 +56,7 @@ impl task::Task for Task {
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let (subject, name) = match &self.part {
-            Part::Trial => ("trial".to_owned(), trial::NAME),
+            Part::Trial => ("trial".to_owned(), GPU_TRIAL),
             Part::Rank { rank, .. } => (format!("rank {rank}"), "mpi"),
         };
         let backend = match self.library {

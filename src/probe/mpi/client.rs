@@ -8,10 +8,11 @@ use super::buffer::Buffer;
 use super::message::{Hello, Message, RankPair, Step, pairs};
 use super::world::{MeasuredRank, message_time};
 use crate::model::figure::mpi::MessageMemory;
-use crate::probe::depth::Terms;
+use crate::model::figure::validated;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::statistics::typical_seconds;
+use crate::probe::terms::Terms;
 use crate::probe::verdict::Subject;
 
 /// Messages in flight for bandwidth, as in OSU's osu_bw; fewer large ones, which fill a link alone.
@@ -138,7 +139,7 @@ impl Client<'_, '_, '_> {
     ) -> Result<(), StepError> {
         let buffers = &self.buffers[at];
         let memory = buffers.kind;
-        let name = format!("validate.mpi.{}", memory.name());
+        let name = validated(format_args!("mpi.{}", memory.name()));
         self.seed += 2;
         let seeds = [self.seed - 1, self.seed];
         buffers.out.fill(bytes, Pattern::new(seeds[0]))?;
@@ -199,7 +200,7 @@ impl Client<'_, '_, '_> {
         let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as usize;
         let time = message_time(bytes) * 2 * PART;
         let samples = in_parts(count, point, |count| run(self, count, time))?;
-        let name = memory.latency();
+        let name = memory.latency().name;
         Ok(self.reporter.result(about.latency(name, Some(bytes), 0, &samples))?)
     }
 
@@ -239,7 +240,7 @@ impl Client<'_, '_, '_> {
         let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as usize;
         let time = message_time(bytes) * in_flight * PART;
         let samples = in_parts(windows, point, |windows| run(self, windows, time))?;
-        let name = memory.bandwidth();
+        let name = memory.bandwidth().name;
         Ok(self.reporter.result(about.bandwidth(name, bytes, 0, &samples, None))?)
     }
 }

@@ -7,7 +7,7 @@ use super::message::RankPair;
 use super::task::{Library, Part, Task};
 use super::transports::{Situation, VERBOSE, advice, is_verbose, transports};
 use super::trial;
-use crate::model::figure::mpi::MessageMemory;
+use crate::model::figure::mpi::{GPU_TRIAL, MessageMemory};
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict, ProbedMpi};
 use crate::probe::children::{ChildResult, Children, Start};
 use crate::probe::machine::Machine;
@@ -194,7 +194,7 @@ impl Run<'_> {
         let results = &mut children.report.results;
         let outcome = results[before..]
             .iter()
-            .find(|result| result.name == trial::NAME)
+            .find(|result| result.name == GPU_TRIAL)
             .map(|result| result.verdict == ProbeVerdict::Ok);
         let (takes, failure) = match (outcome, crash(&ran)) {
             _ if !has_gpu => (None, None),
@@ -214,7 +214,7 @@ impl Run<'_> {
                  (HPC SDK, HPC-X, or your own with --with-cuda), see gdr doctor --only mpi.cuda-aware,env.contradiction"
             );
             let about = Subject::new("trial", backend);
-            results.push(about.impossible(trial::NAME, None, true, why));
+            results.push(about.impossible(GPU_TRIAL, None, true, why));
         }
         if !ran.whole && takes.is_none() {
             let why = ran.failure.clone().unwrap_or_default();
@@ -310,8 +310,8 @@ fn gpu_share(results: &[crate::model::ProbeResult]) -> Option<f64> {
         results.by_ref().filter_map(|result| result.median).max_by(f64::total_cmp)
     };
     let share = |result: &crate::model::ProbeResult| {
-        let gpu = best(&result.subject, MessageMemory::Gpu.bandwidth())?;
-        Some(gpu / best(&result.subject, MessageMemory::Host.bandwidth())?)
+        let gpu = best(&result.subject, MessageMemory::Gpu.bandwidth().name)?;
+        Some(gpu / best(&result.subject, MessageMemory::Host.bandwidth().name)?)
     };
     results.iter().filter_map(share).min_by(f64::total_cmp)
 }

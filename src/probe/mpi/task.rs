@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::library::{Candidate, found};
-use crate::probe::depth::Terms;
 use crate::probe::rendezvous::{LaunchedProcess, from_environment};
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {

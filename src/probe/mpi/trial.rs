@@ -10,13 +10,11 @@ use super::buffer::Buffer;
 use super::library::Candidate;
 use super::opened::{open, open_gpu, probed};
 use super::task::Task;
-use crate::model::figure::mpi::MessageMemory;
+use crate::model::figure::mpi::{GPU_TRIAL, HOST_TRIAL, MessageMemory};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
-/// The result of the trial.
-pub const NAME: &str = "mpi.cuda-aware";
 /// The step in which a library without CUDA crashes.
 pub const STEP: &str = "MPI to send GPU memory";
 /// Sizes of messages that libraries send in different ways: at once, in fragments, and after a rendezvous.
@@ -66,8 +64,8 @@ fn transfer(
 ) -> Result<(), StepError> {
     let (own, mut verified) = (world.rank(), 0);
     let name = match kind {
-        MessageMemory::Gpu => NAME,
-        MessageMemory::Host => "validate.mpi.self",
+        MessageMemory::Gpu => GPU_TRIAL,
+        MessageMemory::Host => HOST_TRIAL,
     };
     let about = Subject::new("trial", "mpi");
     for (seed, bytes) in (1..).step_by(2).zip(SIZES) {

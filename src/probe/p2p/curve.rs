@@ -12,8 +12,8 @@ use crate::probe::failure::StepError;
 use crate::probe::integrity::ROUNDS;
 
 const VALIDATED: &str = V2.validated;
-const LATENCY: &str = V2.latency;
-pub const BANDWIDTH: &str = V2.bandwidth;
+const LATENCY: &str = V2.latency.name;
+pub const BANDWIDTH: &str = V2.bandwidth.name;
 /// A kernel compares words.
 const WORD: usize = 4;
 

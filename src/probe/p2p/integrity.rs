@@ -24,12 +24,7 @@ impl Transfer {
 
     /// Its part of a result's name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Write => "copy.write",
-            Self::Read => "copy.read",
-            Self::Store => "kernel.store",
-            Self::Load => "kernel.load",
-        }
+        self.figure().name.trim_start_matches("p2p.").trim_end_matches(".bandwidth")
     }
 
     /// Its bandwidth.

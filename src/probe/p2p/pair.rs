@@ -6,7 +6,7 @@ use super::cluster::{Cluster, Member};
 use super::integrity::{GpuPair, Transfer};
 use super::task::{OrderedPair, Unit};
 use crate::model::ProbedPair;
-use crate::model::figure::{FigureKind, p2p};
+use crate::model::figure::{FigureKind, p2p, validated};
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;
 use crate::probe::events::{Event, Reporter};
@@ -30,7 +30,7 @@ pub fn run(
     let Some(pair) = task.pairs.get(number) else {
         return Ok(());
     };
-    let name = "p2p.access";
+    let name = p2p::ACCESS;
     for gpu in [pair.from, pair.to] {
         cluster.open(gpu, reporter)?;
     }
@@ -67,7 +67,7 @@ pub fn run(
         None
     };
     for transfer in Transfer::ALL {
-        work.verify(transfer, &format!("validate.{}", transfer.name()), reporter)?;
+        work.verify(transfer, &validated(transfer.name()), reporter)?;
     }
     work.copies(reporter)?;
     work.both_directions(reporter)?;
@@ -107,9 +107,9 @@ fn access(
     };
     let about = Subject::new(&probed.subject, task.backend());
     let result = if granted {
-        about.right("p2p.access", None, 0)
+        about.right(p2p::ACCESS, None, 0)
     } else {
-        about.impossible("p2p.access", None, true, no_access_reason(&probed, local_gpu, remote_gpu))
+        about.impossible(p2p::ACCESS, None, true, no_access_reason(&probed, local_gpu, remote_gpu))
     };
     reporter.send(&Event::Pair(Box::new(probed)))?;
     reporter.result(result)?;
@@ -198,7 +198,7 @@ impl Work<'_> {
 
     /// Copies without peer access, which the driver stages through the host.
     fn staged(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        self.verify(Transfer::Write, "validate.staged", reporter)?;
+        self.verify(Transfer::Write, &validated("staged"), reporter)?;
         for bytes in self.other_sizes() {
             self.begin(p2p::STAGED.name, reporter)?;
             self.measure_size(Transfer::Write, (p2p::STAGED, false), bytes, reporter)?;
@@ -274,7 +274,7 @@ impl Work<'_> {
     fn round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         let (latency, bandwidth) = (latency_of(p2p::ROUND_TRIP), p2p::ROUND_TRIP.name);
         for bytes in self.other_sizes() {
-            self.begin("p2p.copy.round-trip", reporter)?;
+            self.begin(p2p::ROUND_TRIPS, reporter)?;
             let samples = self.round_trips(bytes)?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
             reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::depth::Terms;
 use crate::probe::machine::GpuPath;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {

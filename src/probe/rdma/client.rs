@@ -32,7 +32,8 @@ use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
 use super::test_case::{Planned, TestCase};
-use crate::model::figure::rdma::{self, STRICT};
+use crate::model::figure::rdma::{self, BANDWIDTH, LATENCY, STRICT};
+use crate::model::figure::validated;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -40,8 +41,6 @@ use crate::probe::statistics::typical_seconds;
 use crate::probe::verdict::{Promise, Subject};
 
 /// Ends of the names of results.
-const LATENCY: &str = "latency";
-const BANDWIDTH: &str = "bandwidth";
 
 /// Advice for wrong bytes.
 const WRONG_HINT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
@@ -135,7 +134,7 @@ impl Client<'_, '_> {
                 }
                 None => "the NIC of one end does not reach GPU memory: see gdr doctor --live",
             };
-            let name = curve.kind().bandwidth;
+            let name = curve.kind().bandwidth.name;
             let result = self.about.not_measured(name, self.task.room, why.to_owned());
             self.reporter.result(result)?;
         }
@@ -232,7 +231,7 @@ impl Client<'_, '_> {
             Some(curve) => curve.kind().validated.to_owned(),
             None => {
                 let (transport, suffix) = (name(transport), self.suffix());
-                format!("validate.{transport}.{}{suffix}", kind.name())
+                validated(format_args!("{transport}.{}{suffix}", kind.name()))
             }
         };
         let seeds @ [sent, before] = self.seeds();
@@ -417,19 +416,19 @@ impl Client<'_, '_> {
     fn label(&self, kind: Kind, what: &str) -> String {
         match self.task.curve() {
             Some(curve) => match what {
-                LATENCY => curve.kind().latency.to_owned(),
-                BANDWIDTH => curve.kind().bandwidth.to_owned(),
+                LATENCY => curve.kind().latency.name.to_owned(),
+                BANDWIDTH => curve.kind().bandwidth.name.to_owned(),
                 // The search for the best chunk, which no table shows.
-                what => format!("transfer.{}.{what}", curve.kind().name),
+                what => curve.kind().of(what),
             },
-            None => format!("rdma.{}.{what}{}", kind.name(), self.suffix()),
+            None => rdma::of_operation(kind.name(), what, self.suffix()),
         }
     }
 
     /// Ends the names of results of memory with on-demand paging.
     fn suffix(&self) -> &'static str {
         match self.planned {
-            Some(planned) if planned.purpose.on_demand => on_demand::SUFFIX,
+            Some(planned) if planned.purpose.on_demand => rdma::PAGED,
             _ => "",
         }
     }

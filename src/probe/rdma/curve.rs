@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::figure::transfer::{self, CurveKind};
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::Depth;
+use crate::probe::terms::Terms;
 
 /// One way of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use super::plan::planned;
 use super::staged;
 use super::task::{LocalEnd, Memory, MemoryPath, Task};
 use super::test_case::{Planned, TestCase};
-use crate::probe::depth::Terms;
+use crate::probe::terms::Terms;
 
 /// The test cases between two ends; none over EFA, and if the curve needs GPUDirect RDMA, which an end does not have.
 pub fn curve_cases(curve: Curve, task: &Task, end: &End, other: &Offer) -> Vec<Planned> {

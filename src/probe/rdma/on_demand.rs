@@ -11,12 +11,8 @@ use super::purpose::{Purpose, Role, Traffic};
 use super::task::{Extent, Task};
 use super::test_case::{Planned, TestCase};
 use crate::model::ProbeResult;
-use crate::model::figure::rdma;
-
-/// Ends the name of a result of memory with on-demand paging.
-pub const SUFFIX: &str = ".odp";
-/// Names the result of ends that have none of it.
-const ALL: &str = "rdma.odp";
+use crate::model::figure::rdma::{self, BANDWIDTH, PAGED, UNPAGED};
+use crate::model::figure::validated;
 
 /// The test cases of memory with on-demand paging, and what is left out: names of results, and why.
 #[derive(Default)]
@@ -70,15 +66,15 @@ fn plan_between(
 
 impl Plan {
     fn without(why: String) -> Self {
-        Self { planned: Vec::new(), missing: vec![(ALL.to_owned(), why)] }
+        Self { planned: Vec::new(), missing: vec![(UNPAGED.to_owned(), why)] }
     }
 
     /// Leaves out an operation, once for all sizes.
     fn leave_out(&mut self, kind: Kind, whose: &str) {
         let name = if kind.is_atomic() {
-            format!("validate.rc.{}{SUFFIX}", kind.name())
+            validated(format_args!("rc.{}{PAGED}", kind.name()))
         } else {
-            format!("rdma.{}.bandwidth{SUFFIX}", kind.name())
+            rdma::of_operation(kind.name(), BANDWIDTH, PAGED)
         };
         let why = format!(
             "the {whose} NIC offers no on-demand paging for this operation over RC (ibv_query_device_ex)"
@@ -143,7 +139,7 @@ const COSTS: [(&str, &str, bool); 6] = [
 /// What on-demand paging changes, for each subject that was measured with it.
 pub fn costs(results: &[ProbeResult]) -> Vec<String> {
     let mut subjects: Vec<&str> = Vec::new();
-    for result in results.iter().filter(|r| r.name.ends_with(SUFFIX)) {
+    for result in results.iter().filter(|r| r.name.ends_with(PAGED)) {
         if result.median.is_some() && !subjects.contains(&result.subject.as_str()) {
             subjects.push(&result.subject);
         }
@@ -160,7 +156,7 @@ pub fn costs(results: &[ProbeResult]) -> Vec<String> {
             }
         };
         let ratio = |(name, words, is_largest): (&str, &str, bool)| {
-            let paged = of(&format!("{name}{SUFFIX}"), is_largest)?;
+            let paged = of(&format!("{name}{PAGED}"), is_largest)?;
             let pinned = of(name, is_largest).filter(|result| result.bytes == paged.bytes)?;
             let ratio = paged.median? / pinned.median.filter(|median| *median > 0.0)?;
             Some(format!("{words} of {} bytes {ratio:.2} times", paged.bytes?))

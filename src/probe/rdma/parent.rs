@@ -90,7 +90,7 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let name = if self.curves { transfer::V3.bandwidth } else { rdma::WRITE.name };
+        let name = if self.curves { transfer::V3.bandwidth.name } else { rdma::WRITE.name };
         for place in &found {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");

@@ -12,7 +12,8 @@ use super::settings::RelaxedOrdering;
 use super::srd::Abilities;
 use super::task::{Extent, Task};
 use super::test_case::{Planned, TestCase};
-use crate::probe::depth::{Depth, Terms, measuring_time};
+use crate::probe::depth::{Depth, measuring_time};
+use crate::probe::terms::Terms;
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
 const VERIFIED: [(Transport, &[Kind]); 3] = [

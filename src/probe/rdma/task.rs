@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::curve::Curve;
 use super::settings::{RelaxedOrdering, Settings};
 use crate::model::{RdmaPath, VirtualFunction};
-use crate::probe::depth::Terms;
 use crate::probe::scope::Binding;
 use crate::probe::target::Target;
+use crate::probe::terms::Terms;
 
 /// A port of a NIC, and how it is addressed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -66,7 +66,7 @@ impl Options {
                 let about = Subject::new("GPU0 -> GPU1", "cuda");
                 children.report.results.push(ProbeResult {
                     bytes: None,
-                    ..about.not_measured(transfer::V2.bandwidth, 0, why)
+                    ..about.not_measured(transfer::V2.bandwidth.name, 0, why)
                 });
             }
         }

@@ -33,7 +33,7 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         for result in measured().filter(|result| result.name == kind.name) {
             let bytes = result.bytes.map(size).unwrap_or_default();
             let row = row(result, format!("{} ({bytes})", kind.heading));
-            if kind.unit() == MICROSECONDS { rows.push(row) } else { rates.push(row) }
+            if kind.unit == MICROSECONDS { rows.push(row) } else { rates.push(row) }
         }
     }
     if rows.is_empty() {

@@ -1,33 +1,28 @@
-//! Tables of latencies and bandwidths, a row for each message size. A column is the name of its results, and its heading.
+//! Tables of latencies and bandwidths, a column for each figure and a row for each message size.
 
 use std::collections::BTreeSet;
 
 use super::grid::grid;
 use super::{figure, size};
 use crate::model::ProbeResult;
+use crate::model::figure::FigureKind;
 use crate::render::Style;
-
-fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
-    let in_columns = |result: &&&ProbeResult| {
-        columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
-    };
-    results.iter().filter(in_columns).filter_map(|result| result.bytes).collect()
-}
 
 fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
     let found = results.iter().find(|result| result.name == name && result.bytes == Some(bytes));
     found.copied()
 }
 
-fn measured<'c>(
-    results: &[&ProbeResult],
-    columns: &'c [(&'c str, &'c str)],
-) -> Vec<&'c (&'c str, &'c str)> {
-    let has_results = |column: &&(&str, &str)| {
-        let mut results = results.iter();
-        results.any(|result| result.name == column.0 && result.median.is_some())
+/// The columns that have results, and their sizes.
+fn measured(results: &[&ProbeResult], columns: &[FigureKind]) -> (Vec<FigureKind>, BTreeSet<u64>) {
+    let of = |column: &FigureKind| {
+        let name = column.name;
+        results.iter().filter(move |result| result.name == name && result.median.is_some())
     };
-    columns.iter().filter(has_results).collect()
+    let mut shown = columns.to_vec();
+    shown.retain(|column| of(column).next().is_some());
+    let sizes = shown.iter().flat_map(of).filter_map(|result| result.bytes).collect();
+    (shown, sizes)
 }
 
 /// A figure of any size, or a dash.
@@ -42,30 +37,23 @@ pub fn small_figure(value: Option<f64>) -> String {
 }
 
 /// Latencies, in microseconds.
-pub fn latencies_by_size(
-    results: &[&ProbeResult],
-    columns: &[(&str, &str)],
-    style: Style,
-) -> String {
-    let shown = measured(results, columns);
+pub fn latencies_by_size(results: &[&ProbeResult], columns: &[FigureKind], style: Style) -> String {
+    let (shown, sizes) = measured(results, columns);
     if shown.is_empty() {
         return String::new();
     }
     let mut head = vec!["size".to_owned()];
-    for (_, word) in &shown {
-        head.extend([(*word).to_owned(), format!("{word} p99"), format!("{word} p99.9")]);
+    for FigureKind { heading, .. } in &shown {
+        head.extend(["", " p99", " p99.9"].map(|share| format!("{heading}{share}")));
     }
-    let rows: Vec<Vec<String>> = sizes(results, columns)
+    let rows: Vec<Vec<String>> = sizes
         .into_iter()
         .map(|bytes| {
             let mut row = vec![size(bytes)];
-            for (name, _) in &shown {
+            for FigureKind { name, .. } in &shown {
                 let found = at(results, name, bytes);
-                row.extend([
-                    small_figure(found.and_then(|result| result.median)),
-                    small_figure(found.and_then(|result| result.p99)),
-                    small_figure(found.and_then(|result| result.p999)),
-                ]);
+                let shares = found.map_or([None; 3], |found| [found.median, found.p99, found.p999]);
+                row.extend(shares.map(small_figure));
             }
             row
         })
@@ -76,7 +64,7 @@ pub fn latencies_by_size(
 /// Bandwidths, in GB/s.
 pub fn bandwidths_by_size(
     results: &[&ProbeResult],
-    columns: &[(&str, &str)],
+    columns: &[FigureKind],
     style: Style,
 ) -> String {
     medians_by_size("bandwidth, GB/s", results, columns, style)
@@ -86,20 +74,20 @@ pub fn bandwidths_by_size(
 pub fn medians_by_size(
     title: &str,
     results: &[&ProbeResult],
-    columns: &[(&str, &str)],
+    columns: &[FigureKind],
     style: Style,
 ) -> String {
-    let shown = measured(results, columns);
+    let (shown, sizes) = measured(results, columns);
     if shown.is_empty() {
         return String::new();
     }
-    let words = shown.iter().map(|(_, word)| (*word).to_owned());
-    let head: Vec<String> = std::iter::once("size".to_owned()).chain(words).collect();
-    let rows: Vec<Vec<String>> = sizes(results, columns)
+    let head = std::iter::once("size").chain(shown.iter().map(|column| column.heading));
+    let head: Vec<String> = head.map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = sizes
         .into_iter()
         .map(|bytes| {
-            let cells = shown.iter().map(|(name, _)| {
-                small_figure(at(results, name, bytes).and_then(|result| result.median))
+            let cells = shown.iter().map(|column| {
+                small_figure(at(results, column.name, bytes).and_then(|result| result.median))
             });
             std::iter::once(size(bytes)).chain(cells).collect()
         })

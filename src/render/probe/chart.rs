@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::asynchronous::details;
-use super::panel::{Line, Panel, What, line, stroke};
-use super::{copy_chart, mpi, size, transfer};
+use super::panel::{Line, Panel, What, drawn, line, stroke};
+use super::{copy_chart, mpi, size, subjects, transfer};
 use crate::model::Order as _;
 use crate::model::figure::asynchronous::{MessageDriver, MessagePath, WORDS};
 use crate::model::figure::host::HostMemoryKind;
 use crate::model::figure::mpi::MessageMemory;
 use crate::model::figure::{self, Direction, FigureKind};
-use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
+use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::svg::Stroke;
 
 /// The panels of a report that have points.
@@ -36,91 +36,57 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
 
 /// Two per GPU: bandwidth by kind of host memory.
 fn host(report: &ProbeReport) -> Vec<Panel> {
+    let panel = |gpu: &ProbedGpu, direction: Direction| {
+        let lines = HostMemoryKind::ALL.map(|kind| {
+            let (name, label) = (kind.bandwidth(direction), format!("{} memory", kind.name()));
+            line(report, &gpu.subject, &name, stroke(kind.line()), &label)
+        });
+        let title = format!("{}: {}", gpu.subject, direction.words());
+        let link = gpu.link.map(|link| link as f64 / 1e9);
+        Panel { link, ..Panel::new(title, What::Bandwidth, lines.to_vec()) }
+    };
     let gpus = report.gpus.iter();
-    gpus.flat_map(|gpu| Direction::BOTH.map(|direction| (gpu, direction)))
-        .map(|(gpu, direction)| Panel {
-            title: format!("{}: {}", gpu.subject, direction.words()),
-            what: What::Bandwidth,
-            lines: HostMemoryKind::ALL
-                .map(|kind| {
-                    let (name, label) =
-                        (kind.bandwidth(direction), format!("{} memory", kind.name()));
-                    line(report, &gpu.subject, &name, stroke(kind.line()), &label)
-                })
-                .to_vec(),
-            link: gpu.link.map(|link| link as f64 / 1e9),
-            crossover: None,
-        })
-        .collect()
+    gpus.flat_map(|gpu| Direction::BOTH.map(|direction| panel(gpu, direction))).collect()
 }
 
 /// One per ordered pair.
 fn p2p(report: &ProbeReport) -> Vec<Panel> {
-    let pairs = report.pairs.iter();
-    pairs
-        .map(|pair| Panel {
-            title: pair.subject.clone(),
-            what: What::Bandwidth,
-            lines: lines(report, &pair.subject, &figure::p2p::PAIRS),
-            link: pair.link.map(|link| link as f64 / 1e9),
-            crossover: None,
-        })
-        .collect()
+    let panel = |pair: &ProbedPair| {
+        let lines = lines(report, &pair.subject, &figure::p2p::PAIRS);
+        let link = pair.link.map(|link| link as f64 / 1e9);
+        Panel { link, ..Panel::new(pair.subject.clone(), What::Bandwidth, lines) }
+    };
+    report.pairs.iter().map(panel).collect()
 }
 
 /// The lines of the figures that are drawn.
 fn lines(report: &ProbeReport, subject: &str, figures: &[FigureKind]) -> Vec<Line> {
-    let drawn = figures.iter().filter_map(|figure| {
-        let (number, label) = figure.line?;
-        Some(line(report, subject, figure.name, stroke(number), label))
-    });
-    drawn.collect()
+    figures.iter().filter_map(|figure| drawn(report, subject, *figure)).collect()
 }
 
 /// One for each subject.
 fn of_subjects(report: &ProbeReport, figures: &[FigureKind]) -> Vec<Panel> {
-    let mut subjects: Vec<&str> = Vec::new();
-    for result in &report.results {
-        if !subjects.contains(&result.subject.as_str()) {
-            subjects.push(&result.subject);
-        }
-    }
-    let panel = |subject: &&str| Panel {
-        title: (*subject).to_owned(),
-        what: What::Bandwidth,
-        lines: lines(report, subject, figures),
-        link: report
-            .results
-            .iter()
-            .find(|result| result.subject == *subject && result.expected.is_some())
-            .and_then(|result| result.expected),
-        crossover: None,
+    let panel = |subject: &str| {
+        let lines = lines(report, subject, figures);
+        let mut results = report.results.iter().filter(|result| result.subject == subject);
+        let link = results.find_map(|result| result.expected);
+        Panel { link, ..Panel::new(subject.to_owned(), What::Bandwidth, lines) }
     };
-    subjects.iter().map(panel).collect()
+    subjects(report).into_iter().map(panel).collect()
 }
 
 /// Two per pair of ranks.
 fn ranks(report: &ProbeReport) -> Vec<Panel> {
-    type Name = fn(MessageMemory) -> &'static str;
-    let panel = |subject: &str, (name, what, words): (Name, What, &str)| {
-        let of = |memory: MessageMemory| {
-            let label = format!("{} memory", memory.words());
-            line(report, subject, name(memory), stroke(memory.line()), &label)
-        };
-        Panel {
-            title: format!("{subject}: {words}"),
-            what,
-            lines: MessageMemory::ALL.map(of).to_vec(),
-            link: None,
-            crossover: None,
-        }
-    };
-    let figures: [(Name, What, &str); 2] = [
-        (MessageMemory::latency, What::Latency, "half of the round trip"),
-        (MessageMemory::bandwidth, What::Bandwidth, "bandwidth"),
+    let figures = [
+        (MessageMemory::ALL.map(MessageMemory::latency), What::Latency, "half of the round trip"),
+        (MessageMemory::ALL.map(MessageMemory::bandwidth), What::Bandwidth, "bandwidth"),
     ];
-    let pairs = mpi::pairs(report).into_iter();
-    pairs.flat_map(|pair| figures.map(|figure| panel(pair, figure))).collect()
+    let panels = |pair| {
+        figures.map(|(figures, what, words)| {
+            Panel::new(format!("{pair}: {words}"), what, lines(report, pair, &figures))
+        })
+    };
+    mpi::pairs(report).into_iter().flat_map(panels).collect()
 }
 
 /// Per GPU: latency of words, of messages, and of messages between two processes, the latter of each size and kind.
@@ -163,13 +129,7 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
 }
 
 fn spread(gpu: &ProbedGpu, title: &str, lines: Vec<Line>) -> Panel {
-    Panel {
-        title: format!("{}: {title}", gpu.subject),
-        what: What::Histogram,
-        lines,
-        link: None,
-        crossover: None,
-    }
+    Panel::new(format!("{}: {title}", gpu.subject), What::Histogram, lines)
 }
 
 /// The samples of a latency.

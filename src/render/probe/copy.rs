@@ -7,7 +7,7 @@ use super::lines::line_of;
 use super::{figure_or_dash, size};
 use crate::model::ProbeResult;
 use crate::model::figure::Direction;
-use crate::model::figure::copy::{Quantity, Way};
+use crate::model::figure::copy::{MAPPING, Quantity, WAYS, Way};
 use crate::render::Style;
 
 /// Latencies, bandwidth and CPU time by size, for each direction.
@@ -15,7 +15,7 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
     let found = |name: &str, bytes: u64| {
         results.iter().find(|result| result.name == name && result.bytes == Some(bytes))
     };
-    let swept = Direction::BOTH.map(|direction| Way::Mapping.latency(direction));
+    let swept = Direction::BOTH.map(|direction| MAPPING.latency(direction));
     let sizes: BTreeSet<u64> = results
         .iter()
         .filter(|result| swept.contains(&result.name))
@@ -24,14 +24,15 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
     if sizes.is_empty() {
         return String::new();
     }
-    let has = |way: Way| results.iter().any(|result| result.name.starts_with(way.name()));
-    let with_cuda = has(Way::Pinned) || has(Way::Pageable);
+    let has = |way: &Way| results.iter().any(|result| result.name.starts_with(way.name));
+    let has_backend =
+        |way: &Way| WAYS.iter().any(|other| other.backend == way.backend && has(other));
     let is_measured =
         |quantity: Quantity| results.iter().any(|result| quantity.of(result).is_some());
-    let columns: Vec<(Way, Quantity)> = Way::ALL
+    let columns: Vec<(Way, Quantity)> = WAYS
         .into_iter()
-        .filter(|way| with_cuda || *way == Way::Mapping)
-        .flat_map(|way| way.quantities().iter().map(move |quantity| (way, *quantity)))
+        .filter(has_backend)
+        .flat_map(|way| way.quantities.iter().map(move |quantity| (way, *quantity)))
         .filter(|(_, quantity)| *quantity == Quantity::Latency || is_measured(*quantity))
         .collect();
     let heads = columns.iter().map(|(way, quantity)| way.heading(*quantity));

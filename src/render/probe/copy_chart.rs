@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::panel::{Line, Panel, What, stroke};
 use crate::model::Order as _;
 use crate::model::figure::Direction;
-use crate::model::figure::copy::{Quantity, Way};
+use crate::model::figure::copy::{MAPPING, Quantity, WAYS};
 use crate::model::{MICROSECONDS, ProbeReport, ProbeResult, ProbedGpu};
 
 /// Four per GPU: each direction by time and by CPU time, of the mapping and the copy engine.
@@ -44,7 +44,7 @@ fn crossover(report: &ProbeReport, gpu: &ProbedGpu, name: &str) -> Option<f64> {
 
 fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: Direction, per: Quantity) -> Vec<Line> {
     let subject = gpu.subject.as_str();
-    let mapped = Way::Mapping.latency(direction);
+    let mapped = MAPPING.latency(direction);
     let nodes: BTreeSet<Option<u32>> = report
         .results
         .iter()
@@ -54,15 +54,15 @@ fn lines(report: &ProbeReport, gpu: &ProbedGpu, direction: Direction, per: Quant
     // Prefer the GPU's own node, else the first with a line.
     let local = nodes.iter().find(|node| **node == gpu.numa).or(nodes.first()).copied();
     let mut lines: Vec<Line> = Vec::new();
-    for way in Way::ALL.into_iter().filter(|way| *way != Way::Mapping) {
-        let (line, label) = way.line();
+    for way in WAYS.into_iter().filter(|way| way.name != MAPPING.name) {
+        let (line, label) = way.line;
         lines.push(Line {
             stroke: stroke(line),
             label: label.to_owned(),
             points: points(report, subject, &way.latency(direction), local.flatten(), per),
         });
     }
-    let (line, mapping) = Way::Mapping.line();
+    let (line, mapping) = MAPPING.line;
     for node in nodes.iter().rev() {
         let is_near = Some(*node) == local;
         let label = match node {

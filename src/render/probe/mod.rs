@@ -35,6 +35,8 @@ pub use table::table;
 pub(in crate::render) use table::verdict;
 pub use test_list::{ListedTest, test_list};
 
+use std::collections::BTreeSet;
+
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{ProbeReport, size};
@@ -63,6 +65,13 @@ fn headline(report: &ProbeReport) -> String {
         .map(|part| printable(part))
         .collect();
     format!("gdr probe {}: {}", report.probe.name(), parts.join(", "))
+}
+
+/// What was tested, in the order of the results.
+fn subjects(report: &ProbeReport) -> Vec<&str> {
+    let mut known = BTreeSet::new();
+    let subjects = report.results.iter().map(|result| result.subject.as_str());
+    subjects.filter(|subject| known.insert(*subject)).collect()
 }
 
 /// Formats an amount, rounded down to a tenth of its unit.

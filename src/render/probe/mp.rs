@@ -1,27 +1,22 @@
 //! Latencies and bandwidths of messages, puts and gets between two ranks.
 
-use super::INDENT;
 use super::by_size::{bandwidths_by_size, latencies_by_size};
 use super::lines::{failures, line_of, verified};
-use crate::model::figure::{FigureKind, mp};
+use super::{INDENT, subjects};
+use crate::model::figure::mp;
 use crate::model::{ProbeReport, ProbeResult};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
-    let mut subjects: Vec<&str> = Vec::new();
-    for result in &report.results {
-        if result.subject != "machine" && !subjects.contains(&result.subject.as_str()) {
-            subjects.push(&result.subject);
-        }
-    }
-    let chapter = |subject: &&str| {
+    let subjects = subjects(report).into_iter().filter(|subject| *subject != "machine");
+    let chapter = |subject: &str| {
         let results = report.results.iter();
         let results: Vec<&ProbeResult> =
-            results.filter(|result| result.subject == *subject).collect();
+            results.filter(|result| result.subject == subject).collect();
         chapter(subject, &results, style)
     };
-    subjects.iter().map(chapter).collect()
+    subjects.map(chapter).collect()
 }
 
 fn chapter(subject: &str, results: &[&ProbeResult], style: Style) -> String {
@@ -38,6 +33,6 @@ fn chapter(subject: &str, results: &[&ProbeResult], style: Style) -> String {
     if !backends.is_empty() {
         text.push_str(&line_of(&format!("by {}", backends.join("; ")), style));
     }
-    text + &latencies_by_size(results, &mp::LATENCIES.map(FigureKind::column), style)
-        + &bandwidths_by_size(results, &mp::BANDWIDTHS.map(FigureKind::column), style)
+    text + &latencies_by_size(results, &mp::LATENCIES, style)
+        + &bandwidths_by_size(results, &mp::BANDWIDTHS, style)
 }

@@ -1,8 +1,8 @@
 //! Results between ranks of MPI: the library, its transports, latency and bandwidth by size.
 
-use super::INDENT;
 use super::by_size::medians_by_size;
 use super::lines::{failures, line_of, verified};
+use super::{INDENT, subjects};
 use crate::model::figure::mpi::MessageMemory;
 use crate::model::{ProbeReport, ProbeResult, ProbedMpi};
 use crate::render::Style;
@@ -32,29 +32,18 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         }
         text.push_str(&line_of(&verified(&results), style));
         text.push_str(&failures(&results, INDENT, style, false));
-        let latencies =
-            MessageMemory::ALL.map(|memory| (memory.latency(), format!("{} us", memory.words())));
-        let bandwidths = MessageMemory::ALL
-            .map(|memory| (memory.bandwidth(), format!("{} GB/s", memory.words())));
-        let columns: Vec<(&str, &str)> = latencies
-            .iter()
-            .chain(&bandwidths)
-            .map(|(name, heading)| (*name, heading.as_str()))
-            .collect();
-        text.push_str(&medians_by_size(TITLE, &results, &columns, style));
+        let columns = [MessageMemory::latency, MessageMemory::bandwidth]
+            .map(|figure| MessageMemory::ALL.map(figure));
+        text.push_str(&medians_by_size(TITLE, &results, columns.as_flattened(), style));
     }
     text
 }
 
 /// The pairs of ranks, in order.
 pub fn pairs(report: &ProbeReport) -> Vec<&str> {
-    let mut pairs: Vec<&str> = Vec::new();
-    for result in &report.results {
-        if result.subject.starts_with(PAIR) && !pairs.contains(&result.subject.as_str()) {
-            pairs.push(&result.subject);
-        }
-    }
-    pairs
+    let mut subjects = subjects(report);
+    subjects.retain(|subject| subject.starts_with(PAIR));
+    subjects
 }
 
 fn library(mpi: &ProbedMpi, style: Style) -> String {

@@ -137,7 +137,7 @@ fn matrix(
 /// Transfers of several GPUs at once.
 fn together(report: &ProbeReport, style: Style) -> String {
     let mut text = String::new();
-    for (name, words) in p2p::TOGETHER.map(FigureKind::column) {
+    for FigureKind { name, heading: words, .. } in p2p::TOGETHER {
         for result in report.results.iter().filter(|result| result.name == name) {
             if let Some(median) = result.median {
                 let subject = result.subject.split(" (").next().unwrap_or_default();

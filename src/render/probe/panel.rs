@@ -1,6 +1,7 @@
 //! What a chart shows: panels of lines, independent of the output format.
 
 use crate::model::Order as _;
+use crate::model::figure::FigureKind;
 use crate::model::{ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
 
@@ -14,6 +15,13 @@ pub struct Panel {
     pub link: Option<f64>,
     /// Smallest size, in bytes, from which on cuMemcpy costs less, and what it then is.
     pub crossover: Option<(f64, &'static str)>,
+}
+
+impl Panel {
+    /// Lines alone.
+    pub fn new(title: String, what: What, lines: Vec<Line>) -> Self {
+        Self { title, what, lines, link: None, crossover: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,15 +44,22 @@ pub enum What {
     Histogram,
 }
 
-/// The stroke of a line of [`crate::model::figure`], from 1.
+/// The stroke of a line of [`crate::model::figure`].
 pub fn stroke(line: usize) -> Stroke {
     match line {
+        0 => Stroke::Limit,
         1 => Stroke::First,
         2 => Stroke::Second,
         3 => Stroke::Third,
         4 => Stroke::Fourth,
         _ => Stroke::Fifth,
     }
+}
+
+/// The line of a figure, if it is drawn.
+pub fn drawn(report: &ProbeReport, subject: &str, figure: FigureKind) -> Option<Line> {
+    let (number, label) = figure.line?;
+    Some(line(report, subject, figure.name, stroke(number), label))
 }
 
 /// The line of the results with this name.

@@ -164,12 +164,12 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
 
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
     let title = "latency with on-demand paging, us";
-    latencies_by_size(results, &rdma::LATENCIES.map(FigureKind::column), style)
-        + &medians_by_size(title, results, &rdma::PAGED_LATENCIES.map(FigureKind::column), style)
+    latencies_by_size(results, &rdma::LATENCIES, style)
+        + &medians_by_size(title, results, &rdma::PAGED_LATENCIES, style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
-    let mut text = bandwidths_by_size(results, &rdma::BANDWIDTHS.map(FigureKind::column), style);
+    let mut text = bandwidths_by_size(results, &rdma::BANDWIDTHS, style);
     for line in orderings(results) {
         text.push_str(&line_of(&line, style));
     }

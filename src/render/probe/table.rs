@@ -218,14 +218,14 @@ fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
             (figure::rdma::READ.name.to_owned(), "read by the NIC"),
         ],
         ProbeKind::Transfer => vec![
-            (transfer::HOST.bandwidth.to_owned(), "of host memory"),
-            (transfer::V3.bandwidth.to_owned(), "with GPUDirect RDMA"),
+            (transfer::HOST.bandwidth.name.to_owned(), "of host memory"),
+            (transfer::V3.bandwidth.name.to_owned(), "with GPUDirect RDMA"),
         ],
         ProbeKind::Mpi => vec![
-            (MessageMemory::Host.bandwidth().to_owned(), "of host memory"),
-            (MessageMemory::Gpu.bandwidth().to_owned(), "of GPU memory"),
+            (MessageMemory::Host.bandwidth().name.to_owned(), "of host memory"),
+            (MessageMemory::Gpu.bandwidth().name.to_owned(), "of GPU memory"),
         ],
         ProbeKind::P2p => vec![(figure::p2p::WRITE.name.to_owned(), "from GPU to GPU")],
-        _ => of_directions(&|direction| figure::copy::Way::Mapping.bandwidth(direction)),
+        _ => of_directions(&|direction| figure::copy::MAPPING.bandwidth(direction)),
     }
 }

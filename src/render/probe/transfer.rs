@@ -3,10 +3,11 @@
 use super::INDENT;
 use super::by_size::medians_by_size;
 use super::lines::{failures, line_of, verified};
-use super::panel::{Line, Panel, What, line, stroke};
+use super::panel::{Line, Panel, What, drawn, line};
 use super::rdma::describe_ends;
+use crate::model::figure::FigureKind;
 use crate::model::figure::transfer::{self, CurveKind};
-use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
+use crate::model::{ProbeReport, ProbeResult};
 use crate::render::Style;
 use crate::render::svg::Stroke;
 use crate::render::text::{Tone, printable, wrap};
@@ -14,11 +15,11 @@ use crate::render::text::{Tone, printable, wrap};
 /// Lines of the distances.
 const DISTANCES: [Stroke; 5] =
     [Stroke::First, Stroke::Second, Stroke::Third, Stroke::Fourth, Stroke::Fifth];
-type Name = fn(CurveKind) -> &'static str;
-/// What is measured at each size: its name, on the axes, and the title with its unit.
-const FIGURES: [(Name, What, &str, &str); 2] = [
-    (|curve| curve.latency, What::Latency, "half of the round trip", MICROSECONDS),
-    (|curve| curve.bandwidth, What::Bandwidth, "bandwidth", GIGABYTES_PER_SECOND),
+type Figure = fn(CurveKind) -> FigureKind;
+/// What is measured at each size, on the axes, and the title without its unit.
+const FIGURES: [(Figure, What, &str); 2] = [
+    (|curve| curve.latency, What::Latency, "half of the round trip"),
+    (|curve| curve.bandwidth, What::Bandwidth, "bandwidth"),
 ];
 
 /// The results of one GPU and its NIC, and what belongs beside them: its farthest NIC, and its copies to another GPU.
@@ -30,7 +31,7 @@ struct Chapter<'r> {
 fn chapters(report: &ProbeReport) -> Vec<Chapter<'_>> {
     let gpu = |subject: &str| subject.split(' ').next().map(str::to_owned);
     let is_beside = |result: &ProbeResult| {
-        let names = |curve: CurveKind| [curve.latency, curve.bandwidth, curve.validated];
+        let names = |curve: CurveKind| [curve.latency.name, curve.bandwidth.name, curve.validated];
         [transfer::V2, transfer::V3_FAR]
             .iter()
             .any(|curve| names(*curve).contains(&result.name.as_str()))
@@ -56,18 +57,16 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, &title)));
         text.push_str(&describe_ends(report, subject, style));
         text.push_str(&line_of(&verified(&results), style));
-        let pipelined = transfer::V1_PIPELINED.bandwidth;
+        let pipelined = transfer::V1_PIPELINED.bandwidth.name;
         let mut chunks = results.iter().filter(|result| result.name == pipelined);
         if let Some(chunk) = chunks.find_map(|result| result.chunk) {
             let line = format!("best chunk of v1 over the wire: {}", super::size(chunk));
             text.push_str(&line_of(&line, style));
         }
         text.push_str(&failures(&results, INDENT, style, false));
-        for (name, _, words, unit) in FIGURES {
-            let curves = transfer::CURVES.into_iter().chain([transfer::V3_FAR]);
-            let columns: Vec<(&str, &str)> =
-                curves.map(|curve| (name(curve), curve.name)).collect();
-            let title = format!("{words}, {unit}");
+        for (figure, _, words) in FIGURES {
+            let columns = transfer::CURVES.map(figure);
+            let title = format!("{words}, {}", columns[0].unit);
             text.push_str(&medians_by_size(&title, &results, &columns, style));
         }
     }
@@ -79,36 +78,23 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let chapters = chapters(report);
     let mut panels = Vec::new();
     for chapter in &chapters {
-        for (name, what, words, _) in FIGURES {
-            let of_curve = |curve: CurveKind| {
-                let name = name(curve);
-                let found = chapter.results.iter().find(|result| result.name == name);
-                let subject = found.map_or(chapter.subject, |result| &result.subject);
-                let stroke = curve.line.map_or(Stroke::Limit, stroke);
-                line(report, subject, name, stroke, curve.label)
+        for (figure, what, words) in FIGURES {
+            let of_curve = |figure: FigureKind| {
+                let found = chapter.results.iter().find(|result| result.name == figure.name);
+                drawn(report, found.map_or(chapter.subject, |result| &result.subject), figure)
             };
-            panels.push(Panel {
-                title: format!("{}: {words}", chapter.subject),
-                what,
-                lines: transfer::CURVES.map(of_curve).to_vec(),
-                link: None,
-                crossover: None,
-            });
+            let lines = transfer::CURVES.map(figure).into_iter().filter_map(of_curve).collect();
+            panels.push(Panel::new(format!("{}: {words}", chapter.subject), what, lines));
         }
     }
-    panels.push(Panel {
-        title: "GPUDirect RDMA by the distance of GPU and NIC".to_owned(),
-        what: What::Bandwidth,
-        lines: distances(report),
-        link: None,
-        crossover: None,
-    });
+    let title = "GPUDirect RDMA by the distance of GPU and NIC".to_owned();
+    panels.push(Panel::new(title, What::Bandwidth, distances(report)));
     panels
 }
 
 /// v3 by path class: the first GPU and NIC of each, and all whose class is unknown.
 fn distances(report: &ProbeReport) -> Vec<Line> {
-    let names = [transfer::V3.bandwidth, transfer::V3_FAR.bandwidth];
+    let names = [transfer::V3.bandwidth.name, transfer::V3_FAR.bandwidth.name];
     let mut found: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for result in &report.results {
         let Some(name) = names.into_iter().find(|name| *name == result.name) else {

@@ -70,7 +70,7 @@ pub const CASES: &[Case] = &[
 
 impl Case {
     pub fn is_rate(&self) -> bool {
-        self.figure.unit() == MILLIONS_PER_SECOND
+        self.figure.unit == MILLIONS_PER_SECOND
     }
 
     /// True for the cases that every mode has.

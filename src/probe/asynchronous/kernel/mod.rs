@@ -13,16 +13,14 @@ use std::time::Duration;
 use gdsync::hca::Hca;
 
 use super::session::Session;
-use super::task::HcaChoice;
 use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 use crate::probe::verdict::Subject;
 use bench::Bench;
 use cases::{CASES, Case, Ringing};
 
-/// The name of results of this part.
-pub const PART: &str = "async.kernel";
 /// Time for one case: ten milliseconds per message of the quickest depth, for a busy machine.
 const CASE_TIME: Duration = Duration::from_secs(60);
 

@@ -12,9 +12,10 @@ use super::super::polls::Polls;
 use super::super::queues::Queues;
 use super::super::session::Session;
 use super::super::settings::{MAX_SLOT_BYTES, Series, Transport};
-use super::super::task::{HcaChoice, Side};
+use super::super::task::Side;
 use super::peer::{Message, Peer};
 use crate::probe::failure::StepError;
+use crate::probe::hca::HcaChoice;
 
 /// Messages per reported step.
 const STEP: u32 = 1000;
