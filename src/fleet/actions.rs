@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::document::required;
 use super::figures::SlowNode;
 use super::isolation::{Entity, Fault};
-use super::merge::{FactKey, Fleet, HOST, Node};
+use super::merge::{Fleet, Node};
 use super::names::cut;
 use super::natural;
 use super::wrongs::{Rank, SOURCE, Wrong, examine};
@@ -58,7 +58,9 @@ impl Fleet {
         let nodes = self.nodes.iter().enumerate();
         let nodes = nodes.filter_map(|(at, node)| {
             let (is_common, mut action) = node_action(node, slow.get(&at), &common)?;
-            self.fill_columns(node, &mut action);
+            for (field, value) in &node.fields {
+                *field(&mut action) = Some(value.clone());
+            }
             Some((is_common, action))
         });
         let absent = self.absent.values().map(|node| (false, absent(node)));
@@ -69,21 +71,6 @@ impl Fleet {
             (a.problem, common).cmp(&(b.problem, other)).then_with(names)
         });
         actions.into_iter().map(|(_, action)| action).collect()
-    }
-
-    /// Fills the fields of the facts that have a column.
-    fn fill_columns(&self, node: &Node, action: &mut NodeAction) {
-        for fact in self.node_facts {
-            let Some(field) = fact.field else { continue };
-            let is_it = |key: &FactKey| {
-                key.source.is_none()
-                    && self.texts.text(key.id) == HOST
-                    && self.texts.text(key.subject) == fact.name
-            };
-            let mut facts = node.facts.iter();
-            let value = facts.find(|(key, _)| is_it(&self.keys[*key as usize]));
-            *field(action) = value.map(|(_, value)| self.texts.text(*value).to_owned());
-        }
     }
 
     /// The facts that more than half of the nodes with such a report warn of, fail with or do not know.

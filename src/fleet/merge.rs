@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::document::{self, Change, Device, Figure, Finding, Head, Part};
 use super::names::cut;
 use super::network::Links;
-use super::node_facts::{NODE_FACTS, NodeFact};
+use super::node_facts::{Field, NODE_FACTS, NodeFact};
 use super::reasons::Reasons;
 use super::record::Recorder;
 use super::wrongs::{Rank, Wrong, Wrongs, examine};
@@ -25,9 +25,6 @@ pub const DOCTOR_SCHEMA: &str = "gdr.doctor/1";
 
 /// Most facts and most figures of one document; further ones are left out, with a note.
 const MAX_FACTS: usize = 100_000;
-
-/// The check of the facts of a node.
-pub(super) const HOST: &str = "host";
 
 /// Reports of a fleet.
 #[derive(Debug)]
@@ -64,6 +61,8 @@ pub(super) struct Node {
     pub kinds: u32,
     /// Fact and value.
     pub facts: Vec<(u32, u32)>,
+    /// Values of the columns of facts.
+    pub fields: Vec<(Field, String)>,
 }
 
 /// What identifies a fact: texts by number.
@@ -93,6 +92,7 @@ struct Intake {
     node: u32,
     kind: u8,
     facts: Vec<(u32, u32)>,
+    fields: Vec<(Field, String)>,
     /// Number of figures.
     figures: usize,
     /// Facts or figures were left out.
@@ -267,6 +267,7 @@ impl Fleet {
             node: u32::try_from(at).unwrap_or(u32::MAX),
             kind,
             facts: Vec::new(),
+            fields: Vec::new(),
             figures: 0,
             is_cut: false,
             state: if head.complete { FleetState::Ok } else { FleetState::Undetermined },
@@ -302,6 +303,7 @@ impl Fleet {
         node.reasons.append(intake.reasons);
         node.wrongs.append(intake.wrongs);
         node.facts.append(&mut intake.facts);
+        node.fields.append(&mut intake.fields);
     }
 
     fn part(&mut self, part: Part<'_>, intake: &mut Intake) {
@@ -389,9 +391,9 @@ impl Fleet {
 
     fn add_facts(&mut self, part: &Part<'_>, intake: &mut Intake) {
         for fact in self.node_facts {
-            if let Some(value) = (fact.of)(part) {
-                self.fact(intake, (HOST, fact.name), &value);
-            }
+            let Some(value) = (fact.of)(part) else { continue };
+            self.fact(intake, ("host", fact.name), &value);
+            intake.fields.extend(fact.field.map(|field| (field, value)));
         }
     }
 

@@ -10,8 +10,10 @@ pub(super) struct NodeFact {
     pub name: &'static str,
     pub of: fn(&Part<'_>) -> Option<String>,
     /// The field that has a column in the table of actions.
-    pub field: Option<fn(&mut NodeAction) -> &mut Option<String>>,
+    pub field: Option<Field>,
 }
+
+pub(super) type Field = fn(&mut NodeAction) -> &mut Option<String>;
 
 pub(super) const NODE_FACTS: &[NodeFact] = &[
     fact("system", |part| host(part)?.os.as_deref().map(str::to_owned)),

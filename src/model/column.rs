@@ -31,7 +31,11 @@ impl<R> Column<R> {
         Self { heading, text, form: Form::Text, merged: None, is_long: false }
     }
 
-    pub const fn number(heading: &'static str, text: fn(&R) -> String) -> Self {
-        Self { form: Form::Number, ..Self::new(heading, text) }
+    pub const fn form(self, form: Form<R>) -> Self {
+        Self { form, ..self }
+    }
+
+    pub const fn merged(self, merged: fn(&[String]) -> String) -> Self {
+        Self { merged: Some(merged), ..self }
     }
 }

@@ -223,32 +223,25 @@ pub struct FleetFinding {
 }
 
 impl FleetFinding {
-    /// Most devices of the same finding that are named.
-    const MAX_NAMED: usize = 3;
-
     pub const COLUMNS: [Column<Self>; 6] = [
         Column::new("check", |finding| finding.id.clone()),
-        Column {
-            form: Form::State(Self::state),
-            ..Column::new("result", |finding| finding.outcome.clone())
-        },
-        Column {
-            merged: Some(|subjects| {
-                let named = subjects[..subjects.len().min(Self::MAX_NAMED)].join(", ");
-                match subjects.len().saturating_sub(Self::MAX_NAMED) {
-                    0 => named,
-                    more => format!("{named} and {more} more"),
-                }
-            }),
-            ..Column::new("subject", |finding: &Self| finding.subject.clone())
-        },
+        Column::new("result", |finding: &Self| finding.outcome.clone())
+            .form(Form::State(Self::state)),
+        Column::new("subject", |finding: &Self| finding.subject.clone()).merged(Self::named),
         Column::new("finding", |finding| finding.message.clone()),
-        Column::number("nodes", |finding| finding.count.to_string()),
-        Column {
-            form: Form::Hosts,
-            ..Column::new("names", |finding: &Self| finding.nodes.clone())
-        },
+        Column::new("nodes", |finding: &Self| finding.count.to_string()).form(Form::Number),
+        Column::new("names", |finding: &Self| finding.nodes.clone()).form(Form::Hosts),
     ];
+
+    /// The first devices of the same finding.
+    fn named(subjects: &[String]) -> String {
+        match subjects {
+            [a, b, c, more @ ..] if !more.is_empty() => {
+                format!("{a}, {b}, {c} and {} more", more.len())
+            }
+            few => few.join(", "),
+        }
+    }
 
     pub fn state(&self) -> Outcome {
         match self.outcome.as_str() {
@@ -303,9 +296,10 @@ impl FleetFigure {
             let bytes = figure.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
             format!("{}{bytes}", figure.name)
         }),
-        Column::number("here", |figure| format!("{:.2} {}", figure.value, figure.unit)),
-        Column::number("median", |figure| format!("{:.2}", figure.median)),
-        Column::number("worse by", |figure| format!("{:.0} %", figure.loss)),
+        Column::new("here", |figure: &Self| format!("{:.2} {}", figure.value, figure.unit))
+            .form(Form::Number),
+        Column::new("median", |figure: &Self| format!("{:.2}", figure.median)).form(Form::Number),
+        Column::new("worse by", |figure: &Self| format!("{:.0} %", figure.loss)).form(Form::Number),
     ];
 
     /// The cells of its row as a sentence.
@@ -421,9 +415,10 @@ impl FleetLink {
         Column::new("from", |link| format!("{}: {}", link.node, link.from)),
         Column::new("to", |link| link.to.clone()),
         Column::new("test", |link| link.name.clone()),
-        Column::number("GB/s", |link| format!("{:.1}", link.value)),
-        Column::number("median", |link| format!("{:.1}", link.median)),
-        Column::number("share", |link| format!("{:.0} %", link.share * 100.0)),
+        Column::new("GB/s", |link: &Self| format!("{:.1}", link.value)).form(Form::Number),
+        Column::new("median", |link: &Self| format!("{:.1}", link.median)).form(Form::Number),
+        Column::new("share", |link: &Self| format!("{:.0} %", link.share * 100.0))
+            .form(Form::Number),
     ];
 
     /// The cells of its row as a sentence.

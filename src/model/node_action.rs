@@ -69,28 +69,22 @@ impl NodeProblem {
 impl NodeAction {
     /// One that is empty for all nodes is not shown.
     pub const COLUMNS: [Column<Self>; 7] = [
-        Column {
-            form: Form::State(|action| action.problem.outcome()),
-            ..Column::new("state", |action| action.problem.word().to_owned())
-        },
-        Column {
-            form: Form::Hosts,
-            merged: Some(|nodes| fold(nodes.iter().map(String::as_str))),
-            ..Column::new("node", |action: &Self| action.node.clone())
-        },
+        Column::new("state", |action: &Self| action.problem.word().to_owned())
+            .form(Form::State(|action| action.problem.outcome())),
+        Column::new("node", |action: &Self| action.node.clone())
+            .form(Form::Hosts)
+            .merged(|nodes| fold(nodes.iter().map(String::as_str))),
         Column::new("what is wrong", Self::wrong),
         Column::new("since", |action| action.since.clone().unwrap_or_default()),
         Column::new("action", |action| action.text.clone()),
+        Column::new("drain", |action: &Self| {
+            if action.action.drain { "drain" } else { "" }.to_owned()
+        })
+        .form(Form::Flag),
         Column {
-            form: Form::Flag,
-            ..Column::new("drain", |action: &Self| {
-                if action.action.drain { "drain" } else { "" }.to_owned()
-            })
-        },
-        Column {
-            form: Form::Address,
             is_long: true,
             ..Column::new("source", |action: &Self| action.action.source.clone())
+                .form(Form::Address)
         },
     ];
 

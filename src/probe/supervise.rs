@@ -6,6 +6,7 @@ use super::machine::Machine;
 use super::scope::{ProbeError, Scope, chosen};
 use super::task::Task;
 use super::verdict::{Promise, Subject};
+use crate::model::figure::FigureKind;
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 
 /// A probe and its options. `render` selects the layout of the report by its kind.
@@ -71,6 +72,15 @@ pub fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         complete: true,
         ..ProbeReport::default()
     }
+}
+
+/// What a record says of a latency of each GPU.
+pub fn expect_no_latency(report: &mut ProbeReport, figure: FigureKind, bytes: usize) {
+    let why = "no expected latency: it can only be measured on the machine itself";
+    report.results.extend(report.gpus.iter().map(|gpu| {
+        let about = Subject::new(&gpu.subject, "cuda");
+        about.not_measured(figure.name, bytes, why.to_owned())
+    }));
 }
 
 /// The expected bandwidth of copies of `bytes`. `link` is the link's peak rate in bytes/s; a figure below `share` of it is slow.

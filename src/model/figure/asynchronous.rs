@@ -1,19 +1,15 @@
 //! Latencies of streams, queues and kernels. Headings are those of rows.
 
-use super::FigureKind;
+use super::{FigureKind, latency, rate};
 
-pub const POLL_HOST: FigureKind = FigureKind::latency(
-    "async.poll.host.latency",
-    "a stream reads a word in host memory, and answers",
-)
-.drawn(1, "a word in host memory");
-pub const POLL_GPU: FigureKind = FigureKind::latency(
-    "async.poll.gpu.latency",
-    "a stream reads a word in GPU memory, and answers",
-)
-.drawn(2, "a word in GPU memory");
+pub const POLL_HOST: FigureKind =
+    latency("async.poll.host.latency", "a stream reads a word in host memory, and answers")
+        .drawn(1, "a word in host memory");
+pub const POLL_GPU: FigureKind =
+    latency("async.poll.gpu.latency", "a stream reads a word in GPU memory, and answers")
+        .drawn(2, "a word in GPU memory");
 pub const DOORBELL: FigureKind =
-    FigureKind::latency("async.doorbell.latency", "the same, rings, and the HCA writes")
+    latency("async.doorbell.latency", "the same, rings, and the HCA writes")
         .drawn(3, "and a doorbell");
 
 /// Parts, as results name one that cannot run.
@@ -113,7 +109,7 @@ impl MessageDriver {
 
 macro_rules! kernels {
     ($($case:ident: $quantity:ident($name:literal, $heading:literal);)+) => {
-        $(pub const $case: FigureKind = FigureKind::$quantity(
+        $(pub const $case: FigureKind = $quantity(
             concat!("async.kernel.", $name, ".", stringify!($quantity)),
             $heading,
         );)+

@@ -1,6 +1,6 @@
 //! Copies by the CPU through a mapping of GPU memory, and by cuMemcpy beside them.
 
-use super::{Direction, FigureKind};
+use super::{Direction, FigureKind, latency};
 use crate::model::{ProbeResult, Shares};
 
 /// A way to copy that the sweep measures: columns of the table and a line of the chart.
@@ -121,22 +121,21 @@ impl Quantity {
     }
 }
 
-pub const PIN: FigureKind = FigureKind::latency("api.pin", "pin {size}");
-pub const MAP: FigureKind = FigureKind::latency("api.map", "map {size}");
-pub const INFO: FigureKind = FigureKind::latency("api.info", "info {size}");
-pub const UNMAP: FigureKind = FigureKind::latency("api.unmap", "unmap {size}");
-pub const UNPIN: FigureKind = FigureKind::latency("api.unpin", "unpin {size}");
+pub const PIN: FigureKind = latency("api.pin", "pin {size}");
+pub const MAP: FigureKind = latency("api.map", "map {size}");
+pub const INFO: FigureKind = latency("api.info", "info {size}");
+pub const UNMAP: FigureKind = latency("api.unmap", "unmap {size}");
+pub const UNPIN: FigureKind = latency("api.unpin", "unpin {size}");
 
 /// The calls of a pin and a mapping.
 pub const CALLS: [FigureKind; 5] = [PIN, MAP, INFO, UNMAP, UNPIN];
 
-pub const ROUND_TRIP: FigureKind = FigureKind::latency("ping-pong", "round trip with a kernel");
-pub const DATA_ROUND_TRIP: FigureKind =
-    FigureKind::latency("ping-pong.data", "round trip with {size}");
+pub const ROUND_TRIP: FigureKind = latency("ping-pong", "round trip with a kernel");
+pub const DATA_ROUND_TRIP: FigureKind = latency("ping-pong.data", "round trip with {size}");
 pub const GPU_ROUND_TRIP: FigureKind =
-    FigureKind::latency("ping-pong.gpu-first", "round trip with a kernel, GPU first");
+    latency("ping-pong.gpu-first", "round trip with a kernel, GPU first");
 pub const GPU_DATA_ROUND_TRIP: FigureKind =
-    FigureKind::latency("ping-pong.gpu-first.data", "round trip with {size}, GPU first");
+    latency("ping-pong.gpu-first.data", "round trip with {size}, GPU first");
 
 /// Round trips between the CPU and a kernel.
 pub const ROUND_TRIPS: [FigureKind; 4] =

@@ -29,18 +29,6 @@ pub struct FigureKind {
 }
 
 impl FigureKind {
-    const fn latency(name: &'static str, heading: &'static str) -> Self {
-        Self { name, heading, unit: MICROSECONDS, of_link: false, line: None }
-    }
-
-    const fn bandwidth(name: &'static str, heading: &'static str) -> Self {
-        Self { unit: GIGABYTES_PER_SECOND, ..Self::latency(name, heading) }
-    }
-
-    const fn rate(name: &'static str, heading: &'static str) -> Self {
-        Self { unit: MILLIONS_PER_SECOND, ..Self::latency(name, heading) }
-    }
-
     const fn of_link(self) -> Self {
         Self { of_link: true, ..self }
     }
@@ -48,6 +36,18 @@ impl FigureKind {
     const fn drawn(self, line: usize, label: &'static str) -> Self {
         Self { line: Some((line, label)), ..self }
     }
+}
+
+const fn latency(name: &'static str, heading: &'static str) -> FigureKind {
+    FigureKind { name, heading, unit: MICROSECONDS, of_link: false, line: None }
+}
+
+const fn bandwidth(name: &'static str, heading: &'static str) -> FigureKind {
+    FigureKind { unit: GIGABYTES_PER_SECOND, ..latency(name, heading) }
+}
+
+const fn rate(name: &'static str, heading: &'static str) -> FigureKind {
+    FigureKind { unit: MILLIONS_PER_SECOND, ..latency(name, heading) }
 }
 
 /// The result of verified bytes.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::FigureKind;
+use super::{FigureKind, bandwidth, latency};
 
 /// A message of GPU memory, and one of host memory, to the rank itself.
 pub const GPU_TRIAL: &str = "mpi.cuda-aware";
@@ -29,21 +29,15 @@ impl MessageMemory {
 
     pub const fn latency(self) -> FigureKind {
         match self {
-            Self::Host => {
-                FigureKind::latency("mpi.host.latency", "host us").drawn(3, "host memory")
-            }
-            Self::Gpu => FigureKind::latency("mpi.gpu.latency", "GPU us").drawn(1, "GPU memory"),
+            Self::Host => latency("mpi.host.latency", "host us").drawn(3, "host memory"),
+            Self::Gpu => latency("mpi.gpu.latency", "GPU us").drawn(1, "GPU memory"),
         }
     }
 
     pub const fn bandwidth(self) -> FigureKind {
         match self {
-            Self::Host => {
-                FigureKind::bandwidth("mpi.host.bandwidth", "host GB/s").drawn(3, "host memory")
-            }
-            Self::Gpu => {
-                FigureKind::bandwidth("mpi.gpu.bandwidth", "GPU GB/s").drawn(1, "GPU memory")
-            }
+            Self::Host => bandwidth("mpi.host.bandwidth", "host GB/s").drawn(3, "host memory"),
+            Self::Gpu => bandwidth("mpi.gpu.bandwidth", "GPU GB/s").drawn(1, "GPU memory"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The ways of GPUDirect's versions from GPU memory to GPU memory.
 
-use super::FigureKind;
+use super::{FigureKind, bandwidth, latency};
 
 /// A way: columns of the tables and a line of each chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +26,11 @@ macro_rules! curve {
             name: $name,
             latency: FigureKind {
                 line: $line,
-                ..FigureKind::latency(concat!("transfer.", $name, ".latency"), $name)
+                ..latency(concat!("transfer.", $name, ".latency"), $name)
             },
             bandwidth: FigureKind {
                 line: $line,
-                ..FigureKind::bandwidth(concat!("transfer.", $name, ".bandwidth"), $name)
+                ..bandwidth(concat!("transfer.", $name, ".bandwidth"), $name)
             },
             validated: concat!("validate.transfer.", $name),
         }

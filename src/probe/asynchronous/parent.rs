@@ -9,8 +9,7 @@ use crate::probe::children::Children;
 use crate::probe::hca::{HcaChoice, HcaOption, HcaProvider};
 use crate::probe::machine::Machine;
 use crate::probe::scope::{ProbeError, Scope};
-use crate::probe::supervise::Probe;
-use crate::probe::verdict::Subject;
+use crate::probe::supervise::{Probe, expect_no_latency};
 
 /// `gdr probe async`.
 #[derive(Debug, Clone)]
@@ -109,12 +108,7 @@ impl Probe for Options {
     }
 
     fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
-        for gpu in &report.gpus {
-            let why = "no expected latency: it can only be measured on the machine itself";
-            let about = Subject::new(&gpu.subject, "cuda");
-            let result = about.not_measured(POLL_HOST.name, 4, why.to_owned());
-            report.results.push(result);
-        }
+        expect_no_latency(report, POLL_HOST, 4);
         Ok(())
     }
 }

@@ -63,7 +63,6 @@ fn pinned(
         direction: Direction::ToGpu,
         what: "cuMemcpy from pinned memory",
         bytes,
-        budget: task.point(),
     };
     write.measure(task, reporter, |budget| {
         host.write(0, source)?;
@@ -103,7 +102,6 @@ fn pageable(
         direction: Direction::ToGpu,
         what: "cuMemcpy from pageable memory",
         bytes,
-        budget: task.point(),
     };
     write.measure(task, reporter, |budget| {
         let timed = time_and_cpu(budget, false, || stream.write(memory, start, source))?;

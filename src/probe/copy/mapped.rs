@@ -32,7 +32,6 @@ pub fn run(
         direction: Direction::ToGpu,
         what: "copies through the mapping to the GPU",
         bytes,
-        budget: task.point(),
     };
     let (stream, memory, mapping) = (&session.stream, &session.memory, &mut session.mapping);
     write.measure(task, reporter, |budget| {

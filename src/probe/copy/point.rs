@@ -27,7 +27,6 @@ pub struct Point<'a> {
     /// Completes the phrase "waiting for …".
     pub what: &'a str,
     pub bytes: usize,
-    pub budget: Budget,
 }
 
 impl Point<'_> {
@@ -40,9 +39,10 @@ impl Point<'_> {
     ) -> Result<(), StepError> {
         let Self { about, way, direction, bytes, .. } = *self;
         let step = format!("{} ({bytes} bytes)", self.what);
-        let time = task.time(self.budget, COLD + allowance(bytes) / 5) + allowance(bytes);
+        let budget = task.point();
+        let time = task.time(budget, COLD + allowance(bytes) / 5) + allowance(bytes);
         reporter.doing_for(step, time)?;
-        let (timed, wrong) = run(self.budget)?;
+        let (timed, wrong) = run(budget)?;
         let latency = way.latency(direction);
         if let Some(wrong) = wrong {
             return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);

@@ -14,7 +14,7 @@ use crate::probe::processes;
 use crate::probe::rdma::RemoteEnd;
 use crate::probe::rdma::across::{self, Across, RemotePlace, report_impossible};
 use crate::probe::scope::{ProbeError, Scope};
-use crate::probe::supervise::Probe;
+use crate::probe::supervise::{Probe, expect_no_latency};
 use crate::probe::target::Target;
 use crate::probe::terms::Terms;
 use crate::probe::verdict::Subject;
@@ -136,12 +136,7 @@ impl Probe for Options {
     }
 
     fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
-        for gpu in &report.gpus {
-            let why = "no expected latency: it can only be measured on the machine itself";
-            let about = Subject::new(&gpu.subject, "cuda");
-            let result = about.not_measured(figure::mp::CPU_LATENCY.name, 8, why.to_owned());
-            report.results.push(result);
-        }
+        expect_no_latency(report, figure::mp::CPU_LATENCY, 8);
         Ok(())
     }
 }

@@ -94,26 +94,24 @@ pub(in crate::render) fn rows<'r, R, const N: usize>(
     all: &'r [R],
     columns: &[Column<R>; N],
 ) -> Vec<Row<'r, R, N>> {
+    let cells = |first| columns.each_ref().map(|column| (column.text)(first));
     let merging = columns.iter().enumerate().find_map(|(at, column)| Some((at, column.merged?)));
+    let Some((at, merged)) = merging else {
+        return all.iter().map(|first| Row { first, cells: cells(first) }).collect();
+    };
     let mut rows: Vec<(Row<'r, R, N>, Vec<String>)> = Vec::new();
     let mut known = HashMap::new();
     for first in all {
-        let mut cells = columns.each_ref().map(|column| (column.text)(first));
-        let Some((at, _)) = merging else {
-            rows.push((Row { first, cells }, Vec::new()));
-            continue;
-        };
+        let mut cells = cells(first);
         let own = std::mem::take(&mut cells[at]);
         let number = *known.entry(cells.clone()).or_insert(rows.len());
         match rows.get_mut(number) {
-            Some((_, merged)) => merged.push(own),
+            Some((_, all)) => all.push(own),
             None => rows.push((Row { first, cells }, vec![own])),
         }
     }
-    let named = rows.into_iter().map(|(mut row, own)| {
-        if let Some((at, merged)) = merging {
-            row.cells[at] = merged(&own);
-        }
+    let named = rows.into_iter().map(|(mut row, all)| {
+        row.cells[at] = merged(&all);
         row
     });
     named.collect()

@@ -62,17 +62,18 @@ fn actions(page: &mut Page, report: &FleetReport) {
     // The first cell of a row is its heading.
     let mut order = used(&rows);
     order.sort_by_key(|at| !matches!(NodeAction::COLUMNS[*at].form, Form::Hosts));
-    table(page, "Nodes and what to do about them", &NodeAction::COLUMNS, &order, &rows);
+    table(page, "Nodes and what to do about them", &NodeAction::COLUMNS, order, &rows);
 }
 
-/// These columns of a table.
+/// A table of these columns.
 fn table<R, const N: usize>(
     page: &mut Page,
     caption: &str,
     columns: &[Column<R>; N],
-    order: &[usize],
+    order: impl IntoIterator<Item = usize>,
     rows: &[Row<'_, R, N>],
 ) {
+    let order: Vec<usize> = order.into_iter().take(N).collect();
     let headings = order.iter().map(|at| match &columns[*at] {
         Column { form: Form::Number, heading, .. } => format!("#{heading}"),
         column => column.heading.to_owned(),
@@ -95,16 +96,6 @@ fn table<R, const N: usize>(
     };
     let rows = rows.iter().map(|row| order.iter().map(|at| cell(row, at)).collect());
     page.table(caption, &headings, rows);
-}
-
-/// All columns of a table.
-fn whole<R, const N: usize>(
-    page: &mut Page,
-    caption: &str,
-    columns: &[Column<R>; N],
-    rows: &[Row<'_, R, N>],
-) {
-    table(page, caption, columns, &std::array::from_fn::<usize, N, _>(|at| at), rows);
 }
 
 /// The topology that most nodes share, once.
@@ -187,7 +178,7 @@ fn wrong(page: &mut Page, report: &FleetReport) {
     let rows = rows(&report.findings, &FleetFinding::COLUMNS);
     let summary = counted(report.findings.len(), "finding");
     folded(page, rows.len() > OPEN, &summary, |page| {
-        whole(page, "Findings", &FleetFinding::COLUMNS, &rows);
+        table(page, "Findings", &FleetFinding::COLUMNS, 0.., &rows);
     });
     steps(page, report);
 }
@@ -230,13 +221,13 @@ fn figures(page: &mut Page, report: &FleetReport) {
         folded(page, count > OPEN, &counted(count, "figure"), |page| {
             let rows = rows(&report.figures, &FleetFigure::COLUMNS);
             let caption = "Figures that are worse than the median of all nodes";
-            whole(page, caption, &FleetFigure::COLUMNS, &rows);
+            table(page, caption, &FleetFigure::COLUMNS, 0.., &rows);
         });
     }
     if let Some(heat) = &report.heat {
         page.section("Links");
         page.drawing("Heat map of the links", &heat_map(heat));
         let rows = rows(&report.links, &FleetLink::COLUMNS);
-        whole(page, "The slowest links", &FleetLink::COLUMNS, &rows);
+        table(page, "The slowest links", &FleetLink::COLUMNS, 0.., &rows);
     }
 }
