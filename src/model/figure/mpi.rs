@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FigureKind, bandwidth, latency};
+use super::{FigureKind, bandwidth, latency, validated};
 
 /// A message of GPU memory, and one of host memory, to the rank itself.
 pub const GPU_TRIAL: &str = "mpi.cuda-aware";
@@ -25,6 +25,11 @@ impl MessageMemory {
             Self::Host => "host",
             Self::Gpu => "gpu",
         }
+    }
+
+    /// Its verified bytes.
+    pub fn validated(self) -> String {
+        validated(format_args!("mpi.{}", self.name()))
     }
 
     pub const fn latency(self) -> FigureKind {

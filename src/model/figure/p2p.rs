@@ -1,6 +1,6 @@
 //! Copies between GPUs. Headings are those of matrices.
 
-use super::{FigureKind, bandwidth, latency};
+use super::{FigureKind, bandwidth, latency, validated};
 
 /// CUDA allows peer access.
 pub const ACCESS: &str = "p2p.access";
@@ -36,6 +36,11 @@ pub const LOAD_LATENCY: FigureKind =
     latency("p2p.kernel.load.latency", "us, a kernel waits for one load");
 pub const KERNEL_ROUND_TRIP: FigureKind =
     latency("p2p.kernel.round-trip.latency", "us, a word there and back between two kernels");
+
+/// The verified bytes of a bandwidth.
+pub fn verified(bandwidth: FigureKind) -> String {
+    validated(bandwidth.name.trim_start_matches("p2p.").trim_end_matches(".bandwidth"))
+}
 
 /// Of pairs, in the order of the matrices.
 pub const PAIRS: [FigureKind; 9] =

@@ -8,7 +8,6 @@ use super::buffer::Buffer;
 use super::message::{Hello, Message, RankPair, Step, pairs};
 use super::world::{MeasuredRank, message_time};
 use crate::model::figure::mpi::MessageMemory;
-use crate::model::figure::validated;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::statistics::typical_seconds;
@@ -139,7 +138,7 @@ impl Client<'_, '_, '_> {
     ) -> Result<(), StepError> {
         let buffers = &self.buffers[at];
         let memory = buffers.kind;
-        let name = validated(format_args!("mpi.{}", memory.name()));
+        let name = memory.validated();
         self.seed += 2;
         let seeds = [self.seed - 1, self.seed];
         buffers.out.fill(bytes, Pattern::new(seeds[0]))?;

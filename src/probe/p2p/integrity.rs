@@ -22,11 +22,6 @@ pub enum Transfer {
 impl Transfer {
     pub const ALL: [Self; 4] = [Self::Write, Self::Read, Self::Store, Self::Load];
 
-    /// Its part of a result's name.
-    pub fn name(self) -> &'static str {
-        self.figure().name.trim_start_matches("p2p.").trim_end_matches(".bandwidth")
-    }
-
     /// Its bandwidth.
     pub fn figure(self) -> FigureKind {
         match self {

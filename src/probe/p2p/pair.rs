@@ -67,7 +67,7 @@ pub fn run(
         None
     };
     for transfer in Transfer::ALL {
-        work.verify(transfer, &validated(transfer.name()), reporter)?;
+        work.verify(transfer, &p2p::verified(transfer.figure()), reporter)?;
     }
     work.copies(reporter)?;
     work.both_directions(reporter)?;
