@@ -104,8 +104,12 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
             MAX_SNAPSHOT_BYTES >> 20
         );
     }
-    let head: Head = serde_json::from_slice(bytes)
-        .map_err(|error| anyhow!("cannot parse JSON: {}", json_error(&error)))?;
+    let head: Head = match serde_json::from_slice(bytes) {
+        Ok(head) => head,
+        // Of another program, and cut or one of several documents; a snapshot is whole.
+        Err(_) if !is_snapshots(bytes) && import::shows_something(bytes) => return Ok(None),
+        Err(error) => bail!("cannot parse JSON: {}", json_error(&error)),
+    };
     match head.schema.as_deref() {
         Some(SNAPSHOT_SCHEMA) => Ok(Some(
             serde_json::from_slice(bytes)
@@ -129,6 +133,13 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
             bail!("the JSON has no schema; take a snapshot with 'gdr snapshot -o FILE'")
         }
     }
+}
+
+/// True for what begins as a snapshot.
+fn is_snapshots(bytes: &[u8]) -> bool {
+    const START: usize = 256;
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(START)]);
+    start.contains("gdr.snapshot/")
 }
 
 /// Writes a document atomically, through a temporary file, and returns its size in bytes. A new file is readable by its

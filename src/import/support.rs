@@ -76,6 +76,31 @@ pub struct SupportReport {
     pub nvml: Option<NvmlOutcome>,
 }
 
+/// Which devices a text shows.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub gpus: bool,
+    pub nics: bool,
+}
+
+impl Shown {
+    /// By the names of vendors and classes in output of lspci.
+    fn of_functions(text: &[u8]) -> Self {
+        const NICS: [&str; 7] = [
+            "Mellanox",
+            "nfiniBand",
+            "nfiniband",
+            "Ethernet controller",
+            "15b3:",
+            "[0200]",
+            "[0207]",
+        ];
+        let text = String::from_utf8_lossy(text);
+        let has = |words: &[&str]| super::find::has_any(&text, words);
+        Self { gpus: has(&["NVIDIA", "nVidia", "10de:"]), nics: has(&NICS) }
+    }
+}
+
 /// True for a support report, or another archive. Consumes nothing.
 pub fn is_support_report(content: &mut Lookahead<'_>) -> io::Result<bool> {
     let start = content.peek(LOOK)?;
@@ -179,6 +204,59 @@ impl SupportReport {
             || !self.controllers.is_empty()
             || self.files.keys().any(is_one)
             || super::matrix::listed(&self.matrices).is_some()
+    }
+
+    /// Which devices its files or texts show, lspci aside.
+    pub(super) fn shown(&self) -> Shown {
+        let has_files = |of: &str| self.files.keys().any(|path| path.starts_with(of));
+        let lines: String = self.inventory.values().map(String::as_str).collect();
+        let of_lines = Shown::of_functions(lines.as_bytes());
+        let listed = super::matrix::listed(&self.matrices);
+        Shown {
+            gpus: !self.listed.is_empty()
+                || !self.gpus.is_empty()
+                || self.functions.values().any(Ids::is_nvidia_gpu)
+                || has_files("/proc/driver/nvidia/gpus/")
+                || listed.is_some()
+                || of_lines.gpus,
+            // A matrix shows the NICs too, if there are any.
+            nics: !self.controllers.is_empty()
+                || self.functions.values().any(|ids| ids.base_class() == 0x02)
+                || has_files("/sys/class/infiniband/")
+                || listed.is_some()
+                || of_lines.nics,
+        }
+    }
+
+    /// Which devices lspci shows, in this text or in the report.
+    pub(super) fn printed_devices(&self, lspci: &[u8]) -> Shown {
+        let of = [lspci, &self.lspci].map(|text| {
+            let is_lspcis = super::lspci::is_format(text);
+            if is_lspcis { Shown::of_functions(text) } else { Shown::default() }
+        });
+        Shown { gpus: of[0].gpus || of[1].gpus, nics: of[0].nics || of[1].nics }
+    }
+
+    /// Adds the GPUs or the NICs of another report, and its remarks. True if there are any.
+    pub(super) fn fill(&mut self, other: Self, gpus: bool, nics: bool) -> bool {
+        let shown = other.shown();
+        for (bdf, ids) in other.functions {
+            if if ids.is_nvidia_gpu() { gpus } else { nics } {
+                self.functions.entry(bdf).or_insert(ids);
+            }
+        }
+        if gpus {
+            self.listed = other.listed;
+        }
+        if nics {
+            self.controllers.extend(other.controllers);
+            for (path, file) in other.files {
+                self.files.entry(path).or_insert(file);
+            }
+        }
+        let has_notes = !other.notes.is_empty();
+        self.notes.extend(other.notes);
+        shown.gpus && gpus || shown.nics && nics || has_notes
     }
 
     /// True if something is recorded besides the output of lspci and a matrix.

@@ -155,7 +155,9 @@ pub fn is_part(line: &str) -> bool {
 
 /// `nvidia.com/gpu:  8` of a node or a pod.
 fn is_count(line: &str) -> bool {
-    let count =
-        line.strip_prefix("nvidia.com/gpu:").map(|count| count.trim().trim_matches(['"', '\'']));
+    // JSON has marks around the key too.
+    let rest = line.strip_prefix('"').unwrap_or(line).strip_prefix("nvidia.com/gpu");
+    let count = rest.and_then(|rest| rest.strip_prefix('"').unwrap_or(rest).strip_prefix(':'));
+    let count = count.map(|count| count.trim().trim_matches(['"', '\'', ',']));
     count.is_some_and(|count| count.parse::<u16>().is_ok_and(|count| count > 0))
 }

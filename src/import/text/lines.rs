@@ -1,5 +1,5 @@
 //! Lines of programs that no other kind covers: an address, a UUID or a number beside the name of a GPU, and RDMA devices. Read only
-//! from a text in which nothing else shows a device. Sentences of people are no lines of programs.
+//! where nothing else shows a GPU, or a NIC. Sentences of people are no lines of programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,18 +8,19 @@ use aho_corasick::AhoCorasick;
 
 use super::nccl::GPU;
 use super::rdma_lists::{NUMBERED, PLACED, is_device};
-use super::{KINDS, Kind, Starts, by_index, cut, machines, summary};
+use super::{KINDS, Kind, Starts, by_index, cut, machines, named, summary};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, Ids, ListedGpu};
 
 pub const LINES: Kind = Kind {
-    name: "lines of other programs, if nothing else shows a device",
+    name: "lines of other programs, where nothing else shows such a device",
     starts: Starts::Line,
     begins: |_| true,
-    yields: "GPUs by UUID, or by a PCI address or a number beside the name of the product; RDMA devices beside a PCI address or the state of \
-             a port, or in a path of /sys/class/infiniband",
+    yields: "GPUs by UUID, by an identifier of Windows, or by a PCI address or a number beside the name of the product; NICs of Mellanox \
+             beside a PCI address; RDMA devices beside a PCI address or the state of a port, in a path of /sys/class/infiniband, or in a \
+             list that a program found",
     example: "CUDA device           : 0 NVIDIA H100 80GB HBM3 (0000:17:00.0)
 mlx5_0 -> pci=0000:1a:00.0 class=0x020700 driver=mlx5_core
 ",
@@ -32,6 +33,13 @@ struct Found<'a> {
     placed: BTreeMap<Bdf, (Ids, ListedGpu)>,
     by_uuid: Vec<ListedGpu>,
     by_number: BTreeMap<usize, ListedGpu>,
+    /// By the identifier of Windows.
+    by_id: Vec<(&'a str, ListedGpu)>,
+    /// The product that a line above names.
+    above: Option<&'a str>,
+    /// NICs whose RDMA devices are not named.
+    adapters: BTreeMap<Bdf, Ids>,
+    controllers: BTreeSet<Bdf>,
     /// A number stands behind a word for a GPU. People number lists from 1.
     has_keys: bool,
     /// RDMA devices and their addresses.
@@ -45,18 +53,21 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let line = |raw: &str| may_name(raw).then(|| cut::clean(raw.as_bytes()));
     let lines: Vec<Option<String>> = text.lines().map(line).collect();
     let mut found = Found::default();
-    let (mut is_input, mut head) = (false, None);
+    let (mut is_input, mut are_names, mut head) = (false, false, None);
     for (line, raw) in lines.iter().zip(text.lines()) {
         let line = line.as_ref().map(|line| line.trim()).filter(|line| line.len() <= LONGEST);
         // What another kind refuses, as metrics of several machines, is not read here.
         if let Some(line) = line.filter(|line| !KINDS.iter().any(|kind| (kind.begins)(line)))
-            && found.add(line) | found.add_below(line, is_input, head)
+            && found.add(line) | found.add_below(line, is_input || are_names, head)
         {
             found.hosts.extend(host(line).or_else(|| labelled(line)));
         }
         let raw = raw.trim();
         head = heading(raw).or(head.filter(|_| !raw.is_empty()));
         is_input = raw.contains(">>> ") || raw.starts_with("In [");
+        let goes_on = raw.trim_matches('-').is_empty() || summary::whole(raw).is_some();
+        are_names = named::is_head_of_names(raw) || are_names && goes_on;
+        found.above = found.above.filter(|_| !raw.is_empty());
     }
     // Devices of several machines are not those of one.
     if found.hosts.len() > 1 {
@@ -67,8 +78,21 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 
 /// True if a line has a word that each line of interest has: a text may have a million lines.
 fn may_name(line: &str) -> bool {
-    const OTHERS: [&str; 7] =
-        ["GPU-", "10de", "10DE", "(nvgpu)", "GRES[gpu]", "pciId of gpu", "/sys/class/infiniband/"];
+    const OTHERS: [&str; 13] = [
+        "GPU-",
+        "10de",
+        "10DE",
+        "15b3",
+        "15B3",
+        "ConnectX",
+        "BlueField",
+        "Mellanox",
+        "device found: ",
+        "(nvgpu)",
+        "GRES[gpu]",
+        "pciId of gpu",
+        "/sys/class/infiniband/",
+    ];
     static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         let words = summary::BRANDS.into_iter().chain(NUMBERED).chain(PLACED).chain(OTHERS);
         AhoCorasick::new(words).ok()
@@ -83,7 +107,7 @@ impl<'a> Found<'a> {
     /// True if the line names a device.
     fn add(&mut self, line: &'a str) -> bool {
         let model = models(line).next().map(|(_, model)| model);
-        let of_slurm = of_slurm(line);
+        let of_slurm = named::of_slurm(line);
         let model = model.or(of_slurm.and_then(|(_, model)| model));
         let mut uuids = uuids(line).peekable();
         if uuids.peek().is_some() {
@@ -98,6 +122,10 @@ impl<'a> Found<'a> {
         if is_sentence(line) || is_code(line) {
             return false;
         }
+        if let Some((id, device)) = named::pnp(line) {
+            return self.add_pnp(line, id, device, model);
+        }
+        self.above = model.or(self.above);
         let place = only(addresses(line));
         if let Some(bdf) = place
             && let Some(ids) = of_nvidia(line, bdf, model)
@@ -105,7 +133,7 @@ impl<'a> Found<'a> {
             self.placed.entry(bdf).or_insert((ids, listed(model)));
             return true;
         }
-        if let Some(bdf) = of_vgpu(line) {
+        if let Some(bdf) = named::of_vgpu(line) {
             self.placed.entry(bdf).or_insert((GPU, ListedGpu::default()));
             return true;
         }
@@ -113,9 +141,14 @@ impl<'a> Found<'a> {
             self.nics.entry(name).or_default();
             return true;
         }
+        let list = named::list(line);
+        if !list.is_empty() && !named::is_of_switch(line) {
+            list.into_iter().for_each(|name| _ = self.nics.entry(name).or_default());
+            return true;
+        }
         let names = || words(line).filter(|word| is_device(word));
         if let Some(name) = only(names()) {
-            if line.contains("NVSwitch") || line.contains("LPF") {
+            if named::is_of_switch(line) {
                 self.others.insert(name);
                 return false;
             }
@@ -125,12 +158,39 @@ impl<'a> Found<'a> {
                 return true;
             }
         }
+        if place.is_some_and(|bdf| self.add_adapter(line, bdf)) {
+            return true;
+        }
         if let Some((number, model)) = numbered(line).or(of_slurm) {
             self.has_keys |= !line.starts_with(|c: char| c.is_ascii_digit());
             self.by_number.entry(number).or_insert_with(|| listed(model));
             return true;
         }
         false
+    }
+
+    /// True for a NIC at this address.
+    fn add_adapter(&mut self, line: &str, bdf: Bdf) -> bool {
+        const MOST: usize = 1024;
+        let has_room = self.adapters.len() < MOST && self.controllers.len() < MOST;
+        match named::adapter(line) {
+            Some(ids) if has_room => _ = self.adapters.entry(bdf).or_insert(ids),
+            None if has_room && named::is_controller(line, bdf) => _ = self.controllers.insert(bdf),
+            _ => return false,
+        }
+        true
+    }
+
+    /// True for a GPU in Windows: the line or one above names the product or the class, or the number is that of a GPU.
+    fn add_pnp(&mut self, line: &str, id: &'a str, device: u16, model: Option<&'a str>) -> bool {
+        let model = model.or(self.above.take());
+        let ids = Ids { device: Some(device), ..GPU };
+        let is_gpu = model.is_some() || line.contains("Display") || ids.listed_gpu().is_some();
+        let is_known = self.by_id.iter().any(|(known, _)| *known == id);
+        if is_gpu && !is_known && self.by_id.len() < MAX_GPUS {
+            self.by_id.push((id, listed(model)));
+        }
+        is_gpu
     }
 
     /// A GPU whose name stands below what says so: the input of an interpreter, or the number of a device.
@@ -156,11 +216,15 @@ impl<'a> Found<'a> {
         if !self.placed.is_empty() {
             self.placed.iter().for_each(|(bdf, (ids, _))| recording.function(*bdf, *ids));
             recording.listed(self.placed.into_values().map(|(_, gpu)| gpu).collect());
+        } else if self.by_id.len() > self.by_uuid.len().max(self.by_number.len()) {
+            recording.listed(self.by_id.into_iter().map(|(_, gpu)| gpu).collect());
         } else if self.by_uuid.len() >= self.by_number.len() {
             recording.listed(self.by_uuid);
         } else if self.by_number.contains_key(&0) || self.has_keys {
             recording.listed(by_index(self.by_number.into_iter().collect()));
         }
+        self.adapters.iter().for_each(|(bdf, ids)| recording.function(*bdf, *ids));
+        self.controllers.iter().for_each(|bdf| recording.controller(*bdf, false));
         let mut class = Class::default();
         for (name, place) in self.nics.iter().filter(|(name, _)| !self.others.contains(*name)) {
             if let Some(device) = class.device(name) {
@@ -216,10 +280,14 @@ fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts = line.char_indices().map(|(at, _)| at).filter(move |at| is_start(*at));
     let is_brand = |at: &usize| summary::BRANDS.iter().any(|brand| line[*at..].starts_with(brand));
     starts.filter(is_brand).take(MOST).filter_map(|at| {
-        let name = summary::model(&line[at..])?;
+        // The next column of a table.
+        let name = summary::model(line[at..].split("  ").next()?)?;
         // Words of a message may follow.
-        let is_word =
-            |word: &str| word.contains('=') || word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let is_word = |word: &str| {
+            word.contains('=')
+                || matches!(word, "On" | "Off")
+                || word.bytes().all(|byte| byte.is_ascii_lowercase())
+        };
         let end = name
             .split(' ')
             .take_while(|word| !is_word(word))
@@ -269,7 +337,13 @@ fn of_nvidia(line: &str, bdf: Bdf, model: Option<&str>) -> Option<Ids> {
     });
     // Chipsets of NVIDIA are on the first bus.
     let by_number = number.is_some() && bdf.bus > 0;
-    (model.is_some() || by_number).then_some(Ids { device: number, ..GPU })
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let by_class = has(&["0x10de"]) && has(&["0x0300", "0x0302"]);
+    // A row of nvidia-smi without its borders, with a name that is cut.
+    let is_row = summary::BRANDS.iter().any(|brand| line.contains(brand))
+        && (line.contains(" On ") || line.contains(" Off "))
+        && line.contains(" 0000");
+    (model.is_some() || by_number || by_class || is_row).then_some(Ids { device: number, ..GPU })
 }
 
 /// The device in a path of sysfs.
@@ -327,24 +401,6 @@ fn numbered(line: &str) -> Option<(usize, Option<&str>)> {
     let is_index =
         ends(&["index", "id", "minor"]) || key.ends_with("cuda") || key.ends_with("cuda:");
     (is_gpu && !is_count || is_index).then_some((number, Some(model)))
-}
-
-/// `GRES[gpu] Type:nvidia_h100_80gb_hbm3 Count:1 … File:/dev/nvidia0 …` of slurmd, but not an instance of MIG.
-fn of_slurm(line: &str) -> Option<(usize, Option<&str>)> {
-    let (_, rest) = line.split_once("GRES[gpu] Type:")?;
-    let (_, node) = rest.split_once("File:/dev/nvidia")?;
-    let number = node.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-    let model = rest.split(' ').next().filter(|name| name.starts_with("nvidia_"));
-    (!node.contains("nvidia-cap")).then_some((number, model))
-}
-
-/// The address in `nvidia-vgpud: pciId of gpu [0]: 0:17:0:0`, in hexadecimal.
-fn of_vgpu(line: &str) -> Option<Bdf> {
-    let (_, place) = line.split_once("pciId of gpu [")?.1.split_once("]: ")?;
-    let mut numbers = place.trim().split(':').map(|number| u32::from_str_radix(number, 16).ok());
-    let mut next = || numbers.next().flatten();
-    let (domain, bus, device, function) = (next()?, next()?, next()?, next()?);
-    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }
 
 /// The number in a line `Device #0:` above its fields.
@@ -457,6 +513,45 @@ mod tests {
     }
 
     #[test]
+    fn lines_name_adapters_lists_and_devices_of_windows() {
+        let adapter =
+            "agent: device added: [identifier: 0000:1a:00.0, vendor: 15b3, device: 1021]\n";
+        let report = text(adapter.as_bytes(), SupportReport::default()).expect("a NIC");
+        assert!(report.functions.values().all(|ids| ids.vendor == Ids::MELLANOX));
+        assert_eq!(report.functions.len(), 1);
+        let (_, _, nics) = found("agent: found 2 devices: mlx5_0, mlx5_1\n");
+        assert_eq!(nics, ["mlx5_0", "mlx5_1"]);
+        let controller = |id: &str| {
+            format!(
+                "detected:\n  Name NVIDIA GeForce GTX 1060 6GB\n  PNPDeviceID PCI\\VEN_10DE&DEV_1C03&SUBSYS_1&REV_A1\\4&2&0&{id}\n"
+            )
+        };
+        for (lines, expected) in [
+            (
+                controller("9A") + &controller("9B") + &controller("9A"),
+                vec!["NVIDIA GeForce GTX 1060 6GB"; 2],
+            ),
+            (
+                "OK  Display  NVIDIA GeForce RTX 4090   PCI\\VEN_10DE&DEV_2684&SUBSYS_1\\4\n"
+                    .to_owned(),
+                vec!["NVIDIA GeForce RTX 4090"],
+            ),
+            ("Name\nNVIDIA L4\n\nNVIDIA L4\n".to_owned(), vec!["NVIDIA L4"; 2]),
+        ] {
+            let (places, listed, nics) = found(&lines);
+            assert!(
+                places.is_empty() && nics.is_empty() && listed == expected,
+                "{listed:?}\n{lines}"
+            );
+        }
+        // The borders of nvidia-smi's table are gone, and a name is cut.
+        let (places, ..) = found(
+            "0 NVIDIA L4 On 00000000:17:00.0 Off 0\n1 NVIDIA GeForce ... Off 00000000:2A:00.0 Off 0\n",
+        );
+        assert_eq!(places, ["0000:17:00.0", "0000:2a:00.0"]);
+    }
+
+    #[test]
     fn what_names_no_device_of_the_machine() {
         for lines in [
             "I have an NVIDIA L4 at 0000:17:00.0 and mlx5_0 port 1.\n",
@@ -466,6 +561,9 @@ mod tests {
             "found NVSwitch LPF device: mlx5_0\nread port attributes device=mlx5_0 port=1\n",
             "MIG-01234567-89ab-cdef-0123-456789abcdef\nGPU-0123\n",
             "ib_write_bw -d mlx5_0 -p 10000\n",
+            "opening with devices=mlx5_0:1,mlx5_1:1\n",
+            "OK  USB  NVIDIA USB controller  PCI\\VEN_10DE&DEV_1AD6&SUBSYS_1\\4\n",
+            "my NIC is ConnectX-7 at 0000:1a:00.0\n",
             "NVIDIA L4\n",
             "1: NVIDIA L4\n2: NVIDIA L40S\n",
             "assert mlx5_0.port == 1\nlet gpus = [{ index: 0, name: \"NVIDIA L4\" }];\n",
@@ -478,8 +576,9 @@ mod tests {
             let error = text(two.as_bytes(), SupportReport::default()).expect_err("two machines");
             assert!(error.to_string().contains("'node1' and 'node2'"), "{error}");
         }
-        // Another kind shows the devices.
-        let (_, listed, nics) = found("CA 'mlx5_0'\n\tCA type: MT4129\n0: NVIDIA L4\n");
-        assert!(listed.is_empty() && nics == ["mlx5_0"]);
+        // Another kind shows the NICs.
+        let (_, listed, nics) =
+            found("CA 'mlx5_0'\n\tCA type: MT4129\nmlx5_1: port 1\n0: NVIDIA L4\n");
+        assert!(listed == ["NVIDIA L4"] && nics == ["mlx5_0"]);
     }
 }

@@ -319,6 +319,16 @@ Infiniband controller [0207]: Mellanox Technologies MT2910 Family [ConnectX-7] [
     },
 };
 
+/// What stands behind an address of which people masked a part: `xx:00.0`, `0000:##:00.0`, `**:**.*`.
+fn behind_mask(line: &str) -> Option<&str> {
+    let (address, rest) = line.split_once(' ')?;
+    let is_mask = |byte: u8| b"xX#*?_".contains(&byte);
+    let fits = address
+        .bytes()
+        .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte) || is_mask(byte));
+    (fits && address.contains(':') && address.bytes().any(is_mask)).then_some(rest)
+}
+
 /// Whether a line of lspci without its address is of a GPU, and its model.
 fn unaddressed(line: &str) -> Option<(bool, &str)> {
     const CLASSES: [(&str, &str, bool); 5] = [
@@ -328,6 +338,7 @@ fn unaddressed(line: &str) -> Option<(bool, &str)> {
         ("InfiniBand controller", "Mellanox Technologies ", false),
         ("Ethernet controller", "Mellanox Technologies ", false),
     ];
+    let line = behind_mask(line).unwrap_or(line);
     let (rest, vendor, is_gpu) = CLASSES
         .iter()
         .find_map(|(class, vendor, is_gpu)| Some((line.strip_prefix(class)?, vendor, *is_gpu)))?;
@@ -358,6 +369,7 @@ mod tests {
                 "Ethernet controller [0200]: Mellanox Technologies MT2892 Family [ConnectX-6 Dx] [15b3:101d]",
                 Some((false, "MT2892 Family [ConnectX-6 Dx]")),
             ),
+            ("xx:00.0 VGA compatible controller: NVIDIA Corporation AD104", Some((true, "AD104"))),
             ("3D controller: the one of NVIDIA Corporation", None),
             ("VGA compatible controller [AMD/ATI]: NVIDIA Corporation X", None),
             ("Ethernet controller: Intel Corporation I210", None),

@@ -8,9 +8,11 @@ mod cluster;
 mod conflict;
 mod cuda;
 mod cut;
+mod described;
 mod diagnoses;
 mod driver;
 mod exporters;
+mod fields;
 mod foreign;
 mod interfaces;
 mod inventory;
@@ -21,6 +23,7 @@ mod lines;
 mod listings;
 mod machines;
 mod marks;
+mod named;
 mod nccl;
 mod nic_tools;
 mod other;
@@ -28,6 +31,7 @@ mod plain;
 mod programs;
 mod query;
 mod rdma_lists;
+mod records;
 mod samples;
 mod section;
 mod smi;
@@ -39,6 +43,8 @@ mod xml_parts;
 pub(super) use cut::embedded;
 pub use plain::Plain;
 pub(super) use plain::plain;
+
+use std::collections::BTreeSet;
 
 use super::support::{Recording, SupportReport};
 use super::{ImportError, find, lspci, matrix};
@@ -156,9 +162,12 @@ pub const KINDS: [&Kind; 84] = [
     &summary::SUMMARY,
 ];
 
-/// All kinds, and lines that are read if none of them shows a device.
+/// Read of the whole text, where no kind shows a GPU, or none a NIC.
+const OTHERS: [&Kind; 2] = [&records::RECORDS, &lines::LINES];
+
+/// All kinds, and those that are read last.
 pub(super) fn kinds() -> impl Iterator<Item = &'static Kind> {
-    KINDS.into_iter().chain([&lines::LINES])
+    KINDS.into_iter().chain(OTHERS)
 }
 
 /// The text of lspci, in which other sections are empty lines, so that remarks name lines of the text.
@@ -214,19 +223,48 @@ pub(super) fn read(
         recording.note("lines of a job on several machines", message);
     }
     let mut report = recording.finish();
-    let is_lspcis = lspci::is_format(&cut.lspci) || lspci::is_format(&report.lspci);
-    if is_alone && !is_lspcis && !report.has_devices() {
-        if launched.len() > 1 {
-            return Err(ImportError::Job(machines::launched(&launched)));
-        }
-        let mut recording = Recording::of(report);
-        (lines::LINES.read)(&String::from_utf8_lossy(bytes), &mut recording)?;
-        report = recording.finish();
-        if report.has_devices() {
-            kinds.push(lines::LINES.name);
-        }
+    if is_alone {
+        add_others(bytes, &cut.lspci, &launched, &mut report, &mut kinds)?;
     }
     Ok(Text { lspci: cut.lspci, report, kinds })
+}
+
+/// Adds the GPUs or the NICs of [`OTHERS`], if the kinds show none.
+fn add_others(
+    bytes: &[u8],
+    lspci: &[u8],
+    launched: &BTreeSet<&str>,
+    report: &mut SupportReport,
+    kinds: &mut Vec<&'static str>,
+) -> Result<(), ImportError> {
+    let printed = report.printed_devices(lspci);
+    let is_lspcis = lspci::is_format(lspci) || lspci::is_format(&report.lspci);
+    let shows_none = |report: &SupportReport| !report.has_devices() && !is_lspcis;
+    if launched.len() > 1 {
+        if shows_none(report) {
+            return Err(ImportError::Job(machines::launched(launched)));
+        }
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(bytes);
+    for kind in OTHERS {
+        let shown = report.shown();
+        let (gpus, nics) = (shown.gpus || printed.gpus, shown.nics || printed.nics);
+        if gpus && nics {
+            break;
+        }
+        let mut recording = Recording::default();
+        match (kind.read)(&text, &mut recording) {
+            Err(error) if shows_none(report) => return Err(error),
+            // Of several machines.
+            Err(_) => break,
+            Ok(()) => {}
+        }
+        if report.fill(recording.finish(), !gpus, !nics) {
+            kinds.push(kind.name);
+        }
+    }
+    Ok(())
 }
 
 /// The kind that a line begins, which has no indentation.
@@ -234,11 +272,11 @@ fn begun(line: &str) -> Option<usize> {
     if line.is_empty() { None } else { KINDS.iter().position(|kind| (kind.begins)(line)) }
 }
 
-/// True if a line of a document begins a kind.
+/// True if a line of a document begins a kind, or if the document names a device.
 pub(super) fn has_kind(bytes: &[u8]) -> bool {
-    find::lines(bytes)
-        .filter_map(|line| str::from_utf8(line).ok())
-        .any(|line| begun(line.trim()).is_some())
+    let mut lines = find::lines(bytes).filter_map(|line| str::from_utf8(line).ok());
+    lines.any(|line| begun(line.trim()).is_some())
+        || records::shows_something(&String::from_utf8_lossy(bytes))
 }
 
 /// `a, b and c`.

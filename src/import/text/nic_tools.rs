@@ -1,5 +1,6 @@
 //! NICs as programs of their drivers and of communication libraries name them: mst, mlxconfig, ethtool -i, ucx_info, fi_info.
 
+use super::rdma_lists::is_device;
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
@@ -226,6 +227,10 @@ fn mst_status(text: &str, recording: &mut Recording) -> Result<(), ImportError> 
         let Some((at, bdf)) =
             words.iter().enumerate().find_map(|(at, word)| Some((at, address(word)?)))
         else {
+            // The address is masked.
+            if let Some(name) = words.iter().find(|word| is_device(word)) {
+                class.device(name);
+            }
             continue;
         };
         recording.function(bdf, mellanox(last));

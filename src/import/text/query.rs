@@ -2,6 +2,7 @@
 
 use super::summary;
 use crate::import::find;
+use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, ListedGpu};
 
 /// The address in `Bus Id : 00000000:17:00.0`, or in the line that begins a GPU, of `nvidia-smi -q` without its head.
@@ -43,7 +44,52 @@ pub fn is_row(line: &str) -> bool {
     let first = |cell: Option<&str>| cell?.split_ascii_whitespace().next().map(str::to_owned);
     let number = first(cells.next()).is_some_and(|word| word.parse::<u32>().is_ok());
     let address = first(cells.next()).filter(|word| word.len() >= 12);
-    number && address.is_some_and(|word| word.parse::<Bdf>().is_ok()) || process(line).is_some()
+    number && address.is_some_and(|word| word.parse::<Bdf>().is_ok())
+        || process(line).is_some()
+        || cut_row(line).is_some()
+        || is_usage(line)
+}
+
+/// The number and the model in a row whose address is cut off or masked: `|   0  NVIDIA GeForce ...  On`. Long names are cut.
+fn cut_row(line: &str) -> Option<(usize, Option<&str>)> {
+    const MOST: usize = 64;
+    let cell = line.strip_prefix('|')?.split('|').next()?.trim();
+    let (number, rest) = cell.split_once(' ')?;
+    let number = number.parse().ok().filter(|number| *number < MOST)?;
+    let rest = rest.trim_start();
+    summary::BRANDS.iter().find(|brand| rest.starts_with(*brand))?;
+    let name = rest.strip_suffix(" On").or(rest.strip_suffix(" Off")).map(str::trim_end);
+    Some((number, name.filter(|name| !name.ends_with("..."))))
+}
+
+/// True for `| N/A   31C    P0   60W / 700W |   0MiB / 81559MiB |`, the second row of a GPU.
+fn is_usage(line: &str) -> bool {
+    let mut cells = line.strip_prefix('|').unwrap_or_default().split('|').map(str::trim);
+    let is_state =
+        |word: &str| word.strip_prefix('P').is_some_and(|state| state.parse::<u8>().is_ok());
+    let state = cells
+        .next()
+        .is_some_and(|cell| cell.contains(" / ") && cell.split_ascii_whitespace().any(is_state));
+    let is_memory = |cell: &str| {
+        let (used, total) = cell.split_once('/').unwrap_or_default();
+        used.trim_end().ends_with("MiB") && total.ends_with("MiB")
+    };
+    state && cells.next().is_some_and(is_memory)
+}
+
+/// GPUs of a table in which no row has an address.
+pub fn cut_rows(text: &str) -> Vec<(usize, ListedGpu)> {
+    let rows = text.lines().filter_map(|line| cut_row(line.trim()));
+    let rows: Vec<_> = rows
+        .map(|(number, model)| {
+            (number, ListedGpu { model: model.map(str::to_owned), ..ListedGpu::default() })
+        })
+        .collect();
+    if !rows.is_empty() {
+        return rows;
+    }
+    let usages = text.lines().filter(|line| is_usage(line.trim())).take(MAX_GPUS);
+    usages.enumerate().map(|(at, _)| (at, ListedGpu::default())).collect()
 }
 
 /// The GPU in `|    0   N/A  N/A     10734      C   python    160MiB |`; older versions print no instances.
@@ -62,6 +108,25 @@ fn process(line: &str) -> Option<usize> {
 pub fn processes(text: &str) -> Vec<(usize, ListedGpu)> {
     let numbers = text.lines().filter_map(|line| process(line.trim()));
     numbers.map(|number| (number, ListedGpu::default())).collect()
+}
+
+/// GPUs of `nvidia-smi -q` whose addresses people masked: `GPU 00000000:XX:00.0`.
+pub fn masked(text: &str) -> Vec<ListedGpu> {
+    const LENGTH: usize = 16;
+    let mut gpus: Vec<ListedGpu> = Vec::new();
+    for line in text.lines() {
+        if let Some(address) = line.strip_prefix("GPU ").filter(|address| address.len() == LENGTH) {
+            if address.parse::<Bdf>().is_ok() || gpus.len() == MAX_GPUS {
+                return Vec::new();
+            }
+            gpus.push(ListedGpu::default());
+        } else if let Some((key, value)) = line.split_once(" : ")
+            && let Some(gpu) = gpus.last_mut().filter(|_| key.trim() == "Product Name")
+        {
+            gpu.model = Some(value.trim().to_owned());
+        }
+    }
+    gpus
 }
 
 /// The cells of a row of `nvidia-smi --query-gpu=… --format=csv,noheader`: the model, and values.
@@ -134,6 +199,9 @@ mod tests {
             "|   1  NVIDIA A100-SXM4-80GB          On  | 00000000:2A:00.0 Off |                    0 |",
             "|    0   N/A  N/A     10734      C   ...Release/a/b         160MiB |",
             "|    0     10734      C   python         160MiB |",
+            "|   0  NVIDIA GeForce ...  On",
+            "|   1  NVIDIA L4          Off  | 0000####:##:00.0 Off |",
+            "| N/A   31C    P0    60W / 700W |   0MiB / 81559MiB |      0%      Default |",
         ] {
             assert!(is_row(line), "{line}");
         }
@@ -171,5 +239,16 @@ mod tests {
         assert_eq!(read(rows).listed.len(), 2);
         let processes = "| Processes: |\n|  0   N/A  N/A  10734  C   a  160MiB |\n|  2   N/A  N/A  10735  G   b  3MiB |\n";
         assert_eq!(read(processes).listed.len(), 3);
+        let models = |text: &str| {
+            let listed = read(text).listed.into_iter();
+            listed.map(|gpu| gpu.model.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let query = "==============NVSMI LOG==============\n\nGPU 00000000:XX:00.0\n    Product Name   : NVIDIA L4\n";
+        assert_eq!(models(query), ["NVIDIA L4"]);
+        let masked = "|   0  NVIDIA L4          Off  | 0000####:##:00.0 Off |   0 |\n";
+        assert_eq!(models(masked), ["NVIDIA L4"]);
+        assert_eq!(models("|   1  NVIDIA GeForce ...  On"), ["", ""]);
+        let usage = "| N/A   31C    P0    60W / 700W |   0MiB / 81559MiB |  0%  Default |\n";
+        assert_eq!(models(usage), [""]);
     }
 }

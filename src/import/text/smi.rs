@@ -33,6 +33,7 @@ GPU 00000000:17:00.0
 ",
     read: |text, recording| {
         if text.contains("NVSMI LOG") {
+            recording.listed(query::masked(text));
             recording.smi(text)
         } else {
             recording.smi(&query::whole(text))
@@ -64,10 +65,13 @@ pub const TABLE: Kind = Kind {
 +-----------------------------------------+------------------------+----------------------+
 ",
     read: |text, recording| {
-        if !has_head(text) {
-            recording.listed(by_index(query::processes(text)));
+        let table = table(text);
+        let mut listed = if has_head(text) { Vec::new() } else { query::processes(text) };
+        if listed.is_empty() && !table.lines().any(|line| line.starts_with("GPU ")) {
+            listed = query::cut_rows(text);
         }
-        recording.smi(&table(text))
+        recording.listed(by_index(listed));
+        recording.smi(&table)
     },
 };
 

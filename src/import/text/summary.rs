@@ -144,6 +144,10 @@ const OTHER: [&str; 16] = [
     "least",
 ];
 
+/// Beginnings of names of other products.
+const NOT_GPUS: [&str; 6] =
+    ["ConnectX", "BlueField", "Bluefield", "Spectrum", "Quantum", "NVSwitch"];
+
 /// The name of a model at the start of a text, up to what programs write behind one.
 pub fn model(text: &str) -> Option<&str> {
     const LONGEST: usize = 64;
@@ -166,7 +170,8 @@ pub fn model(text: &str) -> Option<&str> {
     let has_number = words().skip(1).any(|word| {
         word.bytes().any(|byte| byte.is_ascii_digit()) && !word.contains('.') && word.len() < 24
     });
-    let is_other = OTHER.iter().any(|other| words().any(|word| word == *other));
+    let is_other = OTHER.iter().any(|other| words().any(|word| word == *other))
+        || words().any(|word| NOT_GPUS.iter().any(|start| word.starts_with(start)));
     (has_number && !is_other && words().count() <= 8).then_some(name)
 }
 

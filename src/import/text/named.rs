@@ -1,0 +1,179 @@
+//! Devices in a line of a log of another program: a NIC beside its address, a list of RDMA devices, a device of Windows. Lists in settings
+//! are no devices of the machine.
+
+use super::nic_tools::mellanox;
+use super::rdma_lists::is_device;
+use crate::model::{Bdf, Ids};
+
+/// The NIC of Mellanox at this address: by the number of the vendor, or by the name of the product.
+pub fn adapter(line: &str) -> Option<Ids> {
+    const NAMES: [&str; 3] = ["connectx", "bluefield", "mellanox"];
+    const OTHERS: [&str; 8] = [
+        "bridge",
+        "switch",
+        "dma controller",
+        "class=0x06",
+        "not found",
+        "no such",
+        "missing",
+        "management",
+    ];
+    let lower = line.to_ascii_lowercase();
+    let is_number = |at: usize| {
+        let before = lower[..at].strip_suffix("0x").unwrap_or(&lower[..at]);
+        let is_word = |c: char| c.is_ascii_alphanumeric();
+        !before.ends_with(is_word) && !lower[at + 4..].starts_with(is_word)
+    };
+    let number = lower.match_indices("15b3").map(|(at, _)| at).find(|at| is_number(*at));
+    if number.is_none() && !NAMES.iter().any(|name| lower.contains(name))
+        || OTHERS.iter().any(|other| lower.contains(other))
+    {
+        return None;
+    }
+    let device = number.and_then(|at| {
+        let rest = lower[at + 4..].strip_prefix(':')?;
+        u16::from_str_radix(rest.trim_start_matches("0x").get(..4)?, 16).ok()
+    });
+    Some(mellanox(device))
+}
+
+/// True for a line `device found: 0000:1a:00.0  02  VENDOR  NAME` of device plugins, whose class is that of network controllers.
+pub fn is_controller(line: &str, bdf: Bdf) -> bool {
+    let rest = line.split_once("device found: ").map(|(_, rest)| rest);
+    let mut words = rest.unwrap_or_default().split_ascii_whitespace();
+    words.next().and_then(|word| word.parse().ok()) == Some(bdf) && words.next() == Some("02")
+}
+
+/// The RDMA devices of a list that a program found: `Found 2 devices: mlx5_0, mlx5_1`, `Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB`.
+pub fn list(line: &str) -> Vec<&str> {
+    const FOUND: [&str; 9] = [
+        "found",
+        "detected",
+        "available",
+        "discovered",
+        "opened",
+        "devices:",
+        "devices [",
+        "nics:",
+        "hcas:",
+    ];
+    const SETTINGS: [&str; 8] = ["=", "--", "export ", "exclude", "not ", "no ", "-x ", "config"];
+    const MOST: usize = 64;
+    let is_mark = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let mut words =
+        line.split(is_mark).filter(|word| !word.is_empty()).skip_while(|word| !is_device(word));
+    let Some(first) = words.next() else { return Vec::new() };
+    let start = first.as_ptr() as usize - line.as_ptr() as usize;
+    let is_between = |word: &&str| {
+        is_device(word) || word.parse::<u16>().is_ok() || matches!(*word, "IB" | "RoCE")
+    };
+    let behind = words.take_while(is_between).filter(|word| is_device(word));
+    let mut names: Vec<&str> = [first].into_iter().chain(behind).take(MOST).collect();
+    names.sort_unstable();
+    names.dedup();
+    let after = &line[start + first.len()..];
+    let has_layer = after.starts_with(':') && matches!(after.get(2..5), Some("/IB" | "/Ro"));
+    let before = line[..start].to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| before.contains(word));
+    let is_list = names.len() > 1 && has(&FOUND) && !has(&SETTINGS);
+    if is_list || has_layer && before.trim_end_matches(is_mark_of_index).ends_with("using") {
+        names
+    } else {
+        Vec::new()
+    }
+}
+
+fn is_mark_of_index(c: char) -> bool {
+    c.is_ascii_digit() || "[] :".contains(c)
+}
+
+/// The identifier and the device number of a PCI device of NVIDIA in Windows: `PCI\VEN_10DE&DEV_2684&SUBSYS_…`.
+pub fn pnp(line: &str) -> Option<(&str, u16)> {
+    const OTHERS: [&str; 5] = ["Audio", "AUDIO", "USB", "Serial", "MEDIA"];
+    const START: &str = "PCI\\VEN_10DE&DEV_";
+    let at = line.find(START)?;
+    let id = line[at..].split([' ', '\t', '"', '\'', ',', ';', '|', ')']).next()?;
+    let device = u16::from_str_radix(id.get(START.len()..START.len() + 4)?, 16).ok()?;
+    (!OTHERS.iter().any(|other| line.contains(other))).then_some((id, device))
+}
+
+/// The line above the names of video controllers, as wmic and PowerShell print it.
+pub fn is_head_of_names(line: &str) -> bool {
+    matches!(line, "Name" | "name" | "Caption" | "FriendlyName" | "VideoProcessor")
+}
+
+/// `GRES[gpu] Type:nvidia_h100_80gb_hbm3 Count:1 … File:/dev/nvidia0 …` of slurmd, but not an instance of MIG.
+pub fn of_slurm(line: &str) -> Option<(usize, Option<&str>)> {
+    let (_, rest) = line.split_once("GRES[gpu] Type:")?;
+    let (_, node) = rest.split_once("File:/dev/nvidia")?;
+    let number = node.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    let model = rest.split(' ').next().filter(|name| name.starts_with("nvidia_"));
+    (!node.contains("nvidia-cap")).then_some((number, model))
+}
+
+/// The address in `nvidia-vgpud: pciId of gpu [0]: 0:17:0:0`, in hexadecimal.
+pub fn of_vgpu(line: &str) -> Option<Bdf> {
+    let (_, place) = line.split_once("pciId of gpu [")?.1.split_once("]: ")?;
+    let mut numbers = place.trim().split(':').map(|number| u32::from_str_radix(number, 16).ok());
+    let mut next = || numbers.next().flatten();
+    let (domain, bus, device, function) = (next()?, next()?, next()?, next()?);
+    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
+}
+
+/// Ports of NVSwitches have names of NICs.
+pub fn is_of_switch(line: &str) -> bool {
+    line.contains("NVSwitch") || line.contains("LPF")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_devices() {
+        for (line, expected) in [
+            (
+                "agent: found 3 devices: mlx5_0, mlx5_1, mlx5_10",
+                vec!["mlx5_0", "mlx5_1", "mlx5_10"],
+            ),
+            ("Available NICs: ['rdmap16s27', 'rdmap32s27']", vec!["rdmap16s27", "rdmap32s27"]),
+            (
+                "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB [RO]; OOB eth0",
+                vec!["mlx5_0", "mlx5_1"],
+            ),
+            ("NCCL_IB_HCA=mlx5_0,mlx5_1", vec![]),
+            ("found NCCL_IB_HCA=mlx5_0,mlx5_1", vec![]),
+            ("run --devices mlx5_0,mlx5_1", vec![]),
+            ("devices mlx5_0 mlx5_1 not found", vec![]),
+            ("found mlx5_0", vec![]),
+        ] {
+            assert_eq!(list(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn adapters_by_number_and_name() {
+        for (line, expected) in [
+            ("[identifier: 0000:1a:00.2, vendor: 15b3, device: 101a]", Some(None)),
+            ("0000:1a:00.0 15b3:1021", Some(Some(0x1021))),
+            (
+                "device found: 0000:1a:00.0  02  Mellanox Technolo...  MT2910 Family [ConnectX-7]",
+                Some(None),
+            ),
+            ("0000:1a:00.0 a15b3", None),
+            ("0000:1a:00.0: Mellanox PCI bridge", None),
+        ] {
+            assert_eq!(adapter(line).map(|ids| ids.device), expected, "{line}");
+        }
+        let line = "x: device found: 0000:1a:00.0   02   Intel Corporation   E810";
+        let bdf = "0000:1a:00.0".parse().expect("an address");
+        assert!(is_controller(line, bdf) && !is_controller(&line.replace(" 02 ", " 03 "), bdf));
+    }
+
+    #[test]
+    fn devices_of_windows() {
+        let line = "OK  Display  NVIDIA GeForce RTX 4090  PCI\\VEN_10DE&DEV_2684&SUBSYS_1&REV_A1\\4&2&0&19";
+        assert_eq!(pnp(line), Some(("PCI\\VEN_10DE&DEV_2684&SUBSYS_1&REV_A1\\4&2&0&19", 0x2684)));
+        assert_eq!(pnp("OK  MEDIA  NVIDIA Audio  PCI\\VEN_10DE&DEV_22BA&SUBSYS_1"), None);
+    }
+}
