@@ -21,6 +21,8 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
+pub use head::{Named, gpu};
+
 use drawn::Drawn;
 use dump::{Functions, MergedFunction};
 use function::Function;

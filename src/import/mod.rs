@@ -173,7 +173,13 @@ pub fn join(mut dump: Facts, text: Facts) -> Facts {
     fill(&mut dump.rdma, text.rdma);
     fill(&mut dump.numa, text.numa);
     fill(&mut dump.linked_pairs, text.linked_pairs);
-    fill(&mut dump.listed, text.listed);
+    // The dump lists the GPUs.
+    let placed = dump.gpus().count();
+    let mut listed = text.listed;
+    if let Some(listed) = listed.as_mut().filter(|_| placed > 0) {
+        listed.gpus.truncate(placed);
+    }
+    fill(&mut dump.listed, listed);
     fill(&mut dump.driver, text.driver);
     fill(&mut dump.modprobe, text.modprobe);
     fill(&mut dump.peer_memory, text.peer_memory);

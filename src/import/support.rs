@@ -295,8 +295,9 @@ impl SupportReport {
             super::matrix::add(facts, &self.matrices);
         }
         let count = facts.gpus().count();
-        if facts.listed.is_none() && count > 0 && self.listed.len() == count {
-            // Models of GPUs whose addresses another part shows.
+        let is_longer = self.listed.len() > count && self.lists_some();
+        if facts.listed.is_none() && count > 0 && (self.listed.len() == count || is_longer) {
+            // Models of GPUs whose addresses another part shows, and GPUs that it does not show.
             facts.listed = Some(Listed::default());
         }
         if facts.listed.is_none() && (facts.pci.known().is_none() || count == 0) {
@@ -318,11 +319,23 @@ impl SupportReport {
         self.domain.add_to(facts);
     }
 
+    /// True if the addresses of GPUs are from parts that need not show all of them.
+    fn lists_some(&self) -> bool {
+        let is_whole = match &self.nvml {
+            Some(NvmlOutcome::Read(nvml)) => !nvml.partial,
+            _ => false,
+        };
+        self.only_texts
+            && !is_whole
+            && self.inventory.is_empty()
+            && !super::lspci::is_format(&self.lspci)
+    }
+
     /// The functions that nvidia-smi and other texts name. nvidia-smi's GPUs are those of the machine; a log may be older.
     fn named_functions(&self) -> Vec<PciDevice> {
-        let named = self.functions.iter().map(|(bdf, ids)| PciDevice {
+        let function = |bdf: &Bdf, ids: Fact<Ids>| PciDevice {
             bdf: *bdf,
-            ids: Fact::Known(*ids),
+            ids,
             place: Fact::default(),
             numa_node: match self.nodes.get(bdf) {
                 Some(node) => Fact::Known(Some(*node)),
@@ -330,19 +343,13 @@ impl SupportReport {
             },
             config: Config::default(),
             attributes: None,
-        });
+        };
+        let named = self.functions.iter().map(|(bdf, ids)| function(bdf, Fact::Known(*ids)));
         let has_gpus = !self.gpus.is_empty();
         let others = named.filter(|function| !(has_gpus && is_gpu(function)));
         let mut all: Vec<PciDevice> = others.collect();
         let controllers = self.controllers.keys().filter(|bdf| !self.functions.contains_key(bdf));
-        all.extend(controllers.map(|bdf| PciDevice {
-            bdf: *bdf,
-            ids: Fact::default(),
-            place: Fact::default(),
-            numa_node: Fact::default(),
-            config: Config::default(),
-            attributes: None,
-        }));
+        all.extend(controllers.map(|bdf| function(bdf, Fact::default())));
         all.extend(self.gpus.iter().cloned());
         all.order_by_key(|function| function.bdf);
         all.dedup_by_key(|function| function.bdf);

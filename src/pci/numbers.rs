@@ -1,7 +1,7 @@
 //! Maps names of PCI vendors, devices and classes back to ids, for texts without numbers. Ambiguous names have no id.
 
 use std::cell::{LazyCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::names::PciNames;
 
@@ -24,10 +24,13 @@ pub struct PciNumbers<'a> {
     vendors: LazyCell<Vendors, Box<dyn FnOnce() -> Vendors + 'a>>,
     classes: LazyCell<Classes, Box<dyn FnOnce() -> Classes + 'a>>,
     /// Devices of the vendors queried so far; `None` for ambiguous names.
-    devices: RefCell<HashMap<u16, HashMap<String, Option<u16>>>>,
+    devices: RefCell<HashMap<u16, Devices>>,
 }
 
 type Classes = HashMap<String, Option<u32>>;
+
+/// In the order of the names, which may be cut.
+type Devices = BTreeMap<String, Option<u16>>;
 
 struct Vendors {
     numbers: HashMap<String, Vec<u16>>,
@@ -107,14 +110,25 @@ impl<'a> PciNumbers<'a> {
         }
         let mut devices = self.devices.borrow_mut();
         let of_vendor = devices.entry(vendor).or_insert_with(|| {
-            let mut of_vendor = HashMap::new();
+            let mut of_vendor = Devices::new();
             self.names.each_device(vendor, |device, name| {
-                one_or_none(&mut of_vendor, name.to_lowercase(), device);
+                let known = of_vendor.entry(name.to_lowercase()).or_insert(Some(device));
+                *known = known.filter(|known| *known == device);
             });
             of_vendor
         });
-        of_vendor.get(name).copied().flatten()
+        of_vendor.get(name).copied().or_else(|| of_cut(of_vendor, name)).flatten()
     }
+}
+
+/// The only device whose name begins like one that was cut within its brackets: `GK208 [GeForce GT 630 Rev.`.
+fn of_cut(devices: &Devices, name: &str) -> Option<Option<u16>> {
+    let (_, rest) = name.rsplit_once('[').filter(|(_, rest)| !rest.contains(']'))?;
+    // A word at least.
+    const SHORTEST: usize = 4;
+    let mut all = devices.range(name.to_owned()..).take_while(|(own, _)| own.starts_with(name));
+    let (_, device) = all.next().filter(|_| rest.len() >= SHORTEST)?;
+    all.next().is_none().then_some(*device)
 }
 
 fn one_or_none<T: PartialEq + Copy>(map: &mut HashMap<String, Option<T>>, name: String, number: T) {

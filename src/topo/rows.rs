@@ -39,13 +39,13 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
     gpus.into_iter().chain(nics).chain(nvme).collect()
 }
 
-/// The devices that a text lists without addresses, unless there are others of their kind, or one of their name.
+/// The devices that a text lists without addresses: the GPUs behind those with one, and NICs of other names.
 fn listed(facts: &Facts, known: &[Row]) -> Vec<Row> {
     let Some(listed) = &facts.listed else {
         return Vec::new();
     };
-    let has_gpus = known.iter().any(|row| row.kind == Kind::Gpu);
-    let gpus = listed.gpus.iter().enumerate().filter(|_| !has_gpus).map(|(n, gpu)| Row {
+    let placed = known.iter().filter(|row| row.kind == Kind::Gpu).count();
+    let gpus = listed.gpus.iter().enumerate().skip(placed).map(|(n, gpu)| Row {
         label: gpu.model.clone().unwrap_or_default(),
         uuid: gpu.uuid.clone(),
         numa: gpu.numa_node.clone(),

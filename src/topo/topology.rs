@@ -128,11 +128,11 @@ impl<'a> Topology<'a> {
         self.facts.listed.as_ref()?.pair(number(a)?, number(b)?)
     }
 
-    /// True for two GPUs without addresses.
+    /// True for two GPUs of which one at least has no address.
     fn are_listed_gpus(&self, a: usize, b: usize) -> bool {
-        [a, b].iter().all(|row| {
-            self.rows.get(*row).is_some_and(|row| row.kind == Kind::Gpu && row.bdf.is_none())
-        })
+        let rows = [a, b].map(|row| self.rows.get(row));
+        rows.iter().all(|row| row.is_some_and(|row| row.kind == Kind::Gpu))
+            && rows.iter().flatten().any(|row| row.bdf.is_none())
     }
 
     /// True if the matrix of the source has the row, so that its partners need no place in the tree.

@@ -62,7 +62,7 @@ fn address_of(text: &str) -> Option<Bdf> {
     shape.then(|| text.parse().ok()).flatten()
 }
 
-impl Head<'_> {
+impl<'a> Head<'a> {
     /// The ids; names are looked up if the line has no numbers.
     pub fn numbers(&self, numbers: &PciNumbers<'_>) -> Numbers {
         let (part, interface) = self.bare_part();
@@ -81,7 +81,7 @@ impl Head<'_> {
     }
 
     /// The device part without revision and programming interface, and the latter.
-    fn bare_part(&self) -> (&str, u8) {
+    fn bare_part(&self) -> (&'a str, u8) {
         let mut part = self.part;
         let mut interface = 0;
         if let Some((before, after)) = part.rsplit_once(" (prog-if ") {
@@ -92,7 +92,54 @@ impl Head<'_> {
         if let Some((before, _)) = part.rsplit_once(" (rev ") {
             part = before;
         }
+        // Where the line was cut.
+        const CUT: [&str; 4] = [" (rev", " (re", " (r", " ("];
+        part = CUT.iter().find_map(|end| part.strip_suffix(end)).unwrap_or(part);
         (part.trim_end(), interface)
+    }
+}
+
+/// The name of a GPU, as a line has it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// `10de:2330`.
+    number: Option<&'a str>,
+    /// `GH100 [H100 SXM5 80GB]`.
+    name: &'a str,
+}
+
+/// NVIDIA's GPU of a line.
+pub fn gpu(line: &str) -> Option<(Bdf, Named<'_>)> {
+    let line = line.trim();
+    let head = parse(line.strip_prefix("> ").unwrap_or(line))?;
+    let is_gpu = ["VGA", "3D controller", "0300", "0302"].iter().any(|of| head.class.contains(of));
+    let (part, _) = head.bare_part();
+    let is_number = |text: &&str| {
+        let (vendor, device) = text.split_once(':').unwrap_or_default();
+        hex16(vendor).is_some() && hex16(device).is_some()
+    };
+    let number = bracketed(part).or(Some(part)).filter(is_number);
+    let name = part.strip_prefix("NVIDIA Corporation ");
+    let is_nvidia = name.is_some() || number.is_some_and(|number| number.starts_with("10de:"));
+    let name = name.unwrap_or_default();
+    let name = match number {
+        Some(_) => name.rsplit_once(" [").map_or(name, |(name, _)| name),
+        None => name,
+    };
+    (is_gpu && is_nvidia).then_some((head.bdf, Named { number, name }))
+}
+
+impl Named<'_> {
+    /// True for another model. Names of one model may be cut, and lists may word them differently.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        if let (Some(a), Some(b)) = (self.number, other.number) {
+            return a != b;
+        }
+        let models = self.name.split_once(" [").zip(other.name.split_once(" ["));
+        models.is_some_and(|((_, a), (_, b))| {
+            let (a, b) = (a.trim_end_matches(']'), b.trim_end_matches(']'));
+            !a.starts_with(b) && !b.starts_with(a)
+        })
     }
 }
 

@@ -45,6 +45,17 @@ pub(super) fn outcome(text: &str, pasted: bool) -> Option<NvmlOutcome> {
     })
 }
 
+/// How many GPUs there are by a list that shows some of them, and how many it shows; none if two lists differ.
+pub(super) fn attached(text: &str) -> Option<(usize, usize)> {
+    let (_, list) = text.split_once("NVSMI LOG")?;
+    let counts = list.lines().filter_map(|line| line.strip_prefix("Attached GPUs"));
+    let counts = counts.filter_map(|rest| rest.split_once(": ")?.1.trim().parse::<usize>().ok());
+    let counts: BTreeSet<usize> = counts.collect();
+    let count = counts.first().filter(|_| counts.len() == 1)?;
+    let shown = blocks(list).1.len();
+    (shown < *count && *count <= MAX_GPUS).then_some((*count, shown))
+}
+
 /// The return code of NVML with this text (nvmlErrorString).
 fn code(reason: &str) -> Option<u32> {
     const CODES: [(&str, u32); 6] = [

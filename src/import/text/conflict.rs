@@ -1,11 +1,13 @@
 //! Two outputs of one program that are of different machines, although nothing names them: other GPUs, or other host names; and programs
 //! that print of several machines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::cut::Section;
+use super::cut::{Cut, Section};
 use super::{KINDS, Kind, cluster, job, kernel_log, lines, machines, nccl, other, smi};
+use crate::import::{find, lspci, matrix};
 use crate::model::Bdf;
+use crate::model::limited::MAX_GPUS;
 
 /// What a section says that no other section of the same machine contradicts.
 struct Shown<'a> {
@@ -14,8 +16,34 @@ struct Shown<'a> {
 }
 
 /// Words that say which sections contradict each other.
-pub fn found(sections: &[Section]) -> Option<String> {
-    gpus(sections).or_else(|| matrices(sections)).or_else(|| hosts(sections))
+pub fn found(cut: &Cut) -> Option<String> {
+    let sections = &cut.sections;
+    gpus(sections)
+        .or_else(|| matrices(sections))
+        .or_else(|| hosts(sections))
+        .or_else(|| functions(&cut.lspci))
+}
+
+/// GPUs of other models at one address of lspci.
+fn functions(lspci: &[u8]) -> Option<String> {
+    let mut known: BTreeMap<Bdf, (usize, lspci::Named<'_>)> = BTreeMap::new();
+    let lines = find::lines(lspci).enumerate();
+    let lines = lines.filter_map(|(at, line)| Some((at, str::from_utf8(line).ok()?)));
+    for (at, (bdf, named)) in lines.filter_map(|(at, line)| Some((at, lspci::gpu(line)?))) {
+        if let Some((first, other)) = known.get(&bdf) {
+            if named.contradicts(other) {
+                let (first, second) = (first + 1, at + 1);
+                return Some(format!(
+                    "lspci shows another GPU at {bdf} on line {second} than on line {first}: these may be several machines; give \
+                     what one of them shows: {}",
+                    machines::one_of(first, second)
+                ));
+            }
+        } else if known.len() < MAX_GPUS {
+            known.insert(bdf, (at, named));
+        }
+    }
+    None
 }
 
 /// The machines of which NCCL, its tests and scripts of perftest print. Their devices are not those of one.
@@ -96,7 +124,24 @@ fn two_lists(a: &Shown<'_>, b: &Shown<'_>) -> Option<String> {
             other == bdf && !name.is_empty() && !of_other.is_empty() && name != of_other
         })
     });
-    (differs || lacks(a, b) && lacks(b, a)).then(|| several(a, b))
+    (differs || lacks(a, b) && lacks(b, a) || differ_in_driver(a, b)).then(|| several(a, b))
+}
+
+/// True for two whole lists of which one lacks a GPU, with another driver. An update takes away no GPU, and a fault no driver.
+fn differ_in_driver(a: &Shown<'_>, b: &Shown<'_>) -> bool {
+    let is_complete =
+        |shown: &Shown<'_>| is_whole(shown) || shown.section.text.contains("| Processes:");
+    let drivers = driver(a).zip(driver(b));
+    drivers.is_some_and(|(a, b)| a != b)
+        && (lacks(a, b) || lacks(b, a))
+        && is_complete(a)
+        && is_complete(b)
+}
+
+/// The version of the driver in the head of a list.
+fn driver<'a>(shown: &'a Shown<'_>) -> Option<&'a str> {
+    let (_, rest) = shown.section.text.split_once("Driver Version")?;
+    rest.trim_start_matches([' ', ':']).split_ascii_whitespace().next()
 }
 
 fn several(a: &Shown<'_>, b: &Shown<'_>) -> String {
@@ -116,14 +161,41 @@ fn matrices(sections: &[Section]) -> Option<String> {
             |word: &&str| word.strip_prefix("GPU").is_some_and(|n| n.parse::<u32>().is_ok());
         Some(head.split_ascii_whitespace().filter(number).count())
     };
-    let mut all = of(sections, &smi::MATRIX).filter_map(|section| Some((section, count(section)?)));
-    let (first, count) = all.next()?;
-    let (other, different) = all.find(|(_, of_other)| *of_other != count)?;
+    let all: Vec<(&Section, usize)> = of(sections, &smi::MATRIX)
+        .filter_map(|section| Some((section, count(section)?)))
+        .take(MOST)
+        .collect();
+    let (first, count) = *all.first()?;
+    let Some((other, different)) = all.iter().find(|(_, of_other)| *of_other != count) else {
+        return legends(&all);
+    };
     Some(format!(
         "nvidia-smi topo shows {count} GPUs from line {} and {different} from line {}: these are several machines; give what one \
          of them shows: {}",
         first.line,
         other.line,
+        machines::one_of(first.line, other.line)
+    ))
+}
+
+/// Legends of which each names a NIC that the other lacks.
+fn legends(matrices: &[(&Section, usize)]) -> Option<String> {
+    let names = |section: &Section| -> BTreeSet<String> {
+        matrix::legends(&section.text).map(str::to_owned).collect()
+    };
+    let (first, known) = matrices
+        .iter()
+        .map(|(section, _)| (section, names(section)))
+        .find(|(_, names)| !names.is_empty())?;
+    let (other, _) = matrices
+        .iter()
+        .map(|(section, _)| (section, names(section)))
+        .find(|(_, names)| !names.is_subset(&known) && !known.is_subset(names))?;
+    Some(format!(
+        "nvidia-smi topo names other NICs from line {} than from line {}: these may be several machines; give what one of them \
+         shows: {}",
+        other.line,
+        first.line,
         machines::one_of(first.line, other.line)
     ))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use memchr::{memchr2, memmem};
 
+use super::headings::{self, Frame};
 use super::machines::{self, Machines};
 use super::{KINDS, Starts, begun, cluster, nic_tools, query, section};
 use crate::import::{find, lspci, matrix};
@@ -22,6 +23,8 @@ pub struct Cut {
     /// The text with empty lines in place of all sections but lspci's.
     pub lspci: Vec<u8>,
     pub machines: Machines,
+    /// The machines of which headings say only what they are: `Server:`, `Client:`.
+    pub roles: Machines,
 }
 
 /// Output of one program.
@@ -47,7 +50,7 @@ enum Part {
 pub fn cut(bytes: &[u8], of_file: &[usize], prefix: Option<&str>) -> Cut {
     let mut cut = Cut::default();
     let mut part = Part::Open;
-    let mut machine: Option<String> = None;
+    let mut of_machine = Named::default();
     let mut list = Vec::with_capacity(bytes.len());
     for (at, raw) in find::lines(bytes).enumerate() {
         let number = of_file.get(at).copied().unwrap_or(at + 1);
@@ -68,7 +71,7 @@ pub fn cut(bytes: &[u8], of_file: &[usize], prefix: Option<&str>) -> Cut {
         let is_bytes = lspci::is_bytes(words);
         let command = if is_bytes { None } else { command(words) };
         let is_open = !matches!(part, Part::Section(_));
-        machine = machine_of(words, command, is_open).or(machine);
+        of_machine.next(&line, command, is_open);
         let kind = match command {
             None if !is_bytes => begun(words)
                 .filter(|kind| !is_within(*kind, &part))
@@ -93,10 +96,9 @@ pub fn cut(bytes: &[u8], of_file: &[usize], prefix: Option<&str>) -> Cut {
             }
             (None, part) => cut.next(part, kind, &line, number),
         };
-        if let Some((kind, machine)) = kind.zip(machine.as_deref())
-            && !LAUNCHED.contains(&KINDS[kind].name)
-        {
-            cut.machines.shows(machine, number);
+        if kind.is_some_and(|kind| !LAUNCHED.contains(&KINDS[kind].name)) {
+            of_machine.machine.iter().for_each(|name| cut.machines.shows(name, number));
+            of_machine.role.iter().for_each(|name| cut.roles.shows(name, number));
         }
         if matches!(part, Part::Open) {
             list.extend_from_slice(kept);
@@ -119,16 +121,42 @@ fn behind_fence(line: &str) -> Option<&str> {
 const LAUNCHED: [&str; 3] =
     ["NCCL's log (NCCL_DEBUG=INFO)", "NCCL_GRAPH_DUMP_FILE", "kubectl describe node"];
 
-/// The machine whose output follows.
-fn machine_of(words: &str, command: Option<&str>, is_open: bool) -> Option<String> {
-    match command {
-        Some(command) => {
-            let prompt = words.strip_suffix(command).filter(|_| !words.starts_with("```"))?;
-            machines::of_prompt(prompt.trim_end().trim_end_matches(['$', '#']).trim_end())
+/// The machine whose output follows, by what stands above.
+#[derive(Default)]
+struct Named {
+    machine: Option<String>,
+    role: Option<String>,
+    frame: Frame,
+    /// A command prints the name on the next line.
+    is_next: bool,
+}
+
+impl Named {
+    fn next(&mut self, line: &str, command: Option<&str>, is_open: bool) {
+        let words = line.trim();
+        if let Some(command) = command {
+            let prompt = || words.strip_suffix(command).filter(|_| !words.starts_with("```"));
+            let name = headings::of_command(command).or_else(|| {
+                machines::of_prompt(prompt()?.trim_end().trim_end_matches(['$', '#']).trim_end())
+            });
+            self.machine = name.or(self.machine.take());
+            self.is_next = headings::prints_name(command);
+            return;
         }
-        None if is_open || words.ends_with(">>") => machines::of_heading(words),
-        // A heading within a section, as between two of the same program.
-        None => machines::of_heading(words).filter(|_| words.starts_with(['#', '*', '=', '-'])),
+        if std::mem::take(&mut self.is_next) && !words.contains(' ') {
+            self.machine = machines::machine(words).or(self.machine.take());
+            return;
+        }
+        // Within an output, as between two of the same program, people write a mark or begin a line.
+        let has_mark = words.starts_with(['#', '*', '=', '-', '<']) || words.ends_with(">>");
+        let is_line = words.ends_with(':') && !line.starts_with([' ', '\t']);
+        if is_open || has_mark || is_line {
+            self.role = headings::role(words).or(self.role.take());
+            let framed = self.frame.next(words);
+            self.machine = framed.or_else(|| headings::of_heading(words)).or(self.machine.take());
+        } else {
+            self.frame.next(words);
+        }
     }
 }
 
@@ -363,7 +391,7 @@ fn command(line: &str) -> Option<&str> {
 
 /// Programs that a bare mark stands before: a comment may begin with the same mark.
 fn is_program(command: &str) -> bool {
-    const PROGRAMS: [&str; 41] = [
+    const PROGRAMS: [&str; 43] = [
         "sudo",
         "cat",
         "nvidia-smi",
@@ -405,6 +433,8 @@ fn is_program(command: &str) -> bool {
         "gpustat",
         "kubectl",
         "python",
+        "ssh",
+        "hostname",
     ];
     let program = command.split_ascii_whitespace().next().unwrap_or_default();
     PROGRAMS.contains(&program.rsplit('/').next().unwrap_or_default())

@@ -25,7 +25,7 @@ pub const DCGM: Kind = Kind {
 };
 
 /// The labels of a metric: `gpu="0",UUID="GPU-…"`.
-fn labels(line: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn labels(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let (_, rest) = line.split_once('{').unwrap_or_default();
     let pair = |text: &'_ str| -> Option<(usize, usize)> {
         let name = text.find("=\"")?;
@@ -133,7 +133,7 @@ pub const NVIDIA_GPU_EXPORTER: Kind = Kind {
 };
 
 /// How many machines the labels name. Those of one exporter, which another program did not collect, name no machine, or one.
-fn machines<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
+pub fn machines<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     const LABELS: [&str; 4] = ["instance", "hostname", "Hostname", "nodename"];
     let of_line = |line: &'a str| labels(line).find(|(name, _)| LABELS.contains(name));
     lines.map(of_line).collect::<BTreeSet<_>>().len()

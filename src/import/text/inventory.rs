@@ -207,6 +207,20 @@ fn device_of_inxi(line: &str) -> Option<&str> {
     line.strip_prefix("Card: ").map(str::trim)
 }
 
+/// The parts of a line that each begin with a device: on a wide terminal inxi does not wrap.
+fn devices_of_inxi(line: &str) -> impl Iterator<Item = &str> {
+    let marks = line.match_indices(" Device-").chain(line.match_indices(" Card-"));
+    let is_device = |at: &usize| {
+        let rest =
+            line[*at + 1..].trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-');
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        behind.len() < rest.len() && behind.starts_with(':')
+    };
+    let starts: Vec<usize> = marks.map(|(at, _)| at).filter(is_device).collect();
+    let ends: Vec<usize> = starts.iter().copied().chain([line.len()]).collect();
+    [0].into_iter().chain(starts).zip(ends).map(|(from, to)| line[from..to].trim())
+}
+
 /// Vendors as inxi shortens their names, and as the PCI ids list them.
 const VENDORS: [(&str, &str); 6] = [
     ("NVIDIA Corporation ", "NVIDIA Corporation"),
@@ -222,8 +236,7 @@ fn inxi(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut heading = "Graphics";
     let mut devices: Vec<(&str, String)> = Vec::new();
     let mut is_open = false;
-    for line in text.lines() {
-        let mut line = line.trim();
+    for mut line in text.lines().flat_map(devices_of_inxi) {
         if let Some((word, rest)) = line.split_once(':')
             && HEADINGS.contains(&word)
         {

@@ -44,6 +44,8 @@ struct Found<'a> {
     has_keys: bool,
     /// RDMA devices and their addresses.
     nics: BTreeMap<&'a str, Option<Bdf>>,
+    /// How many GPUs there are at least by the numbers of those that a program uses.
+    used: usize,
     /// Ports of NVSwitches have names of NICs.
     others: BTreeSet<&'a str>,
     hosts: BTreeSet<&'a str>,
@@ -94,7 +96,8 @@ fn may_name(line: &str) -> bool {
         "/sys/class/infiniband/",
     ];
     static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-        let words = summary::BRANDS.into_iter().chain(NUMBERED).chain(PLACED).chain(OTHERS);
+        let words =
+            summary::BRANDS.into_iter().chain(NUMBERED).chain(PLACED).chain(OTHERS).chain(USED);
         AhoCorasick::new(words).ok()
     });
     WORDS.as_ref().is_none_or(|words| words.is_match(line))
@@ -126,6 +129,7 @@ impl<'a> Found<'a> {
             return self.add_pnp(line, id, device, model);
         }
         self.above = model.or(self.above);
+        self.used = self.used.max(used(line).unwrap_or(0));
         let place = only(addresses(line));
         if let Some(bdf) = place
             && let Some(ids) = of_nvidia(line, bdf, model)
@@ -212,7 +216,11 @@ impl<'a> Found<'a> {
         false
     }
 
-    fn record(self, recording: &mut Recording) -> Result<(), ImportError> {
+    fn record(mut self, recording: &mut Recording) -> Result<(), ImportError> {
+        // The numbers alone do not say of what vendor the GPUs are.
+        if !self.by_uuid.is_empty() && self.placed.is_empty() && self.by_uuid.len() < self.used {
+            self.by_uuid.resize(self.used, ListedGpu::default());
+        }
         if !self.placed.is_empty() {
             self.placed.iter().for_each(|(bdf, (ids, _))| recording.function(*bdf, *ids));
             recording.listed(self.placed.into_values().map(|(_, gpu)| gpu).collect());
@@ -401,6 +409,17 @@ fn numbered(line: &str) -> Option<(usize, Option<&str>)> {
     let is_index =
         ends(&["index", "id", "minor"]) || key.ends_with("cuda") || key.ends_with("cuda:");
     (is_gpu && !is_count || is_index).then_some((number, Some(model)))
+}
+
+/// Lists of numbers of GPUs that a program uses.
+const USED: [&str; 3] = [" gpus=[", " gpu_ids=[", " device_ids=["];
+
+/// One more than the largest number in `Running DCGM diagnostic level=2 gpus=[0, 1]`, which are the arguments of no function.
+fn used(line: &str) -> Option<usize> {
+    let (before, rest) = USED.iter().find_map(|key| line.split_once(key))?;
+    let (list, _) = rest.split_once(']').filter(|_| !before.contains('('))?;
+    let numbers: Option<Vec<usize>> = list.split(',').map(|n| n.trim().parse().ok()).collect();
+    numbers?.into_iter().max().filter(|number| *number < MAX_GPUS).map(|number| number + 1)
 }
 
 /// The number in a line `Device #0:` above its fields.

@@ -87,8 +87,13 @@ pub fn one_of(a: usize, b: usize) -> String {
 pub fn prefixed(names: &[String]) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let first = names.first().copied().unwrap_or_default();
+    let lines = if first.starts_with('[') {
+        format!("grep -F {first:?}")
+    } else {
+        format!("grep ^{first}:")
+    };
     format!(
-        "shows {} machines, each line behind the name of one: {}; give the lines of one, for example 'grep ^{first}: FILE | gdr \
+        "shows {} machines, each line behind the name of one: {}; give the lines of one, for example '{lines} FILE | gdr \
          doctor --from -'",
         names.len(),
         list(&names)
@@ -129,35 +134,6 @@ pub fn of_prompt(prompt: &str) -> Option<String> {
     }
     let name = rest.split([':', ' ', ']', ')', '/', '~']).next()?;
     machine(name)
-}
-
-/// The name in a line that is nothing but a heading: `node1:`, `## Node 2`, `=== gpu-03 ===`, `node1 | CHANGED | rc=0 >>` of Ansible.
-pub fn of_heading(line: &str) -> Option<String> {
-    if line.len() > 96 {
-        return None;
-    }
-    if let Some((name, rest)) = line.split_once(" | ")
-        && rest.ends_with(">>")
-        && rest.contains("rc=")
-    {
-        return machine(name);
-    }
-    let marks = |c: char| "#*=-_ ".contains(c);
-    let words = line.trim_matches(marks);
-    let words = words.strip_suffix(':').unwrap_or(words).trim_matches(marks);
-    let words = ["on ", "On ", "from ", "From "]
-        .iter()
-        .find_map(|word| words.strip_prefix(word))
-        .unwrap_or(words);
-    let is_bare = words.len() == line.len();
-    let (noun, number) = words.split_at(words.find(|c: char| !c.is_ascii_alphabetic())?);
-    const NOUNS: [&str; 7] = ["node", "host", "server", "machine", "worker", "gpu-node", "vm"];
-    let number = number.trim_start_matches(['-', '_', ' ', '#']);
-    let is_number = (1..=6).contains(&number.len())
-        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    // A word alone may be a word of a table.
-    (NOUNS.contains(&noun.to_ascii_lowercase().as_str()) && is_number && !is_bare)
-        .then(|| words.to_ascii_lowercase())
 }
 
 /// The machine of this name; none for a container's, which may run on any of them.
@@ -218,8 +194,24 @@ pub fn prefixes(bytes: &[u8]) -> Vec<String> {
             of_name.begins = of_name.begins || begun(rest.trim()).is_some();
         }
     }
-    let names = found.into_iter().filter(|(_, prefix)| prefix.lines > 1 && prefix.begins);
-    names.map(|(name, _)| name.to_owned()).collect()
+    let mut series: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in found.iter().filter(|(_, prefix)| prefix.begins).map(|(name, _)| stem(name)) {
+        *series.entry(name).or_default() += 1;
+    }
+    // One line may be all that a program prints on a machine.
+    let is_named = |(name, prefix): &(&str, Prefix)| {
+        let of_series = series.get(stem(name)).filter(|_| !stem(name).is_empty());
+        prefix.begins && (prefix.lines > 1 || of_series.is_some_and(|of| *of > 1))
+    };
+    found.into_iter().filter(is_named).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// A name without its number; empty if it has none, and for a device.
+fn stem(name: &str) -> &str {
+    const DEVICES: [&str; 8] = ["gpu", "nic", "cuda", "rank", "device", "card", "pci", "eth"];
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_device = DEVICES.iter().any(|device| stem.eq_ignore_ascii_case(device));
+    if is_device || stem.len() == name.len() { "" } else { stem }
 }
 
 /// The line behind a prefix.
@@ -228,6 +220,11 @@ pub fn without<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn prefix(line: &str) -> Option<(&str, &str)> {
+    // Fabric prints `[node1] out: …`.
+    if let Some((name, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] out:")) {
+        let own = &line[..name.len() + 2];
+        return machine(name).map(|_| (own, rest.strip_prefix(' ').unwrap_or(rest)));
+    }
     // The registers of lspci: `10: 0c 00 f0 c7`.
     if !line.starts_with(|c: char| c.is_ascii_alphanumeric()) || lspci::is_bytes(line) {
         return None;

@@ -112,6 +112,48 @@ pub fn of_wiki(text: &str) -> Option<String> {
     Some(out)
 }
 
+/// The first line of a function that a window or a mail wrapped within its brackets. The line stays at its end, below an empty one.
+pub fn of_wrapped(text: &str) -> Option<String> {
+    if !find::has(text, CONTROLLER) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let (mut lines, mut changed) = (text.lines().peekable(), false);
+    while let Some(line) = lines.next() {
+        let next = lines.next_if(|next| is_wrapped(line, next));
+        if let Some(next) = next {
+            changed = true;
+            out.push('\n');
+            out.push_str(line);
+            // A window breaks words too.
+            out.push_str(if WINDOWS.contains(&line.len()) { "" } else { " " });
+            out.push_str(next);
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    changed.then_some(out)
+}
+
+/// Columns of windows.
+const WINDOWS: [usize; 5] = [80, 100, 120, 132, 160];
+
+fn is_wrapped(line: &str, next: &str) -> bool {
+    const LONGEST: usize = 64;
+    let is_open = |open: char, end: char| line.rfind(open) > line.rfind(end);
+    let begins = next.starts_with(|c: char| c.is_alphanumeric() || c == '[');
+    let ends = next.ends_with(')') && next.contains("v ") || next.ends_with(']');
+    find::has(line, CONTROLLER)
+        && begins
+        && ends
+        && next.len() <= LONGEST
+        && (is_open('[', ']') || is_open('(', ')') || next.starts_with('['))
+        && !line.ends_with(')')
+        && lspci::is_head(line.trim())
+        && begun(next.trim()).is_none()
+}
+
 /// The first line of a function behind words: `my card: 62:00.0 VGA compatible controller: …`.
 pub fn of_prose(text: &str) -> Option<String> {
     let mut out: Option<String> = None;

@@ -4,6 +4,7 @@
 //! order of [`KINDS`], so the facts do not depend on the order of the text. What a text does not show stays unknown.
 
 mod adapters;
+mod charts;
 mod cluster;
 mod conflict;
 mod cuda;
@@ -14,6 +15,8 @@ mod driver;
 mod exporters;
 mod fields;
 mod foreign;
+mod headings;
+mod identity;
 mod interfaces;
 mod inventory;
 mod job;
@@ -25,6 +28,7 @@ mod machines;
 mod marks;
 mod named;
 mod nccl;
+mod nccl_tree;
 mod nic_tools;
 mod other;
 mod plain;
@@ -75,7 +79,7 @@ pub struct Kind {
 }
 
 /// All kinds. Where two say the same of one thing, the earlier one counts.
-pub const KINDS: [&Kind; 84] = [
+pub const KINDS: [&Kind; 85] = [
     &other::LSPCI,
     &driver::VERSION,
     &driver::PARAMS,
@@ -137,6 +141,7 @@ pub const KINDS: [&Kind; 84] = [
     &diagnoses::HEALTH,
     &exporters::DCGM,
     &exporters::NVIDIA_GPU_EXPORTER,
+    &charts::CHARTS,
     &cluster::GDSCHECK,
     &cluster::KUBECTL,
     &job::CONTAINER_CLI,
@@ -189,7 +194,9 @@ pub(super) fn read(
         return Err(ImportError::Machines(machines::prefixed(&prefixes)));
     }
     let mut cut = cut::cut(bytes, lines, prefixes.first().map(String::as_str));
-    if let Some(words) = cut.machines.several().or_else(|| conflict::found(&cut.sections)) {
+    let by_name = cut.machines.several().or_else(|| cut.roles.several());
+    let by_device = || conflict::found(&cut).or_else(|| identity::found(bytes, lines));
+    if let Some(words) = by_name.or_else(by_device) {
         return Err(ImportError::Machines(words));
     }
     let launched = conflict::launched(&cut.sections);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::by_index;
+use super::nccl_tree::{self, Tree};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
@@ -12,7 +13,7 @@ pub const LOG: Kind = Kind {
     name: "NCCL's log (NCCL_DEBUG=INFO)",
     starts: Starts::Line,
     begins: |line| line_of(line).is_some(),
-    yields: "GPUs and RDMA devices, if all lines are of one machine; variables that were set; paths and failures: gdr explain FILE",
+    yields: "GPUs and RDMA devices, of a tree their addresses and NUMA nodes, if all lines are of one machine; variables that were set; paths and failures: gdr explain FILE",
     example: "node1:100:120 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
 node1:100:120 [0] NCCL INFO comm 0x55d0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 17000 commId 0x1 - Init COMPLETE
 ",
@@ -45,6 +46,7 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut class = Class::default();
     let (mut gpus, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     variables(text, recording);
+    let mut tree = Tree::default();
     for (head, message) in text.lines().filter_map(line_of) {
         numbers.extend(number(head));
         if let Some(list) = message.split_once("NET/IB : Using ").map(|(_, list)| list) {
@@ -53,6 +55,8 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
         let bus = message.split_once(" busId ").and_then(|(_, rest)| rest.split(' ').next());
         gpus.extend(bus.and_then(address));
         gpus.extend(message.split([' ', ':']).filter_map(in_path));
+        tree.add(message);
+        nccl_tree::of_path(message, &mut class);
     }
     if gpus.is_empty() {
         recording
@@ -61,6 +65,7 @@ fn log(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     for bdf in gpus {
         recording.function(bdf, GPU);
     }
+    tree.record(recording);
     recording.class(class)
 }
 
@@ -140,7 +145,7 @@ fn nics(list: &str, class: &mut Class) {
 }
 
 /// NCCL prints an address as a number without its separators: `17000` is 0000:17:00.0.
-fn address(hex: &str) -> Option<Bdf> {
+pub fn address(hex: &str) -> Option<Bdf> {
     let number = u64::from_str_radix(hex, 16).ok()?;
     let (domain, bus) = (number >> 20, number >> 12 & 0xff);
     let (device, function) = (number >> 4 & 0xff, number & 0xf);

@@ -3,7 +3,7 @@
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
-use super::marks::{BREAK, of_comment, of_comments, of_prose, of_wiki};
+use super::marks::{BREAK, of_comment, of_comments, of_prose, of_wiki, of_wrapped};
 use crate::import::{find, lspci};
 
 /// Lines that stand alone in the marks of code: `01:00.0 3D controller: …`.
@@ -111,7 +111,7 @@ fn behind_group(line: &str) -> Option<String> {
 }
 
 /// In this order. A page that quotes a page has its escapes twice.
-const UNDO: [fn(&str) -> Option<String>; 10] = [
+const UNDO: [fn(&str) -> Option<String>; 11] = [
     of_json,
     of_html,
     of_html,
@@ -121,6 +121,7 @@ const UNDO: [fn(&str) -> Option<String>; 10] = [
     of_comments,
     of_code,
     of_groups,
+    of_wrapped,
     of_prose,
 ];
 

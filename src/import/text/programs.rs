@@ -178,7 +178,8 @@ pub fn side_by_side(line: &str) -> impl Iterator<Item = &str> {
 /// `Device 0 [GeForce GTX 1080 Ti] PCIe GEN 3@16x`.
 fn of_nvtop(line: &str) -> Option<(&str, &str, Option<Bdf>)> {
     let (number, rest) = line.strip_prefix("Device ")?.split_once(" [")?;
-    Some((number, rest.split_once(']')?.0, None))
+    // The name may be cut at the end of the line.
+    Some((number, rest.split(']').next()?, None))
 }
 
 /// `#0: NVIDIA A100-SXM4-40GB, compute cap.: 8.0, ECC: yes, stat: compatible`.

@@ -16,15 +16,21 @@ fn of_part(line: &str) -> Option<Bdf> {
     address.trim().parse().ok()
 }
 
-/// True for a line of `nvidia-smi -q` that names a GPU.
+/// True for a line of `nvidia-smi -q` that names a GPU, or says how many there are.
 pub fn is_part(line: &str) -> bool {
-    of_part(line).is_some()
+    of_part(line).is_some() || attached(line).is_some()
+}
+
+/// The number in `Attached GPUs                             : 4`.
+pub fn attached(line: &str) -> Option<usize> {
+    let (key, count) = line.split_once("  : ")?;
+    count.trim().parse().ok().filter(|_| key.trim() == "Attached GPUs")
 }
 
 /// Output of `nvidia-smi -q` that begins with a GPU or with its address, as of grep, with a head that says nothing.
 pub fn whole(text: &str) -> String {
     let mut out = "NVSMI LOG\n\n".to_owned();
-    if text.starts_with("GPU ") {
+    if text.starts_with("GPU ") || text.starts_with("Attached GPUs") {
         return out + text;
     }
     let indent = text.lines().next().map_or(0, |line| line.len() - line.trim_start().len());

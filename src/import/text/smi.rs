@@ -443,17 +443,44 @@ fn values(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 
 fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let mut gpus = Vec::new();
+    let text = &unwrapped(text);
     for (number, rest) in text.lines().filter_map(|line| listed_gpu(line.trim())) {
         let (model, uuid) = match rest.split_once(" (UUID: ") {
             Some((model, uuid)) => (model, Some(uuid.trim_end_matches(')').to_owned())),
-            // Programs write further properties behind a comma.
-            None => (rest.split(", ").next().unwrap_or_default(), None),
+            // Programs write further properties behind a comma, and the UUID may be cut.
+            None => {
+                let rest = rest.split(" (UUID").next().unwrap_or_default();
+                (rest.split(", ").next().unwrap_or_default(), None)
+            }
         };
         let model = Some(model.trim().to_owned());
         gpus.push((number, ListedGpu { model, uuid, ..ListedGpu::default() }));
     }
     recording.listed(by_index(gpus));
     recording.smi(text)
+}
+
+/// The lines, where a narrow window wrapped them before or within the UUID.
+fn unwrapped(text: &str) -> String {
+    const LENGTH: usize = 40;
+    let mut out = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.lines() {
+        let bare = line.trim();
+        let fits = bare.ends_with(')') && bare.len() <= LENGTH + 1 && !bare.contains(' ');
+        if is_open && fits {
+            out.pop();
+            out.extend(bare.starts_with("GPU-").then_some(' '));
+            out.push_str(bare);
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+        is_open = bare
+            .rsplit_once("(UUID:")
+            .is_some_and(|(_, uuid)| !uuid.contains(')') && bare.starts_with("GPU "));
+    }
+    out
 }
 
 /// `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)`: the number and the rest. PyTorch's collect_env leaves out the UUID.
