@@ -5,6 +5,7 @@
 //! is read, so a large report takes little memory. A path that is not in the report is unknown, not absent.
 
 mod archive;
+mod counted;
 mod devinfo;
 mod domain;
 mod recording;

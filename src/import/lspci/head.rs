@@ -223,6 +223,44 @@ mod tests {
         }
     }
 
+    /// Where a window or a person cut the line, it is the only device whose name begins so.
+    #[test]
+    fn cut_names_are_those_of_one_device() {
+        const GT_710: Option<(Option<u32>, Option<u16>, Option<u16>)> =
+            Some((Some(0x030000), Some(0x10de), Some(0x128b)));
+        let head = "01:00.0 VGA compatible controller: NVIDIA Corporation";
+        for name in
+            ["GK208B [GeForce GT 710] (re", "GK208B [GeForce GT 710", "GK208B [GeForce GT 71"]
+        {
+            assert_eq!(numbers(&format!("{head} {name}")), GT_710, "{name}");
+        }
+        // There are several, and the chip alone is no model.
+        for name in ["GA102 [GeForce RTX 30", "GA102 [", "GK208B"] {
+            let device = numbers(&format!("{head} {name}")).and_then(|found| found.2);
+            assert_eq!(device, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn other_models_at_one_address_contradict() {
+        let of = |text: &str| {
+            let line = format!("01:00.0 VGA compatible controller: {text}");
+            gpu(line.leak()).expect("a GPU").1
+        };
+        let name = of("NVIDIA Corporation GA102 [GeForce RTX 3090] (rev a1)");
+        let both = of("NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev a1)");
+        for same in [
+            of("10de:2204 (rev a1)"),
+            of("NVIDIA Corporation GA102 [GeForce RTX 30"),
+            of("NVIDIA Corporation Device 2204"),
+        ] {
+            assert!(!same.contradicts(&name) && !both.contradicts(&same), "{same:?}");
+        }
+        assert!(name.contradicts(&of("NVIDIA Corporation GP102 [GeForce GTX 1080 Ti] (rev a1)")));
+        assert!(both.contradicts(&of("10de:1b06")));
+        assert_eq!(gpu("01:00.0 Ethernet controller: Intel Corporation X [8086:1572]"), None);
+    }
+
     #[test]
     fn ignores_other_lines_with_addresses() {
         for line in [

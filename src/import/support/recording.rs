@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{SupportReport, devinfo, smi};
+use super::{SupportReport, counted, devinfo, smi};
 use crate::import::ImportError;
 use crate::import::limits::FUNCTIONS;
 use crate::import::matrix;
@@ -515,26 +515,12 @@ impl Recording {
         self.report.gpus = smi::functions(&self.report.smi);
         if self.report.only_texts || self.report.pasted {
             self.two_drivers();
-            self.count_gpus();
+            counted::add(&mut self.report);
         }
         self.report.notes.sort();
         self.report.notes.dedup();
         add_pairs(&mut self.report);
         self.report
-    }
-
-    /// Lists the GPUs that nvidia-smi counts and the text does not show.
-    fn count_gpus(&mut self) {
-        let is_partial = matches!(&self.report.nvml, Some(NvmlOutcome::Read(nvml)) if nvml.partial && nvml.unreachable.is_empty());
-        let Some((count, shown)) = smi::attached(&self.report.smi).filter(|_| is_partial) else {
-            return;
-        };
-        if self.report.listed.len() < count {
-            self.report.listed.resize(count, ListedGpu::default());
-        }
-        let message =
-            format!("shows {shown} of {count} GPUs: of the others only the number is known");
-        self.note("nvidia-smi -q", message);
     }
 
     /// Outputs of nvidia-smi with different drivers are of two machines or times.

@@ -45,17 +45,6 @@ pub(super) fn outcome(text: &str, pasted: bool) -> Option<NvmlOutcome> {
     })
 }
 
-/// How many GPUs there are by a list that shows some of them, and how many it shows; none if two lists differ.
-pub(super) fn attached(text: &str) -> Option<(usize, usize)> {
-    let (_, list) = text.split_once("NVSMI LOG")?;
-    let counts = list.lines().filter_map(|line| line.strip_prefix("Attached GPUs"));
-    let counts = counts.filter_map(|rest| rest.split_once(": ")?.1.trim().parse::<usize>().ok());
-    let counts: BTreeSet<usize> = counts.collect();
-    let count = counts.first().filter(|_| counts.len() == 1)?;
-    let shown = blocks(list).1.len();
-    (shown < *count && *count <= MAX_GPUS).then_some((*count, shown))
-}
-
 /// The return code of NVML with this text (nvmlErrorString).
 fn code(reason: &str) -> Option<u32> {
     const CODES: [(&str, u32); 6] = [
@@ -71,7 +60,7 @@ fn code(reason: &str) -> Option<u32> {
 }
 
 /// The fields of a GPU or of the head, by their path of headings: `BAR1 Memory Usage/Total`.
-type Fields<'a> = BTreeMap<String, &'a str>;
+pub(super) type Fields<'a> = BTreeMap<String, &'a str>;
 
 fn nvml(list: &str, text: &str, unreachable: Vec<String>, pasted: bool) -> Option<Nvml> {
     let (head, gpus) = blocks(list);
@@ -113,7 +102,7 @@ fn confidential(gpus: &[(Bdf, Fields<'_>)]) -> Fact<bool> {
 }
 
 /// The fields before the first GPU, and those of each GPU.
-fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
+pub(super) fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
     let (mut head, mut gpus) = (Fields::new(), Vec::<(Bdf, Fields<'_>)>::new());
     let mut headings: Vec<(usize, &str)> = Vec::new();
     let mut numbers: BTreeMap<Bdf, usize> = BTreeMap::new();

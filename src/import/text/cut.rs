@@ -123,16 +123,17 @@ const LAUNCHED: [&str; 3] =
 
 /// The machine whose output follows, by what stands above.
 #[derive(Default)]
-struct Named {
-    machine: Option<String>,
-    role: Option<String>,
+pub struct Named {
+    pub machine: Option<String>,
+    pub role: Option<String>,
     frame: Frame,
     /// A command prints the name on the next line.
     is_next: bool,
 }
 
 impl Named {
-    fn next(&mut self, line: &str, command: Option<&str>, is_open: bool) {
+    /// Reads a line, which is a command line or not. `is_open` is false within an output.
+    pub fn next(&mut self, line: &str, command: Option<&str>, is_open: bool) {
         let words = line.trim();
         if let Some(command) = command {
             let prompt = || words.strip_suffix(command).filter(|_| !words.starts_with("```"));
@@ -147,15 +148,18 @@ impl Named {
             self.machine = machines::machine(words).or(self.machine.take());
             return;
         }
+        let framed = self.frame.next(words);
+        self.machine = framed.or(self.machine.take());
+        // Most lines end here.
+        if !headings::may_be_one(words) {
+            return;
+        }
         // Within an output, as between two of the same program, people write a mark or begin a line.
         let has_mark = words.starts_with(['#', '*', '=', '-', '<']) || words.ends_with(">>");
         let is_line = words.ends_with(':') && !line.starts_with([' ', '\t']);
         if is_open || has_mark || is_line {
             self.role = headings::role(words).or(self.role.take());
-            let framed = self.frame.next(words);
-            self.machine = framed.or_else(|| headings::of_heading(words)).or(self.machine.take());
-        } else {
-            self.frame.next(words);
+            self.machine = headings::of_heading(words).or(self.machine.take());
         }
     }
 }
@@ -363,7 +367,7 @@ fn undone(text: &str) -> String {
 }
 
 /// The command after a prompt or a trace mark; empty for a fence.
-fn command(line: &str) -> Option<&str> {
+pub fn command(line: &str) -> Option<&str> {
     if line.starts_with("```") || line.starts_with("~~~") {
         return Some("");
     }

@@ -3,6 +3,13 @@
 
 use super::machines::machine;
 
+/// True if a line has a mark at one end, as each heading has.
+pub fn may_be_one(line: &str) -> bool {
+    line.len() <= LONGEST
+        && (line.starts_with(['#', '*', '=', '-', '_', '<', '['])
+            || line.ends_with(['#', '*', '=', '-', '_', ':', '>']))
+}
+
 /// The name in a line that is nothing but a heading: `node1:`, `## Node 2`, `=== gpu-03 ===`, `node1 | CHANGED | rc=0 >>` of Ansible.
 pub fn of_heading(line: &str) -> Option<String> {
     if line.len() > LONGEST {

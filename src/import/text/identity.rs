@@ -2,6 +2,9 @@
 //! are of several machines. What one of them leaves out says nothing: a command may show some devices.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::{cut, machines};
 use crate::import::find;
@@ -87,7 +90,7 @@ fn lists(bytes: &[u8]) -> Vec<List> {
     let mut head = Head::default();
     for (at, raw) in find::lines(bytes).enumerate().filter(|(_, raw)| raw.len() <= LONGEST) {
         let Ok(text) = str::from_utf8(raw) else { continue };
-        if !find::has_any(text, &WORDS) {
+        if !may_identify(text) {
             continue;
         }
         let line = cut::clean(raw);
@@ -121,7 +124,13 @@ fn lists(bytes: &[u8]) -> Vec<List> {
 /// Longer lines are documents of one line.
 const LONGEST: usize = 1024;
 
-/// Words that the lines have which count.
+/// True if a line has a word that each line of interest has: a text may have a million lines.
+fn may_identify(line: &str) -> bool {
+    static AUTOMATON: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::new(WORDS).ok());
+    AUTOMATON.as_ref().is_none_or(|words| words.is_match(line))
+}
+
 const WORDS: [&str; 12] = [
     "UUID",
     "<uuid>",

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
+use super::machines::Machines;
 use super::nccl::GPU;
 use super::rdma_lists::{NUMBERED, PLACED, is_device};
-use super::{KINDS, Kind, Starts, by_index, cut, machines, named, summary};
+use super::{KINDS, Kind, Starts, by_index, cut, named, summary};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
 use crate::model::limited::MAX_GPUS;
@@ -56,13 +57,18 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     let lines: Vec<Option<String>> = text.lines().map(line).collect();
     let mut found = Found::default();
     let (mut is_input, mut are_names, mut head) = (false, false, None);
-    for (line, raw) in lines.iter().zip(text.lines()) {
+    let (mut of_machine, mut machines, mut roles) =
+        (cut::Named::default(), Machines::default(), Machines::default());
+    for (at, (line, raw)) in lines.iter().zip(text.lines()).enumerate() {
+        of_machine.next(raw, cut::command(raw.trim()), true);
         let line = line.as_ref().map(|line| line.trim()).filter(|line| line.len() <= LONGEST);
         // What another kind refuses, as metrics of several machines, is not read here.
         if let Some(line) = line.filter(|line| !KINDS.iter().any(|kind| (kind.begins)(line)))
             && found.add(line) | found.add_below(line, is_input || are_names, head)
         {
             found.hosts.extend(host(line).or_else(|| labelled(line)));
+            of_machine.machine.iter().for_each(|name| machines.shows(name, at + 1));
+            of_machine.role.iter().for_each(|name| roles.shows(name, at + 1));
         }
         let raw = raw.trim();
         head = heading(raw).or(head.filter(|_| !raw.is_empty()));
@@ -73,7 +79,10 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
     }
     // Devices of several machines are not those of one.
     if found.hosts.len() > 1 {
-        return Err(ImportError::Job(machines::launched(&found.hosts)));
+        return Err(ImportError::Job(super::machines::launched(&found.hosts)));
+    }
+    if let Some(words) = machines.several().or_else(|| roles.several()) {
+        return Err(ImportError::Job(words));
     }
     found.record(recording)
 }

@@ -248,6 +248,24 @@ mod tests {
     }
 
     #[test]
+    fn wrapped_functions_are_joined() {
+        let head = "62:00.0 VGA compatible controller: NVIDIA Corporation AD102";
+        let whole = format!("\n{head} [GeForce RTX 4090] (rev a1)\n\tLatency: 0\n");
+        for text in [
+            format!("{head}\n[GeForce RTX 4090] (rev a1)\n\tLatency: 0\n"),
+            format!("{head} [GeForce\nRTX 4090] (rev a1)\n\tLatency: 0\n"),
+        ] {
+            assert_eq!(of_wrapped(&text).as_deref(), Some(whole.as_str()), "{text}");
+        }
+        for text in [
+            format!("{head} [GeForce RTX 4090] (rev a1)\n[1] words]\n"),
+            format!("{head}\nwords\n"),
+        ] {
+            assert_eq!(of_wrapped(&text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_function_begins_behind_words() {
         let function =
             "62:00.0 VGA compatible controller: NVIDIA Corporation AD102\n\tLatency: 0\n";

@@ -449,7 +449,10 @@ fn list(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             Some((model, uuid)) => (model, Some(uuid.trim_end_matches(')').to_owned())),
             // Programs write further properties behind a comma, and the UUID may be cut.
             None => {
-                let rest = rest.split(" (UUID").next().unwrap_or_default();
+                let is_cut =
+                    |tail: &str| "UUID: GPU-".starts_with(tail) || tail.starts_with("UUID:");
+                let cut = rest.rsplit_once(" (").filter(|(_, tail)| is_cut(tail));
+                let rest = cut.map_or(rest, |(model, _)| model);
                 (rest.split(", ").next().unwrap_or_default(), None)
             }
         };

@@ -1,5 +1,7 @@
 //! The table of kinds: each is recognized by its example and yields facts, whatever stands before and after it.
 
+mod counts;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -182,6 +184,16 @@ fn several_machines_are_named_and_not_mixed() {
     let matrix = smi::MATRIX.example;
     let four = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\tSYS\t0-31\t0\n";
     let (uname, ranks) = (other::UNAME.example, job::TESTS.example);
+    const RULE: &str = "----------------";
+    let fabric =
+        |name: &str| smi.lines().map(|line| format!("[{name}] out: {line}\n")).collect::<String>();
+    let row = |bus: &str| {
+        let rows = smi
+            .lines()
+            .filter(|line| line.contains(":17:00.0"))
+            .map(|line| line.replace("17:", &format!("{bus}:")));
+        rows.collect::<String>() + "\n"
+    };
     let log = |name: &str| {
         format!("Jan  2 10:00:00 {name} kernel: nvidia 0000:3b:00.0: enabling device\n")
     };
@@ -212,6 +224,28 @@ fn several_machines_are_named_and_not_mixed() {
             "on 2: 'a' and 'b'",
         ),
         (log("node1") + &log("node2") + &log("node1"), "on 2: 'node1' and 'node2'"),
+        (format!("On machine A:\n\n{smi}\nOn machine B:\n\n{smi}"), "'machine a' from line"),
+        (format!("Server:\n```\n{ibstat}```\nClient:\n```\n{ibstat}```\n"), "'server' from line"),
+        (format!("$ ssh node1 nvidia-smi\n{smi}$ ssh node2 nvidia-smi\n{smi}"), "'node2' from line"),
+        (format!("$ hostname\ngpu7\n$ ibstat\n{ibstat}$ hostname\ngpu8\n$ ibstat\n{ibstat}"), "'gpu8'"),
+        (format!("{RULE}\nn1\n{RULE}\n{ibstat}{RULE}\nn[2-4]\n{RULE}\n{ibstat}"), "'n[2-4]'"),
+        ("n1: GPU 0: NVIDIA L4\nn2: GPU 0: NVIDIA L4\n".to_owned(), "grep ^n1: FILE"),
+        (fabric("node1") + &fabric("node2"), "grep -F \"[node1]\" FILE"),
+        (
+            "17:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)\n\n17:00.0 3D controller: NVIDIA \
+             Corporation GH100 [H100 PCIe] (rev a1)\n"
+                .to_owned(),
+            "another GPU at 0000:17:00.0 on line 3 than on line 1",
+        ),
+        (format!("{matrix}\n{}", matrix.replace("mlx5_0", "mlx5_2")), "other NICs from line"),
+        (
+            format!("{smi}| Processes: |\n\n{}{}| Processes: |\n", smi.replace("550.54.15", "535.54.03"), row("2a")),
+            "other GPUs from line",
+        ),
+        (
+            "Node 1:\nCUDA device: 0 NVIDIA L4 (0000:17:00.0)\nNode 2:\nCUDA device: 0 NVIDIA L4 (0000:2a:00.0)\n".to_owned(),
+            "'node 2' from line 4",
+        ),
     ] {
         let error = crate::import::text(text.as_bytes(), SupportReport::default());
         let error = error.expect_err(&text).to_string();
@@ -227,6 +261,9 @@ fn several_machines_are_named_and_not_mixed() {
             "(env) me@gpu1:~$ ls\ngit clone git@github.com:a/b.git # tests\nroot@gpu1:~# nvidia-smi\n{smi}"
         ),
         format!("me@login:~$ ssh gpu1\nme@gpu1:~$ nvidia-smi\n{smi}"),
+        format!("Before the update:\n{smi}\nAfter:\n{}", smi.replace("550.54.15", "570.86.15")),
+        format!("### Server\nA machine\n\n{smi}\n### Step 2\n{smi}"),
+        format!("{RULE}\nnvidia-smi\n{RULE}\n{smi}{RULE}\nGPU0\n{RULE}\n{smi}"),
         format!(
             "{smi}\n{}a:1:2 [0] NCCL INFO x\nb:1:2 [0] NCCL INFO x\n",
             log("localhost") + &log("node1")
