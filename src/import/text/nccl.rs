@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::by_index;
-use super::nccl_tree::{self, Tree};
+use super::nccl_tree::{self, Tree, address};
 use super::{Kind, Starts};
 use crate::import::ImportError;
 use crate::import::support::{Class, Recording};
@@ -142,12 +142,4 @@ fn nics(list: &str, class: &mut Class) {
             _ => {}
         }
     }
-}
-
-/// NCCL prints an address as a number without its separators: `17000` is 0000:17:00.0.
-pub fn address(hex: &str) -> Option<Bdf> {
-    let number = u64::from_str_radix(hex, 16).ok()?;
-    let (domain, bus) = (number >> 20, number >> 12 & 0xff);
-    let (device, function) = (number >> 4 & 0xff, number & 0xf);
-    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }

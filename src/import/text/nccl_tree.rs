@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::nccl::address;
 use crate::import::support::{Class, Recording};
 use crate::model::Bdf;
 
@@ -106,6 +105,14 @@ pub fn of_path(message: &str, class: &mut Class) {
     if let Some((device, bdf)) = class.device(name).zip(bdf) {
         class.links.push((device, bdf));
     }
+}
+
+/// NCCL prints an address as a number without its separators: `17000` is 0000:17:00.0.
+pub fn address(hex: &str) -> Option<Bdf> {
+    let number = u64::from_str_radix(hex, 16).ok()?;
+    let (domain, bus) = (number >> 20, number >> 12 & 0xff);
+    let (device, function) = (number >> 4 & 0xff, number & 0xf);
+    format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }
 
 #[cfg(test)]

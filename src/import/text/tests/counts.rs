@@ -5,36 +5,27 @@ use super::*;
 /// A number or a longer list says that there are GPUs which another part does not show.
 #[test]
 fn gpus_that_are_only_counted_are_listed() {
-    let rows = |text: &str| {
+    let shown = |text: &str| {
         let mut facts = Facts::default();
-        let report = read(text);
-        facts.nvml = report.nvml.clone().map_or(Fact::default(), Fact::Known);
-        report.add_listed(&mut facts);
-        let notes = facts.notes.iter().map(|note| note.message.clone()).collect::<Vec<_>>();
-        let rows = crate::topo::topology(&facts).rows;
-        (
-            rows.into_iter()
-                .map(|row| (row.bdf.map(|bdf| bdf.to_string()), row.label))
-                .collect::<Vec<_>>(),
-            notes,
-        )
+        read(text).add_listed(&mut facts);
+        let places: Vec<String> = facts.gpus().map(|gpu| gpu.bdf.to_string()).collect();
+        let listed = facts.listed.map_or(0, |listed| listed.gpus.len());
+        let notes: Vec<String> = facts.notes.into_iter().map(|note| note.message).collect();
+        (places.join(" "), listed, notes)
     };
-    let h100 = || "NVIDIA H100 80GB HBM3".to_owned();
-    let first = || (Some("0000:17:00.0".to_owned()), h100());
     let part = smi::QUERY.example.replace(": 1\n", ": 3\n");
-    let (gpus, notes) = rows(&part);
-    assert_eq!(gpus, [first(), (None, String::new()), (None, String::new())]);
-    assert_eq!(notes, ["shows 1 of 3 GPUs: of the others only the number is known"]);
+    let note = "shows 1 of 3 GPUs: of the others only the number is known";
+    assert_eq!(shown(&part), ("0000:17:00.0".to_owned(), 3, vec![note.to_owned()]));
     let (_, without_head) = part.split_once("12.4\n\n").expect("a head");
-    assert_eq!(rows(without_head).0.len(), 3);
-    assert_eq!(rows("Attached GPUs                             : 2\n").0.len(), 2);
+    assert_eq!(shown(without_head).1, 3);
+    assert_eq!(shown("Attached GPUs                             : 2\n").1, 2);
     // gpustat and a table that was cut.
-    let stat = "[0] NVIDIA H100 80GB HBM3 | 35'C,   0 % |  0 / 81559 MB |\n[1] NVIDIA H100 80GB HBM3 | 35'C,   0 % |  0 / 81559 MB |\n";
+    let stat = "[0] NVIDIA H100 80GB HBM3 | 35'C,   0 % |  0 / 81559 MB |\n\
+                [1] NVIDIA H100 80GB HBM3 | 35'C,   0 % |  0 / 81559 MB |\n";
     let (table, _) = smi::TABLE.example.split_once("| N/A").expect("a row");
-    assert_eq!(rows(&format!("{stat}\n{table}")).0, [first(), (None, h100())]);
+    assert_eq!(shown(&format!("{stat}\n{table}")), ("0000:17:00.0".to_owned(), 2, vec![]));
     // A whole list counts.
-    let whole = format!("{}\n{stat}", smi::QUERY.example);
-    assert_eq!(rows(&whole).0, [first()]);
+    assert_eq!(shown(&format!("{}\n{stat}", smi::QUERY.example)).1, 0);
 }
 
 /// A window cuts or wraps lines.
