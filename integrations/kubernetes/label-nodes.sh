@@ -4,7 +4,7 @@
 #   gdr fleet report --by-file --format json DIR > fleet.json     # or gdr fleet doctor --format json in an Indexed Job
 #   label-nodes.sh fleet.json
 #
-# Standard error of gdr is no part of the file. It needs jq, and kubectl with the right to patch nodes.
+# Standard error of gdr is not a part of the file. It needs jq, and kubectl with the right to patch nodes.
 set -eu
 [ $# -eq 1 ] || { echo "usage: label-nodes.sh FLEET.json" >&2; exit 2; }
 label=gdr.io/gpudirect-rdma

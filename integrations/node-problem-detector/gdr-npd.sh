@@ -12,7 +12,7 @@ case $status in
 esac
 labels=${GDR_LABELS:-}
 if [ -n "$labels" ] && [ -d "$labels" ]; then
-  # Replaced whole: names that begin with a dot are no features.
+  # Replaced whole: names that begin with a dot are not features.
   temporary=$labels/.gdr.$$
   if printf 'gdr.io/gpudirect=%s\n' "$health" >"$temporary"; then mv "$temporary" "$labels/gdr"; else rm -f "$temporary"; fi
 fi

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::registry::{FAMILIES, Family};
-use super::{Check, Ctx, Judgement, Rule, Source, expect, words};
+use super::{Check, Ctx, Judgement, Rule, Source, words};
 use crate::model::Order as _;
 use crate::model::{Area, Bdf, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
@@ -109,7 +109,7 @@ fn weigh<'a>(
 
 /// Runs one check. A check without judgements is reported as not applicable.
 fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
-    if family.judges_devices
+    if family.judges_devices()
         && let Some(devices) = too_many_devices(ctx.facts)
     {
         return vec![devices];
@@ -121,18 +121,15 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
             && ["machine", "driver"].contains(&judgement.subject.as_str())
     };
     let needs_live = [Source::Mapping, Source::Registration];
-    if family.judges_devices
+    if family.judges_devices()
         && judgements.iter().all(is_skipped)
-        && !check.id.starts_with(expect::FAMILY)
+        && !family.by_table
         && !check.reads.iter().any(|source| needs_live.contains(source))
         && let Some(unidentified) = unidentified(ctx.facts)
     {
         return vec![unidentified];
     }
-    if judgements.iter().all(is_skipped)
-        && !check.id.starts_with(expect::FAMILY)
-        && may_have_unlisted_gpus(ctx.facts)
-    {
+    if judgements.iter().all(is_skipped) && !family.by_table && may_have_unlisted_gpus(ctx.facts) {
         return vec![Judgement::unlisted()];
     }
     if judgements.is_empty() {
@@ -245,7 +242,7 @@ mod tests {
             "{}",
             ready.text
         );
-        let of_devices = FAMILIES.iter().filter(|family| family.judges_devices);
+        let of_devices = FAMILIES.iter().filter(|family| family.judges_devices());
         let ids: BTreeSet<&str> =
             of_devices.flat_map(|family| family.checks).map(|check| check.id).collect();
         let findings = judged.into_findings(&expectations);
@@ -302,10 +299,8 @@ mod tests {
     fn checks_that_read_expectations_depend_on_profiles() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
         let mut found = 0;
-        for check in crate::check::all() {
-            if check.id.starts_with(expect::FAMILY) {
-                assert!(check.by_profile, "{}", check.id);
-            }
+        for check in FAMILIES.iter().filter(|family| family.by_table).flat_map(|of| of.checks) {
+            assert!(check.by_profile, "{}", check.id);
         }
         for family in fs::read_dir(source).expect("the checks") {
             let family = family.expect("a family").path();

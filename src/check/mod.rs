@@ -55,7 +55,8 @@ pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
 pub use readings::readings;
 pub use registry::{
-    Check, FAMILIES, Family, Hint, Source, all, families, find, is_family, is_volatile,
+    Check, FAMILIES, Family, Hint, Source, all, families, family, find, is_family,
+    is_of_one_device, is_volatile,
 };
 pub use selection::{Selection, SelectionError, similar};
 
@@ -129,10 +130,7 @@ fn is_undetermined(
 /// Findings about the bandwidths of a probe that the profiles name.
 pub fn expected_bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Finding> {
     let judgements = expect::bandwidths(expectations, report);
-    match find("expect.bandwidth") {
-        Some(check) => Judged::of(check, judgements).into_findings(expectations),
-        None => Vec::new(),
-    }
+    Judged::of(&expect::BANDWIDTH, judgements).into_findings(expectations)
 }
 
 /// The judgements, or one that skips the machine if there is none.

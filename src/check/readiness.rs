@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::without_consequences;
-use super::{Ctx, Judged, Weighed, is_undetermined, pcie};
+use super::{Check, Ctx, Judged, Weighed, is_undetermined, pcie};
 use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState, Verdict};
 use crate::profile::{Profile, Units};
 use crate::topo::MAX_PATHS;
@@ -111,7 +111,7 @@ impl<'a> Effects<'a> {
                 let affected = if named.is_empty() {
                     (0..units.len()).collect()
                 } else {
-                    index.affected(finding.check.id, &named, units)
+                    index.affected(finding.check, &named, units)
                 };
                 let machine = named.is_empty();
                 if undetermined {
@@ -127,7 +127,7 @@ impl<'a> Effects<'a> {
     fn leave_open(&mut self, finding: &'a Weighed<'a>, affected: &[usize], machine: bool) {
         self.raise(affected, UnitState::Undetermined);
         // A function that may be a GPU is not a unit yet.
-        if machine || !affected.is_empty() || finding.check.id == "gpu.present" {
+        if machine || !affected.is_empty() || finding.check.finds_gpus {
             self.open.push(finding);
         }
     }
@@ -217,15 +217,11 @@ struct Places<'a> {
 
 impl Unit {
     /// True if every name is part of the unit or on its path. A pair needs both of its ends.
-    fn has_all(&self, check: &str, names: &BTreeSet<Name>) -> bool {
-        // A port affects only units whose traffic its ACS bits govern.
-        let functions = match check {
-            "pcie.acs" => &self.governing,
-            _ => &self.functions,
-        };
+    fn has_all(&self, check: &Check, names: &BTreeSet<Name>) -> bool {
+        let functions = if check.judges_acs { &self.governing } else { &self.functions };
         names.iter().all(|name| match name {
             Name::Row(row) => {
-                let is_down = check == "rdma.port" && self.nearer_down == Some(*row);
+                let is_down = check.judges_ports && self.nearer_down == Some(*row);
                 is_down || self.rows.contains(row)
             }
             Name::Function(bdf) => functions.binary_search(bdf).is_ok(),
@@ -254,7 +250,7 @@ impl Index {
     }
 
     /// The units that a finding on these names affects.
-    fn affected(&self, check: &str, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
+    fn affected(&self, check: &Check, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
         let units_with = |name: &Name| match name {
             Name::Row(row) => self.by_row.get(row),
             Name::Function(bdf) => self.by_function.get(bdf),

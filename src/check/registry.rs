@@ -4,7 +4,7 @@ use super::{
     CheckAction, Ctx, Judgement, expect, gin, gpu, limits, modules, param, pcie, platform, rdma,
     software,
 };
-use crate::model::{ActionClass, Severity};
+use crate::model::{ActionClass, FasterPath, Severity};
 
 pub struct Check {
     /// Stable id, `family.name`.
@@ -32,6 +32,18 @@ pub struct Check {
     pub volatile: bool,
     /// True if it decides whether a GPU has a partner: where it is unknown, so is the pair.
     pub finds_partner: bool,
+    /// True if it finds the GPUs: a function that may be one is not in the topology, so an unknown is of the whole machine.
+    pub finds_gpus: bool,
+    /// True if it judges the ACS bits of ports: they affect only the pairs whose traffic they decide.
+    pub judges_acs: bool,
+    /// True if it judges whether ports are active.
+    pub judges_ports: bool,
+    /// True if it says nothing where there is no RDMA NIC, though its family does.
+    pub needs_nics: bool,
+    /// The path between ranks of a job that is closed if the check fails.
+    pub closes: Option<FasterPath>,
+    /// True if a pass alone shows that the machine allows that path.
+    pub allows_path: bool,
     /// Returns one judgement per subject.
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
 }
@@ -72,6 +84,12 @@ impl Check {
         by_profile: false,
         volatile: false,
         finds_partner: false,
+        finds_gpus: false,
+        judges_acs: false,
+        judges_ports: false,
+        needs_nics: false,
+        closes: None,
+        allows_path: false,
         judge: |_| Vec::new(),
     };
 }
@@ -83,6 +101,8 @@ pub enum Source {
     Nvml,
     /// NVML: NVLinks between GPUs, where there are two.
     NvLinks,
+    /// NVML: the error counters of NVLinks.
+    NvLinkErrors,
     /// NVML: the peer-to-peer status of each pair.
     NvmlPeers,
     /// CUDA, without a context.
@@ -104,24 +124,74 @@ pub enum Source {
 
 pub struct Family {
     pub title: &'static str,
-    /// True if the checks judge GPUs and NICs, alone or in pairs.
-    pub judges_devices: bool,
+    /// True if the checks need a GPU.
+    pub needs_gpus: bool,
+    /// True if the checks need an RDMA NIC.
+    pub needs_nics: bool,
+    /// True if a finding about one device follows from that device alone.
+    pub of_one_device: bool,
+    /// True if the checks compare a machine with the table `expect` of a profile: without one they do not apply.
+    pub by_table: bool,
     /// In report order.
     pub checks: &'static [Check],
 }
 
+impl Family {
+    const DEFAULT: Self = Self {
+        title: "",
+        needs_gpus: false,
+        needs_nics: false,
+        of_one_device: false,
+        by_table: false,
+        checks: &[],
+    };
+
+    /// True if the checks judge GPUs and NICs, alone or in pairs.
+    pub fn judges_devices(&self) -> bool {
+        self.needs_gpus || self.needs_nics || self.by_table
+    }
+}
+
 /// In report order.
 pub const FAMILIES: &[Family] = &[
-    Family { title: "GPUs and driver", judges_devices: true, checks: gpu::CHECKS },
-    Family { title: "Driver parameters", judges_devices: true, checks: param::CHECKS },
-    Family { title: "Kernel modules and nodes", judges_devices: true, checks: modules::CHECKS },
-    Family { title: "RDMA devices", judges_devices: true, checks: rdma::CHECKS },
-    Family { title: "PCI Express", judges_devices: true, checks: pcie::CHECKS },
-    Family { title: "Limits", judges_devices: false, checks: limits::CHECKS },
-    Family { title: "Platform", judges_devices: false, checks: platform::CHECKS },
-    Family { title: "GPU-initiated networking", judges_devices: true, checks: gin::CHECKS },
-    Family { title: "Software", judges_devices: false, checks: software::CHECKS },
-    Family { title: "Expectations", judges_devices: true, checks: expect::CHECKS },
+    Family {
+        title: "GPUs and driver",
+        needs_gpus: true,
+        of_one_device: true,
+        checks: gpu::CHECKS,
+        ..Family::DEFAULT
+    },
+    Family {
+        title: "Driver parameters",
+        needs_gpus: true,
+        checks: param::CHECKS,
+        ..Family::DEFAULT
+    },
+    Family {
+        title: "Kernel modules and nodes",
+        needs_gpus: true,
+        checks: modules::CHECKS,
+        ..Family::DEFAULT
+    },
+    Family {
+        title: "RDMA devices",
+        needs_nics: true,
+        of_one_device: true,
+        checks: rdma::CHECKS,
+        ..Family::DEFAULT
+    },
+    Family { title: "PCI Express", needs_gpus: true, checks: pcie::CHECKS, ..Family::DEFAULT },
+    Family { title: "Limits", checks: limits::CHECKS, ..Family::DEFAULT },
+    Family { title: "Platform", checks: platform::CHECKS, ..Family::DEFAULT },
+    Family {
+        title: "GPU-initiated networking",
+        needs_gpus: true,
+        needs_nics: true,
+        checks: gin::CHECKS,
+        ..Family::DEFAULT
+    },
+    Family { title: "Software", checks: software::CHECKS, ..Family::DEFAULT },
+    Family { title: "Expectations", by_table: true, checks: expect::CHECKS, ..Family::DEFAULT },
 ];
 
 /// Every check, in report order.
@@ -146,6 +216,16 @@ pub fn is_family(name: &str) -> bool {
 /// True for the id of a check whose evidence changes by itself.
 pub fn is_volatile(id: &str) -> bool {
     find(id).is_some_and(|check| check.volatile)
+}
+
+/// True for the id of a check of one device alone.
+pub fn is_of_one_device(id: &str) -> bool {
+    family(id).is_some_and(|family| family.of_one_device)
+}
+
+/// The family of a check.
+pub fn family(id: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.checks.iter().any(|check| check.id == id))
 }
 
 pub fn find(id: &str) -> Option<&'static Check> {
@@ -192,7 +272,8 @@ mod tests {
             assert!(!found.is_empty());
             for found in found {
                 // Not applicable without `--live`, or without an expectation.
-                if check.id == "mapping.backend" || check.id.starts_with("expect.") {
+                let by_table = family(check.id).is_some_and(|family| family.by_table);
+                if check.id == "mapping.backend" || by_table {
                     assert_eq!(found.outcome, Outcome::Skip, "{found:#?}");
                     continue;
                 }

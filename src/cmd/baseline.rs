@@ -47,7 +47,7 @@ pub fn read(source: &Path) -> anyhow::Result<Option<Baseline>> {
     if let Some(record) = saved(&json).with_context(|| last.display().to_string())? {
         return Ok(Some(Baseline { source: last.display().to_string(), record }));
     }
-    let mut fleet = Fleet::new(check::is_volatile);
+    let mut fleet = Fleet::new(check::is_volatile, check::is_of_one_device);
     for file in &files {
         let json = bytes(file).with_context(|| file.display().to_string())?;
         fleet.add(None, &stem(file), &json);
@@ -129,7 +129,7 @@ pub fn saved(json: &[u8]) -> anyhow::Result<Option<Record>> {
 }
 
 fn merged(reports: impl IntoIterator<Item = (String, Vec<u8>)>) -> Record {
-    let mut fleet = Fleet::new(check::is_volatile);
+    let mut fleet = Fleet::new(check::is_volatile, check::is_of_one_device);
     for (name, json) in reports {
         fleet.add(None, &name, &json);
     }

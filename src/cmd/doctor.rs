@@ -42,8 +42,7 @@ pub fn run(
     let expectations = expectations(&options.profile)?;
     // Without an expectation these checks do not apply, and a report is shorter without them.
     let expects = expectations.expects().next().is_some() || !options.only.is_empty();
-    let applies =
-        |id: &str| selection.has(id) && (expects || !id.starts_with(check::expect::FAMILY));
+    let applies = |id: &str| selection.has(id) && (expects || !is_by_table(id));
     let wanted = |id: &str| applies(id) && !(options.quick && is_costly(id));
     let mut sources = want(options.live, wanted);
     // Starting CUDA takes most of the time of a report.
@@ -243,6 +242,11 @@ fn is_costly(id: &str) -> bool {
     check::find(id).is_some_and(|check| check.reads.iter().any(costly))
 }
 
+/// True for a check that compares with the table `expect` of a profile.
+pub fn is_by_table(id: &str) -> bool {
+    check::family(id).is_some_and(|family| family.by_table)
+}
+
 /// The checks that `--quick` leaves out, whole or for some of their subjects.
 fn left_out(applies: impl Fn(&str) -> bool, findings: &mut Vec<Finding>) -> BTreeSet<String> {
     let costly = check::all().map(|check| check.id).filter(|id| applies(id) && is_costly(id));
@@ -301,7 +305,7 @@ pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
             p2p: has(Source::NvmlPeers),
             p2p_only: None,
             details: has(Source::Nvml),
-            errors: wanted("gpu.nvlink"),
+            errors: has(Source::NvLinkErrors),
             // NVLinks need two GPUs.
             from_gpus: if nvml { 0 } else { 2 },
         },

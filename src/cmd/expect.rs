@@ -9,7 +9,7 @@ use super::baseline::inside;
 use super::machine::{Machine, Recorded};
 use super::profiles::expectations;
 use super::{doctor, document};
-use crate::check::expect::{Derived, FAMILY, UnknownKey, derive, derive_bandwidths};
+use crate::check::expect::{Derived, UnknownKey, derive, derive_bandwidths};
 use crate::check::{self, Ctx, Judged};
 use crate::cli::ExpectOptions;
 use crate::model::{Outcome, Why};
@@ -149,7 +149,8 @@ fn judged_by(options: &ExpectOptions) -> anyhow::Result<Expectations> {
 
 /// What a broken machine has would be expected of all others. `alone`: its name, if it is the only example.
 fn reject_failures(ctx: &Ctx<'_>, alone: Option<&str>) -> anyhow::Result<()> {
-    let findings = Judged::new(ctx, |id| !id.starts_with(FAMILY)).into_findings(ctx.expectations);
+    let findings =
+        Judged::new(ctx, |id| !super::doctor::is_by_table(id)).into_findings(ctx.expectations);
     let causes = check::causes(&findings);
     let failed = findings.iter().zip(&causes);
     let failed =

@@ -79,7 +79,7 @@ pub fn parse(bytes: &[u8], source: &str) -> anyhow::Result<Option<Saved>> {
 pub fn baseline(file: &Path, kind: ProbeKind, simulated: bool) -> anyhow::Result<Saved> {
     let bytes = document::open(file, |content| document::whole(content))?;
     let saved = parse(&bytes, &file.display().to_string())?.ok_or_else(|| {
-        anyhow!("this is no {PROBE_SCHEMA}: gdr probe {} --save FILE writes one", kind.name())
+        anyhow!("this is not a {PROBE_SCHEMA}: gdr probe {} --save FILE writes one", kind.name())
     })?;
     let report = &saved.report;
     if report.probe != kind {

@@ -1,6 +1,6 @@
 //! Texts that list what a machine has, such as the output of ibstat or lspci, and the ports in them.
 //!
-//! A listing is no log: a port without a cable is down on a machine that works. It may come from another machine than the reader's.
+//! A listing is not a log: a port without a cable is down on a machine that works. It may come from another machine than the reader's.
 
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -96,7 +96,7 @@ impl Listing {
         })
     }
 
-    /// Reads a line. True if it says whether a port is up, which is no failure in a listing.
+    /// Reads a line. True if it says whether a port is up, which is not a failure in a listing.
     pub fn read(&self, raw: &[u8], line: u64, found: &mut Found) -> bool {
         if found.program.is_none() {
             // Most lines begin no listing, and this needs no memory.

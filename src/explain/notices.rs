@@ -38,7 +38,7 @@ const NOTHING: [&str; 20] = [
         r"^(?:[-*] )?(?:fixed|fixes|resolved|resolves|addressed|addresses|corrected) (?:an?|the|some|several|multiple|various) (?:[\w/-]+ ){0,3}",
         r"(?:issues?|bugs?|problems?|races?|crash(?:es)?|hangs?|regressions?|cases?|deadlocks?|leaks?|errors?)\b"
     ),
-    // A person says that it is no failure.
+    // A person says that it is not a failure.
     concat!(
         r"\b(?:which|this|that|it)(?:'s| is) (?:expected|normal|by design|intended|harmless|benign|not an error|just a (?:warning|red herring))\b",
         r"|\b(?:can|may|could) (?:be )?safely (?:be )?ignored?\b"

@@ -106,7 +106,7 @@ pub enum TableError {
     },
     #[error("hint of '{check}': '{concept}' is not a concept with a number")]
     Concept { check: &'static str, concept: &'static str },
-    /// A pattern is no regular expression, or its matches contain no common literal.
+    /// A pattern is not a regular expression, or its matches contain no common literal.
     #[error("'{name}': invalid pattern '{pattern}': not a regular expression with a literal")]
     Literal { name: String, pattern: String },
     #[error("invalid pattern for message prefixes")]

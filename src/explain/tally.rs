@@ -15,7 +15,7 @@ const NEXT_CHECK: u8 = 5;
 /// The score of a hint: its points, on the scale of the symptoms, at most this.
 const HINT_BASE: i32 = 27;
 const HINT_POINT: i32 = 4;
-const HINT_MOST: i32 = 78;
+const MAX_HINT: i32 = 78;
 
 /// The least score of a hint that names a cause; a weaker one is a question. Of 21 fresh threads in which a hint came first, 9 of 11
 /// from 65 on were right, 2 of 10 below; elsewhere 7 of 10 below 60 were wrong.
@@ -28,8 +28,7 @@ const MAX_QUESTIONS: usize = 2;
 const CERTAIN: u8 = 94;
 const LIKELY: u8 = 75;
 
-/// The check of ports, and its score where the text lists no port that is active.
-const PORT_CHECK: &str = "rdma.port";
+/// The score of the check of ports where the text lists no port that is active.
 const PORT_SCORE: u8 = 74;
 
 /// Symptoms that any device can have.
@@ -131,10 +130,10 @@ impl<'a> Tally<'a> {
         } else {
             format!("These ports of the text are not active: {names}.")
         };
-        let references = check::find(PORT_CHECK).map_or(&[][..], |check| check.references);
-        let sources = addresses(references);
+        let Some(check) = check::all().find(|check| check.judges_ports) else { return };
+        let sources = addresses(check.references);
         self.ports = Some(SymptomMatch {
-            check: PORT_CHECK.to_owned(),
+            check: check.id.to_owned(),
             score: PORT_SCORE,
             likelihood: Likelihood::Possible,
             cause,
@@ -145,7 +144,7 @@ impl<'a> Tally<'a> {
             line: Quote { number: first.line, text: first.state.clone(), file: None },
             count: down.len() as u64,
             standing: None,
-            remedy: remedy(PORT_CHECK),
+            remedy: remedy(check.id),
         });
     }
 
@@ -304,7 +303,7 @@ fn of_symptom(symptom: &Symptom, found: &Found, check: &str, less: u8) -> Sympto
 }
 
 fn of_hint(hint: &Hint, found: HintMatch) -> SymptomMatch {
-    let score = (HINT_BASE + HINT_POINT * found.points).clamp(1, HINT_MOST);
+    let score = (HINT_BASE + HINT_POINT * found.points).clamp(1, MAX_HINT);
     let references = check::find(hint.check).map_or(&[][..], |check| check.references);
     let sources = addresses(references);
     SymptomMatch {

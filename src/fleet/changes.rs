@@ -1,4 +1,4 @@
-//! Compares two records of a fleet, node by node. What one side could not see is no change of a machine.
+//! Compares two records of a fleet, node by node. What one side could not see is not a change of a machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -47,7 +47,7 @@ impl Fleet {
         // A fact about one device alone; a port of a switch and a pair have other facts.
         let of_device = |key: u32| {
             let id = self.texts.text(self.keys[key as usize].id);
-            let is_own = id == "device" || id.starts_with("gpu.") || id.starts_with("rdma.");
+            let is_own = id == "device" || (self.is_of_one_device)(id);
             let mut names = devices(subject(key));
             names.next().filter(|_| is_own && names.next().is_none())
         };

@@ -32,6 +32,8 @@ pub struct Fleet {
     /// True for the id of a check whose evidence changes by itself: only its outcomes are compared.
     is_volatile: fn(&str) -> bool,
     pub(super) node_facts: &'static [NodeFact],
+    /// True for the id of a check of one device alone: without the device it has no finding.
+    pub(super) is_of_one_device: fn(&str) -> bool,
     pub(super) nodes: Vec<Node>,
     by_name: HashMap<String, usize>,
     expected: BTreeSet<String>,
@@ -152,11 +154,12 @@ impl Texts {
 }
 
 impl Fleet {
-    /// A fleet without reports; `is_volatile` is true for the id of a check whose evidence changes by itself.
-    pub fn new(is_volatile: fn(&str) -> bool) -> Self {
+    /// A fleet without reports, and what is true of checks by their ids.
+    pub fn new(is_volatile: fn(&str) -> bool, is_of_one_device: fn(&str) -> bool) -> Self {
         Self {
             is_volatile,
             node_facts: NODE_FACTS,
+            is_of_one_device,
             nodes: Vec::new(),
             by_name: HashMap::new(),
             expected: BTreeSet::new(),

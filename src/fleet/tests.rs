@@ -20,7 +20,7 @@ fn doctor(host: &str, findings: &[(&str, &str, &str)]) -> Value {
 }
 
 fn report(documents: &[(&str, Value)]) -> FleetReport {
-    let mut fleet = Fleet::new(|id| id == "pcie.link");
+    let mut fleet = Fleet::new(|id| id == "pcie.link", |id| id.starts_with("gpu."));
     for (source, document) in documents {
         fleet.add(None, source, document.to_string().as_bytes());
     }
@@ -77,7 +77,7 @@ fn facts_beyond_the_limit_take_no_memory() {
     let topology = format!(
         "{{\"schema\":\"gdr.topo/1\",\"gdr\":\"1\",\"host\":{{\"name\":\"a\"}},\"matrix\":{{\"\":{{{row}\"b\":\"PIX\"}}}}}}"
     );
-    let mut fleet = Fleet::new(|id| id == "pcie.link");
+    let mut fleet = Fleet::new(|id| id == "pcie.link", |id| id.starts_with("gpu."));
     fleet.add(None, "a", topology.as_bytes());
     assert_ne!(fleet.texts.text(99_000), "");
     assert_eq!(fleet.texts.text(101_000), "");
@@ -126,7 +126,7 @@ fn several_documents_of_a_host() {
 
 #[test]
 fn late_report_counts() {
-    let mut fleet = Fleet::new(|id| id == "pcie.link");
+    let mut fleet = Fleet::new(|id| id == "pcie.link", |id| id.starts_with("gpu."));
     fleet.expect(["n1".to_owned(), "n2".to_owned(), "n3".to_owned()]);
     fleet.absent("n1", Absence::TimedOut, "no report within 60 s");
     fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
@@ -156,7 +156,7 @@ fn figures_of_fewer_than_four_nodes_are_not_compared() {
     assert!(report(&times.collect::<Vec<_>>()).figures.is_empty());
 }
 
-/// Of four nodes all pairs were measured. If it fails between two of them, that is no fault of either, and no pass.
+/// Of four nodes all pairs were measured. If it fails between two of them, that is not a fault of either, and no pass.
 #[test]
 fn failure_that_no_part_explains_is_no_pass() {
     let nodes = ["n1", "n2", "n3", "n4"];
@@ -176,7 +176,7 @@ fn failure_that_no_part_explains_is_no_pass() {
                 failed,
             }
         };
-        let mut fleet = Fleet::new(|id| id == "pcie.link");
+        let mut fleet = Fleet::new(|id| id == "pcie.link", |id| id.starts_with("gpu."));
         for node in nodes {
             fleet.add(None, node, doctor(node, &[]).to_string().as_bytes());
         }

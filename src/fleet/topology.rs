@@ -71,7 +71,7 @@ fn is_slurm(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("switchname=")
 }
 
-/// `SwitchName=leaf1 Nodes=n[1-8]`; switches of switches are no leaves.
+/// `SwitchName=leaf1 Nodes=n[1-8]`; switches of switches are not leaves.
 fn slurm(line: &str, expand: Expand<'_>) -> Option<Result<Entry, String>> {
     let value = |wanted: &str| {
         let mut words = line.split_whitespace();

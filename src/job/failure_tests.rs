@@ -97,7 +97,7 @@ fn failure_needs_no_log_around_it() {
     }
 }
 
-/// Source code, scripts and settings that hold a message are no log.
+/// Source code, scripts and settings that hold a message are not a log.
 #[test]
 fn code_is_no_failure() {
     for line in [
@@ -280,7 +280,7 @@ Warnings
   Rank 13 -- GPU 5 managed by process 323033 on node 192.0.2.24
 ";
 
-/// What NCCL's RAS prints, however it arrives; without an error it is no job.
+/// What NCCL's RAS prints, however it arrives; without an error it is not a job.
 #[test]
 fn ras_names_ranks_that_differ() {
     for piece in [1, 7, 64, RAS.len()] {
@@ -419,7 +419,7 @@ fn limits_and_names() {
     }
 }
 
-/// How the process ended is no name for the warning before.
+/// How the process ended is not a name for the warning before.
 #[test]
 fn crash_after_a_warning_hides_it_not() {
     let log = "n1:1:2 [0] init.cc:99 NCCL WARN Frobnication of the widget impossible\n\

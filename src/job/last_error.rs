@@ -57,7 +57,7 @@ impl LastErrors {
         let message = message.rsplit_once("]:").map_or(message, |(_, rest)| rest.trim());
         match failure::warning(message) {
             Some(failure::Warning::Failure(failure)) => {
-                // No symptom says more than that a call of the system failed: it is no quotation.
+                // No symptom says more than that a call of the system failed: it is not a quotation.
                 let says_more = matches!(failure.kind, ConnectionFailed | OpenFiles | HostName);
                 collector.program_lines += u64::from(is_error && says_more);
                 collector.reported(failure, text, number);

@@ -92,7 +92,7 @@ impl JobReader {
         self.collector.next_log();
     }
 
-    /// The job; `None` if the text is no log of one.
+    /// The job; `None` if the text is not a log of one.
     pub fn finish(self) -> Option<Job> {
         self.finish_in(&Around::default())
     }

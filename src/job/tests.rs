@@ -158,7 +158,7 @@ fn reads_paths_of_all_versions() {
     }
 }
 
-/// What is no path, or only the start of one, gives none.
+/// What is not a path, or only the start of one, gives none.
 #[test]
 fn invents_no_path() {
     for line in [

@@ -12,7 +12,7 @@ pub struct Transport {
     pub proxy: Option<u32>,
 }
 
-/// Reads what follows `via `. `None` if it is no path or a cut one.
+/// Reads what follows `via `. `None` if it is not a path or a cut one.
 pub fn parse(text: &str) -> Option<Transport> {
     let text = text.trim_end().trim_end_matches(['"', '\'', ',', '}']);
     // NCCL 2.5 to 2.9 and RCCL add the communicator.

@@ -10,7 +10,7 @@ use crate::model::{FailureKind, Quote};
 /// Threads whose warning is kept.
 const MAX_THREADS: usize = 4_096;
 
-/// `ncclInProgress` is no error.
+/// `ncclInProgress` is not an error.
 const IN_PROGRESS: u32 = 7;
 
 /// Texts, in lower case, of warnings after which NCCL goes on.

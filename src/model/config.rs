@@ -12,7 +12,7 @@ mod link;
 pub use acs::{Acs, AcsBits};
 pub use express::{Express, PortType};
 pub use extended::{Ats, SerialNumber, SrIov};
-pub use header::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
+pub use header::{Bar, BarKind, Class, Command, Header, HeaderKind, Subsystem};
 pub use link::{Aspm, Link, LinkPair, LinkSpeed};
 
 use schemars::JsonSchema;

@@ -38,7 +38,6 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Express,
     let control = le16(&raw, 4);
     Ok(Express {
         offset,
-        version,
         port,
         max_payload: 128 << (control >> 5 & 0b111),
         max_read_request: 128 << (control >> 12 & 0b111),

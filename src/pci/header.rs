@@ -2,13 +2,14 @@
 
 use super::list::Entry;
 use super::space::{Reader, le16, le32};
-use crate::model::config::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
+use crate::model::config::{Bar, BarKind, Class, Command, Header, HeaderKind, Subsystem};
 use crate::model::{Fact, Why};
 
 /// The header, and the offset of the first capability (0 if none).
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
     let raw = bytes(reader)?;
-    let status = Status(le16(&raw, 0x06));
+    // The status register: its bit 4 says that there is a list of capabilities.
+    let has_list = le16(&raw, 0x06) & 1 << 4 != 0;
     let layout = raw[0x0e] & 0x7f;
     let registers = |count: usize| -> [u32; 6] {
         std::array::from_fn(|n| if n < count { le32(&raw, 0x10 + 4 * n) } else { 0 })
@@ -43,10 +44,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
         revision: raw[0x08],
         kind,
         command: Command(le16(&raw, 0x04)),
-        status,
         bars: bars(reader, &registers(bar_count), bar_count),
     };
-    Ok((header, if status.capabilities() { pointer } else { 0 }))
+    Ok((header, if has_list { pointer } else { 0 }))
 }
 
 fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {

@@ -136,8 +136,8 @@ fn wrong_baselines_are_errors() {
     run.assert_code(2);
     run.assert_stderr("No such file");
     for (text, words) in [
-        ("{}", "this is no gdr.probe/1"),
-        ("not JSON", "this is no gdr.probe/1"),
+        ("{}", "this is not a gdr.probe/1"),
+        ("not JSON", "this is not a gdr.probe/1"),
         ("{\"schema\":\"gdr.probe/1\"}", "invalid gdr.probe/1"),
     ] {
         fs::write(&file, text).expect("a file");

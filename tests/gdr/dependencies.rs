@@ -76,7 +76,7 @@ pub fn sources() -> Vec<(String, PathBuf, String)> {
         .collect()
 }
 
-/// The code of a file without its comments: a module that a comment names is no dependency.
+/// The code of a file without its comments: a module that a comment names is not a dependency.
 pub fn code(text: &str) -> String {
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")

@@ -40,7 +40,7 @@ fn acs_matters_only_on_paths() {
                 .find(|finding| {
                     finding["subject"].as_str().expect("a subject").contains(&want.port)
                 })
-                .unwrap_or_else(|| panic!("{name}: {} is no finding: {found:#?}", want.port));
+                .unwrap_or_else(|| panic!("{name}: {} is not a finding: {found:#?}", want.port));
             let outcome = if want.severity == "E" { "fail" } else { "warn" };
             assert_eq!(finding["outcome"], outcome, "{name}: {}", want.port);
             let message = finding["message"].as_str().expect("a message");

@@ -94,7 +94,7 @@ fn quiet_shows_only_problems() {
     assert!(!lines.iter().any(|line| line.starts_with("pass ")), "{lines:#?}");
 }
 
-/// A library's answer that is no JSON is noted where it is read.
+/// A library's answer that is not JSON is noted where it is read.
 #[test]
 fn selection_loads_only_needed_libraries() {
     let dir = Machine::load("sound").laid_out();

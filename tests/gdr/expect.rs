@@ -24,7 +24,7 @@ fn profile(dir: &Path) -> String {
     file
 }
 
-/// The findings of the family `expect` that are no pass or skip.
+/// The findings of the family `expect` that are neither a pass nor a skip.
 fn differences(node: &Node, profile: &str) -> Vec<Value> {
     let root = node.laid_out();
     let run = Gdr::new()
@@ -392,7 +392,7 @@ fn recorded_machines_are_as_they_are() {
     }
 }
 
-/// A profile is not replaced, and a broken machine is no model, unless --force says so.
+/// A profile is not replaced, and a broken machine is not a model, unless --force says so.
 #[test]
 fn refuses_an_existing_file_and_a_broken_machine() {
     let dir = scratch();
@@ -547,7 +547,7 @@ fn wrong_input_is_an_error() {
     run.assert_stderr("did you mean 'rdma'");
 }
 
-/// Most of several nodes decide; broken ones are left out, and a broken majority is no example.
+/// Most of several nodes decide; broken ones are left out, and a broken majority is not an example.
 #[test]
 fn most_nodes_decide() {
     let dir = scratch();

@@ -207,7 +207,7 @@ fn probes_and_fleets_are_answered() {
     };
     check(&case, &Gdr::new().args(case.args).run());
 
-    // A node that is a second late is no news.
+    // A node that is a second late is not news.
     let meeting = dir.path().join("meeting").display().to_string();
     let late = ["fleet", "doctor", "--arrival", "1", "--rendezvous", &meeting];
     let case =

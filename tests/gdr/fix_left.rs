@@ -20,7 +20,7 @@ fn failure_without_a_fix_is_listed() {
         let says = "0 of 1 failure can be repaired by gdr. By hand: rdma.device machine: Install a NIC with RDMA";
         assert!(text.contains(says), "{text}");
     }
-    // A named fix leaves it too, which is no failure of that fix.
+    // A named fix leaves it too, which is not a failure of that fix.
     let run = gdr(&["fix", "peer-mapping", "--dry-run", "--from", file]);
     run.assert_code(0);
     let text = flat(&run);

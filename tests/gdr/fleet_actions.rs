@@ -450,7 +450,7 @@ fn consequences_of_lost_devices_are_folded() {
     assert!(differences.len() < 20, "{}: {group:#}", differences.len());
 }
 
-/// One warning that all nodes share is no node's own fault, and one small loss in many figures is chance.
+/// One warning that all nodes share is not a node's own fault, and one small loss in many figures is chance.
 #[test]
 fn healthy_fleets_need_no_action() {
     let dir = scratch();

@@ -472,7 +472,7 @@ fn equal_fleets_say_so_in_one_line() {
     for number in 1..=12 {
         let name = format!("n{number}");
         write(day1.path(), &name, &named(&template, &name, DAY1));
-        // Errors below the rate, an idle link, and memory in use are no change.
+        // Errors below the rate, an idle link, and memory in use are not a change.
         counters(
             &mut template,
             "mlx5_0:1",
@@ -504,7 +504,7 @@ fn equal_fleets_say_so_in_one_line() {
     );
 }
 
-/// A check that only one gdr knows is no change of the machine, and is named once.
+/// A check that only one gdr knows is not a change of the machine, and is named once.
 #[test]
 fn another_gdr_is_said_once() {
     let (day1, day2) = (scratch(), scratch());

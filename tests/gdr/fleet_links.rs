@@ -195,7 +195,7 @@ fn options_that_make_no_sense_end_with_2() {
         run.assert_stderr(words);
     }
     let directory = tempfile::tempdir().expect("a directory");
-    // One node has nobody to measure with: that is no pass.
+    // One node has nobody to measure with: that is not a pass.
     let run = Gdr::new()
         .args(["fleet", "probe", "rdma", "--arrival", "5", "--rendezvous"])
         .args([directory.path().join("meet")])

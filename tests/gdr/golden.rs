@@ -1,8 +1,8 @@
 //! Every machine × command × format, against what was printed when somebody last looked: `tests/golden/MACHINE/FILE`.
 //!
 //! These files hold what gdr printed, so they prove nothing by themselves: they show in a change's diff what it does to
-//! every machine. What is right is in `expect.json` and in the bytes of nvidia-smi. `GDR_BLESS=1 cargo test --test
-//! golden` writes them anew; read the diff before you keep it.
+//! every machine. What is right is in `expect.json` and in the bytes of nvidia-smi. `GDR_BLESS=1 cargo test --test gdr
+//! golden::` writes them anew; read the diff before you keep it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

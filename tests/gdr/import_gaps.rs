@@ -140,6 +140,6 @@ fn domains_decide_without_bridges() {
     let table = from(&xml).args(["topo"]).run().stdout;
     assert!(table.contains("GPU0 -> NIC0: bad: NODE"), "{table}");
     assert!(table.contains("?     unknown in this source"), "{table}");
-    // The bus that the function is on is no root bus.
+    // The bus that the function is on is not a root bus.
     assert!(!table.contains("pci0004:04"), "{table}");
 }

@@ -124,7 +124,7 @@ fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
         check(&good, "pcie.acs", "IDLE+DRAIN", "gdr: x"),
         "update nodename=n1 state=resume\n"
     );
-    // Unknown is no pass, and an option that gdr does not take is no failure of the node.
+    // Unknown is not a pass, and an option that gdr does not take is not a failure of the node.
     for (options, words) in [
         ("rdma.device", "gdr: unknown: mlx5_0: /dev"),
         ("nonsense", "the node is left as it is: gdr doctor ended with 2: gdr: there"),

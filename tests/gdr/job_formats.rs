@@ -116,7 +116,7 @@ fn failure_of_a_job_is_an_answer() {
     }
 }
 
-/// The ranks of a sound job differ for a moment, too, so one report of RAS about them is no failure; a rank without data is one.
+/// The ranks of a sound job differ for a moment, too, so one report of RAS about them is not a failure; a rank without data is one.
 #[test]
 fn ranks_that_differ_in_one_report_of_ras_are_a_question() {
     let head = "NCCL version 2.27.3 compiled with CUDA 12.9\n\nErrors\n======\n";

@@ -296,7 +296,7 @@ fn proxy_drives_any_nic() {
     }
     let notes = report["notes"].to_string();
     assert!(notes.contains("posts the WQEs to mlx5_1:1"), "{notes}");
-    // A simulated GPU's memory is no NIC's to reach.
+    // A simulated GPU's memory is not a NIC's to reach.
     assert!(notes.contains("messages lie in pinned host memory"), "{notes}");
 }
 

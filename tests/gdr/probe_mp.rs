@@ -285,7 +285,7 @@ fn missing_launcher_is_no_failure() {
         .args(["--mpi", "/nowhere/mpirun", "--size", "64", "--format", "json"])
         .run();
     check(&json(&run), &[64], "cuda-sim+sim-hca");
-    // A program that is no launcher.
+    // A program that is not a launcher.
     let run =
         Gdr::new().args(SIM).args(["--mpi", "false", "--size", "64", "--format", "json"]).run();
     let report = json(&run);

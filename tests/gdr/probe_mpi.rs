@@ -231,7 +231,7 @@ fn finds_that_gpu_pointers_are_not_taken(mpi: &Mpi) {
         "{reason}"
     );
     assert_eq!(report["mpi"]["takes_gpu"], false);
-    // The crash is no failure of the ranks.
+    // The crash is not a failure of the ranks.
     assert_eq!(report["complete"], true, "{report:#}");
     assert_measured(&report, "host");
     assert!(named(&report, "mpi.gpu.latency").is_empty());

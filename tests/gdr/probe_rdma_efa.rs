@@ -37,7 +37,7 @@ fn measures_and_verifies_what_srd_has() {
             name.starts_with("validate") || name.ends_with("bandwidth") && !name.contains("both");
         assert!(!compares || result["verified"] == result["bytes"], "{result}");
     }
-    // Messages are no longer than a packet; reads and writes are.
+    // Messages are not longer than a packet; reads and writes are.
     for (name, expected) in [
         ("validate.srd.send", &[1, 4096, 8928][..]),
         ("validate.srd.send-imm", &[1, 4096, 8928]),

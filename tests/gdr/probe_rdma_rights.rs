@@ -44,7 +44,7 @@ const LOCAL_WRITE: u64 = 1;
 const REMOTE_WRITE: u64 = 2;
 const REMOTE_READ: u64 = 4;
 const REMOTE_ATOMIC: u64 = 8;
-/// The order of writes, which is no right.
+/// The order of writes, which is not a right.
 const RELAXED_ORDERING: u64 = 1 << 20;
 
 #[test]

@@ -136,7 +136,7 @@ fn prolog_and_epilog_fail_only_the_node_of_their_job() {
             .output()
             .expect("srun")
     };
-    // A gdr that crashes or does not know is no reason to fail a job.
+    // A gdr that crashes or does not know is not a reason to fail a job.
     for name in ["n1", "n3", "n6"] {
         let run = on(name, "true");
         assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));

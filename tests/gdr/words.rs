@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
+use regex::Regex;
 
 /// Identifiers that the glossary replaced, as whole words, in any file.
 const IDENTIFIERS: [&str; 48] = [
@@ -76,6 +77,47 @@ const PHRASES: [&str; 13] = [
 
 /// Lists and records of old output, which keep the old words.
 const EXEMPT: [&str; 4] = ["docs/glossary.md", "docs/measured", "tests/gdr/words.rs", "tests/data"];
+
+/// What a line says is not something, as in "is no path": "is not a path" is meant. "There is no path" may stay.
+fn denials(text: &str) -> Vec<String> {
+    let denial =
+        Regex::new(r"(?i)(?P<before>[a-z]+)[\s/!*#]+(?:is|are|was|were) no (?P<what>[a-z{]\S*)");
+    let of = |found: regex::Captures<'_>| {
+        let may_stay = found["before"].eq_ignore_ascii_case("there") || &found["what"] == "longer";
+        (!may_stay).then(|| found[0].to_owned())
+    };
+    denial.expect("a pattern").captures_iter(text).filter_map(of).collect()
+}
+
+#[test]
+fn denials_are_plain() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(denials("a name is no path, and there\n    // is no error"), ["name is no path,"]);
+    let mut paths =
+        vec![root.join("DESIGN.md"), root.join("CONTRIBUTING.md"), root.join("README.md")];
+    for part in [
+        "benches",
+        "crates",
+        "docs",
+        "integrations",
+        "src",
+        "tests/checks",
+        "tests/gdr",
+        "tests/support",
+    ] {
+        files(&root.join(part), &mut paths);
+    }
+    let mut found = Vec::new();
+    for path in paths {
+        let name = path.strip_prefix(root).expect("below the root").display().to_string();
+        if EXEMPT.iter().any(|exempt| name.starts_with(exempt)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        found.extend(denials(&text).into_iter().map(|words| format!("{name}: {words}")));
+    }
+    assert!(found.is_empty(), "write 'is not a':\n{}", found.join("\n"));
+}
 
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {

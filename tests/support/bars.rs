@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Bar {
             // The recorded machines name no kind; the last register cannot be half of a pair.
             None if index == 5 => Kind::Memory32,
             None => Kind::Prefetchable64,
-            Some(other) => return Err(D::Error::custom(format!("'{other}' is no kind of BAR"))),
+            Some(other) => return Err(D::Error::custom(format!("'{other}' is not a kind of BAR"))),
         };
         let address = text(3)
             .and_then(|a| u64::from_str_radix(a.trim_start_matches("0x"), 16).ok())

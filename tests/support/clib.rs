@@ -47,7 +47,7 @@ pub fn exported(library: &Path) -> Vec<String> {
         let &[_, kind, name] = fields.as_slice() else {
             panic!("nm: {line}");
         };
-        assert_eq!(kind, "T", "{name} is no function of global text");
+        assert_eq!(kind, "T", "{name} is not a function of global text");
         names.push(name.to_owned());
     }
     names.sort_unstable();
@@ -67,7 +67,7 @@ pub fn check_dynamic_section(library: &Path, soname: &str) -> String {
     let needed = values("(NEEDED)");
     let known = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
     for library in &needed {
-        // A sanitized build is no library that ships.
+        // A sanitized build is not a library that ships.
         let sanitizer = std::env::var_os("GDR_TEST_CFLAGS").is_some() && library.contains("asan");
         assert!(known.contains(&library.as_str()) || sanitizer, "needs {library}");
     }

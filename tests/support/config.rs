@@ -148,6 +148,6 @@ fn speed_code(speed: &str) -> u8 {
         "16GT/s" => 4,
         "32GT/s" => 5,
         "64GT/s" => 6,
-        other => panic!("'{other}' is no link speed: write 32GT/s"),
+        other => panic!("'{other}' is not a link speed: write 32GT/s"),
     }
 }

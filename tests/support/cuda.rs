@@ -1,4 +1,4 @@
-//! Libraries that call themselves libcuda.so.1 and are none: they hang, crash, or are no libraries at all.
+//! Libraries that call themselves libcuda.so.1 and are none: they hang, crash, or are not libraries at all.
 
 use std::path::Path;
 use std::process::Command;

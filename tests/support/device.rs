@@ -69,7 +69,7 @@ impl Device {
             .rsplit(':')
             .nth(1)
             .and_then(|bus| u8::from_str_radix(bus, 16).ok())
-            .unwrap_or_else(|| panic!("'{}' is no address", self.bdf))
+            .unwrap_or_else(|| panic!("'{}' is not an address", self.bdf))
     }
 
     /// Whether it has a bridge's header.

@@ -55,6 +55,6 @@ impl Expect {
         let text = std::fs::read_to_string(path)
             .unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
         serde_json::from_str(&text)
-            .unwrap_or_else(|e| panic!("{} is no expectation: {e}", path.display()))
+            .unwrap_or_else(|e| panic!("{} is not an expectation: {e}", path.display()))
     }
 }

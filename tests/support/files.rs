@@ -13,7 +13,7 @@ pub enum Content {
     Text(String),
     /// Lines, each of which gets its line feed.
     Lines(Vec<String>),
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     Bytes {
         /// Pairs of hexadecimal digits; blanks between them are ignored.
         hex: String,
@@ -111,7 +111,7 @@ impl<'a> Root<'a> {
         let path = Path::new(path);
         assert!(
             path.components().all(|c| matches!(c, Component::Normal(_))),
-            "'{}' is no path below a root",
+            "'{}' is not a path below a root",
             path.display()
         );
         self.dir.join(path)

@@ -30,7 +30,7 @@ while read -r bdf control; do
 done </tmp/acs
 expect "ports with ACS" 6 "$ports"
 
-# The kernel's own messages of a healthy boot are no symptoms: exit status 1.
+# The kernel's own messages of a healthy boot are not symptoms: exit status 1.
 dmesg >/out/dmesg.txt
 expect "messages of the boot" yes "$([ "$(wc -l </out/dmesg.txt)" -gt 200 ] && echo yes)"
 gdr explain --no-run /out/dmesg.txt >/out/explain.txt && code=0 || code=$?

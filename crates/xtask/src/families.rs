@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-/// How a family's list begins, and the check of a file.
+/// How a family's list begins, and what surrounds the name of a check in its file.
 const LIST: &str = "pub const CHECKS: &[Check] =";
-const CHECK: &str = "pub const CHECK: Check =";
+const CHECK: (&str, &str) = ("pub const ", ": Check =");
 
 /// The lists that lack a check: each path below the repository root, and its text with the check.
 pub fn incomplete(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
@@ -33,16 +33,20 @@ pub fn incomplete(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(found)
 }
 
-/// The modules of a family that have a check, by name.
+/// The checks of a family, as their list names them: `guest::CHECK`.
 fn checks(family: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries(family)? {
         let file = if entry.is_dir() { entry.join("mod.rs") } else { entry.clone() };
-        let has_check = fs::read_to_string(&file).is_ok_and(|text| text.contains(CHECK));
-        if let Some(name) = entry.file_stem().and_then(|name| name.to_str())
-            && has_check
-        {
-            names.push(name.to_owned());
+        let Some(module) = entry.file_stem().and_then(|name| name.to_str()) else { continue };
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let constants = text.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix(CHECK.0)?.split_once(CHECK.1)?;
+            Some(format!("{module}::{name}"))
+        });
+        // Those of a family's own file are listed beside it.
+        if module != "mod" {
+            names.extend(constants);
         }
     }
     Ok(names)
@@ -58,23 +62,24 @@ fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn is_listed(text: &str, name: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-    words.any(|word| word == format!("{name}::CHECK"))
+    words.any(|word| word == name)
 }
 
 /// The text of a family with one more module and check. rustfmt sorts the modules and lays out the list.
 fn enter(text: &str, name: &str) -> anyhow::Result<String> {
     let is_identifier = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    ensure!(name.chars().all(is_identifier), "the file's name is not that of a module");
+    let module = name.split("::").next().unwrap_or_default();
+    ensure!(module.chars().all(is_identifier), "the file's name is not that of a module");
     let begin = text.find(LIST).context("it has no list of checks")?;
     let end = text[begin..].find("];").context("the list has no end")? + begin;
     let listed = text[..end].trim_end().trim_end_matches(',');
-    let text = format!("{listed}, {name}::CHECK{}", &text[end..]);
-    if text.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {name};")) {
+    let text = format!("{listed}, {name}{}", &text[end..]);
+    if text.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {module};")) {
         return Ok(text);
     }
-    let module = text.find("\nmod ").context("it has no module")?;
-    let (above, below) = text.split_at(module + 1);
-    Ok(format!("{above}mod {name};\n{below}"))
+    let first = text.find("\nmod ").context("it has no module")?;
+    let (above, below) = text.split_at(first + 1);
+    Ok(format!("{above}mod {module};\n{below}"))
 }
 
 #[cfg(test)]
@@ -96,11 +101,13 @@ mod tests {
         assert!(incomplete(dir.path()).expect("readable").is_empty());
         write("huge_pages.rs", "pub const CHECK: Check = Check {");
         write("nested/mod.rs", "pub const CHECK: Check = Check {");
+        write("sharing.rs", "pub const MIG: Check = Check {\n};\npub const VGPU: Check = Check {");
         let found = incomplete(dir.path()).expect("readable");
         let [(path, text)] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(path, Path::new("src/check/platform/mod.rs"));
         assert!(text.contains("mod huge_pages;\n") && text.contains("mod nested;\n"), "{text}");
-        let list = "&[guest::CHECK, cma::CHECK, huge_pages::CHECK, nested::CHECK];";
+        let list = "&[guest::CHECK, cma::CHECK, huge_pages::CHECK, nested::CHECK, sharing::MIG, sharing::VGPU];";
+        assert_eq!(text.matches("mod sharing;").count(), 1);
         assert!(text.contains(list), "{text}");
         write("mod.rs", text);
         assert!(incomplete(dir.path()).expect("readable").is_empty());
@@ -109,10 +116,10 @@ mod tests {
     #[test]
     fn a_module_that_is_there_is_only_listed() {
         let text = FAMILY.replace(", cma::CHECK", "");
-        assert!(!is_listed(&text, "cma"));
-        let entered = enter(&text, "cma").expect("entered");
+        assert!(!is_listed(&text, "cma::CHECK"));
+        let entered = enter(&text, "cma::CHECK").expect("entered");
         assert_eq!(entered.matches("mod cma;").count(), 1);
-        assert!(is_listed(&entered, "cma") && !is_listed(&entered, "ma"));
-        assert!(enter(FAMILY, "huge-pages").is_err());
+        assert!(is_listed(&entered, "cma::CHECK") && !is_listed(&entered, "ma::CHECK"));
+        assert!(enter(FAMILY, "huge-pages::CHECK").is_err());
     }
 }

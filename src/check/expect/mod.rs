@@ -11,9 +11,6 @@ use crate::model::{ActionClass, Severity};
 pub use derive::{Derived, UnknownKey, derive, derive_bandwidths};
 pub use judge::bandwidths;
 
-/// The ids of these checks begin with it.
-pub const FAMILY: &str = "expect.";
-
 /// Where the actions are written.
 const SOURCE: &str = "docs: commands/expect.md";
 
@@ -188,23 +185,26 @@ pub const CHECKS: &[Check] = &[
         judge: |ctx| judged(ctx, &["memory-path.dma-buf", "memory-path.peermem"]),
         ..Check::DEFAULT
     },
-    Check {
-        id: "expect.bandwidth",
-        rule: "gdr probe measures the bandwidths that a profile expects.",
-        sources: "the results of gdr probe, by name",
-        severity: Severity::Error,
-        why: "A figure that is lower than on a good node shows what no setting shows: a bad cable, a hot device, a shared link.",
-        remedy: "Measure again with nothing else running; compare gdr topo and gdr snapshot with a good node.",
-        action: ActionClass::Examine.drained(SOURCE),
-        references: &[],
-        by_profile: true,
-        judge: |_| {
-            let measures = "gdr probe judges bandwidths; doctor measures none.";
-            vec![Judgement::skip("machine", measures)]
-        },
-        ..Check::DEFAULT
-    },
+    BANDWIDTH,
 ];
+
+/// The probe judges it, so doctor skips it.
+pub const BANDWIDTH: Check = Check {
+    id: "expect.bandwidth",
+    rule: "gdr probe measures the bandwidths that a profile expects.",
+    sources: "the results of gdr probe, by name",
+    severity: Severity::Error,
+    why: "A figure that is lower than on a good node shows what no setting shows: a bad cable, a hot device, a shared link.",
+    remedy: "Measure again with nothing else running; compare gdr topo and gdr snapshot with a good node.",
+    action: ActionClass::Examine.drained(SOURCE),
+    references: &[],
+    by_profile: true,
+    judge: |_| {
+        let measures = "gdr probe judges bandwidths; doctor measures none.";
+        vec![Judgement::skip("machine", measures)]
+    },
+    ..Check::DEFAULT
+};
 
 fn judged(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
     or_skip(

@@ -11,7 +11,7 @@ use super::reading::{each, nvml_gpu};
 use crate::check::readings::nvlinks_of;
 use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, passthrough, unidentified, words};
 use crate::model::{
-    ActionClass, Area, Fact, Ids, NvLink, NvmlGpu, Severity, counter, is_high, span,
+    ActionClass, Area, Fact, FasterPath, Ids, NvLink, NvmlGpu, Severity, counter, is_high, span,
 };
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
@@ -39,11 +39,12 @@ pub const CHECK: Check = Check {
         "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
     ],
     explained_by: &["gpu.driver", "gpu.fabric"],
-    reads: &[Source::Nvml, Source::NvLinks],
+    reads: &[Source::Nvml, Source::NvLinks, Source::NvLinkErrors],
     hint: Some(Hint {
         cause: "An NVLink of a GPU is down.",
         words: "nvlink=5 slow=1 failure=1 imex=-1 missing=1",
     }),
+    closes: Some(FasterPath::PeerAccess),
     judge: nvlink,
     ..Check::DEFAULT
 };
@@ -192,7 +193,7 @@ fn shown(active: usize, down: Option<u32>) -> String {
     }
 }
 
-/// The judgement of errors that rose since an earlier report, if the number of links is no fault.
+/// The judgement of errors that rose since an earlier report, if the number of links is not a fault.
 fn rising(ctx: &Ctx<'_>, gpu: &NvmlGpu, judgement: Judgement) -> Judgement {
     let growth = ctx.facts.network.known().and_then(|network| network.growth.as_ref());
     let rises = growth.and_then(|growth| Some((growth, growth.rises.get(&nvlinks_of(gpu.bdf))?)));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::reading::{cuda, nvml};
 use crate::check::{Check, Ctx, Hint, Judgement, Source, passthrough, unknown_if, words};
 use crate::model::{
-    ActionClass, Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu,
-    NvmlPair, P2pCapability, P2pStatus, Severity, Why,
+    ActionClass, Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, FasterPath,
+    NvmlGpu, NvmlPair, P2pCapability, P2pStatus, Severity, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -54,6 +54,8 @@ pub const CHECK: Check = Check {
         words: "p2p=6 cuda-ipc=5 geforce=2 unsupported=2 many-gpus=1 gpu-word=1 failure=1 not-permitted=1 missing=1 \
             slow=1 topology=1 stall=1 off-helps=1 rdma=-1 mpi=-1",
     }),
+    closes: Some(FasterPath::PeerAccess),
+    allows_path: true,
     judge: peer_access,
     ..Check::DEFAULT
 };

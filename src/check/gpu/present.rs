@@ -32,6 +32,7 @@ pub const CHECK: Check = Check {
         cause: "A GPU of this machine is not on the bus, or the driver does not list it.",
         words: "gpu-lost=6 no-device=2 missing=1 driver=1 aer=1 failure=1 container=-1 rdma=-2",
     }),
+    finds_gpus: true,
     judge: present,
     ..Check::DEFAULT
 };

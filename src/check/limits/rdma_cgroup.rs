@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         cause: "The control group's limit of RDMA objects is used up.",
         words: "cgroup=4 verbs-object=3 no-memory=2 rdma=2 limit=1 container=1",
     }),
+    needs_nics: true,
     judge: rdma_cgroup,
     ..Check::DEFAULT
 };

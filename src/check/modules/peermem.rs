@@ -6,7 +6,9 @@ use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
 use crate::check::{Check, Ctx, Hint, Judgement, Rule, Source, nics, passthrough, unidentified};
-use crate::model::{ActionClass, Area, Fact, Ids, Missing, PciDevice, RdmaDevice, Severity, Why};
+use crate::model::{
+    ActionClass, Area, Fact, FasterPath, Ids, Missing, PciDevice, RdmaDevice, Severity, Why,
+};
 use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -42,6 +44,8 @@ pub const CHECK: Check = Check {
             unsupported=1 invalid=1 geforce=-1 slow=-1 mpi=-1 integrated-gpu=-2 storage=-2 gdrcopy=-2 memlock=-2 \
             no-memory=-2 bar1=-2 guest=-2 build=-2",
     }),
+    closes: Some(FasterPath::GpuDirect),
+    allows_path: true,
     judge: peermem,
     ..Check::DEFAULT
 };

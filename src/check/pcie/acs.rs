@@ -36,6 +36,7 @@ pub const CHECK: Check = Check {
             segfault=-1 driver=-1 register=-1 timeout=-2 port=-2 gid=-3 fabric=-3 no-device=-3 memlock=-3 \
             socket-net=-3",
     }),
+    judges_acs: true,
     judge: acs,
     ..Check::DEFAULT
 };

@@ -25,6 +25,7 @@ pub const CHECK: Check = Check {
         cause: "Address translation services of the NIC are off, which a virtual machine needs.",
         words: "guest=3 gpudirect=3 iommu=1 rdma=2 slow=1 failure=1 completion=1",
     }),
+    needs_nics: true,
     judge: ats,
     ..Check::DEFAULT
 };

@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         words: "topology=4 nic-of-gpu=4 send-gdr=4 receive-plain=4 slow=2 bandwidth=2 gpudirect=2 rdma=2 nccl=1 \
             failure=1 mismatch=1 pcie-link=1 multi-node=1 p2p=-1 guest=-1 socket-net=-2",
     }),
+    needs_nics: true,
     judge: locality,
     ..Check::DEFAULT
 };

@@ -5,8 +5,8 @@ use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
 use crate::model::{
-    ActionClass, Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Severity, Verbs,
-    VerbsOutcome, VerbsTrial, dmabuf_providers,
+    ActionClass, Area, Dmabuf, DmabufAnswer, Fact, FasterPath, NicDriver, RdmaDevice, Severity,
+    Verbs, VerbsOutcome, VerbsTrial, dmabuf_providers,
 };
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
@@ -34,6 +34,7 @@ pub const CHECK: Check = Check {
         cause: "The libibverbs or kernel in use cannot register a dma-buf.",
         words: "dmabuf=4 register=2 unsupported=3 mismatch=2 rdma=2 provider=2 invalid=1 failure=1 kernel-version=1",
     }),
+    closes: Some(FasterPath::Rdma),
     judge: core,
     ..Check::DEFAULT
 };

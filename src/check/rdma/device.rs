@@ -3,7 +3,7 @@
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if};
-use crate::model::{ActionClass, Area, Fact, NodeFile, RdmaDevice, Severity};
+use crate::model::{ActionClass, Area, Fact, FasterPath, NodeFile, RdmaDevice, Severity};
 use crate::output::shell_word;
 
 pub const CHECK: Check = Check {
@@ -26,6 +26,7 @@ pub const CHECK: Check = Check {
             fallback=2 nccl=1 not-permitted=1 failure=1 netns=1 ofi=1 slow=1 kv-transfer=1 port=1 register=-2 \
             gpu-memory=-2 gid=-2 p2p=-2",
     }),
+    closes: Some(FasterPath::Rdma),
     judge: device,
     ..Check::DEFAULT
 };

@@ -2,7 +2,7 @@
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Check, Ctx, Hint, Judgement, words};
-use crate::model::{ActionClass, Area, Fact, Module, Severity};
+use crate::model::{ActionClass, Area, Fact, FasterPath, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
 
@@ -33,6 +33,7 @@ pub const CHECK: Check = Check {
         cause: "Parts of two RDMA stacks are mixed.",
         words: "mixed-stack=4 mismatch=3 storage=3 peermem=2 kernel-module=2 rdma=1 failure=1 missing=1",
     }),
+    closes: Some(FasterPath::GpuDirect),
     judge: mixed_stack,
     ..Check::DEFAULT
 };

@@ -1,5 +1,5 @@
 //! RDMA devices: functions, nodes, ports, firmware and libraries. Only `rdma.device` judges software devices and the
-//! management functions of NVSwitch systems, which are no NICs.
+//! management functions of NVSwitch systems, which are not NICs.
 
 mod async_nic;
 mod core;

@@ -2,7 +2,7 @@
 
 use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Check, Ctx, Hint, Judgement, unknown_if, words};
-use crate::model::{ActionClass, Area, Fact, Severity};
+use crate::model::{ActionClass, Area, Fact, FasterPath, Severity};
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         cause: "A kernel module of the RDMA stack is not loaded.",
         words: "rdma-device=4 kernel-module=3 missing=2 rdma=2 no-device=1 mixed-stack=1 peermem=-3",
     }),
+    closes: Some(FasterPath::Rdma),
     judge: modules,
     ..Check::DEFAULT
 };

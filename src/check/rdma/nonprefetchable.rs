@@ -174,7 +174,6 @@ mod tests {
             revision: 0,
             kind: HeaderKind::Endpoint { subsystem: Subsystem { vendor: 0x15b3, device: 0 } },
             command: Command(6),
-            status: Status(0x10),
             bars: vec![Bar {
                 index: 0,
                 kind: BarKind::Memory { address: 0x2000_0000, bits64: true, prefetchable: true },

@@ -7,8 +7,8 @@ use super::{CLASS, each_port, subject};
 use crate::check::roles::Roles;
 use crate::check::{Check, CheckAction, Ctx, Hint, Judgement, Rule, Source, words};
 use crate::model::{
-    ActionClass, Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity, VerbsOutcome,
-    VerbsPort, VerbsTrial, Verdict, Why,
+    ActionClass, Area, Fact, FasterPath, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, Severity,
+    VerbsOutcome, VerbsPort, VerbsTrial, Verdict, Why,
 };
 use crate::output::shell_word;
 
@@ -58,6 +58,8 @@ pub const CHECK: Check = Check {
             nvshmem=1 kv-transfer=1 container=1 multi-node=1 many-gpus=-1 no-device=-1 gpu-memory=-1 \
             gpudirect=-2 verbs-object=-2 guest=-2 register=-3",
     }),
+    judges_ports: true,
+    closes: Some(FasterPath::Rdma),
     judge: port,
     ..Check::DEFAULT
 };

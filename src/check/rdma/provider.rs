@@ -2,7 +2,9 @@
 
 use super::{CLASS, each_nic, rdma_nics};
 use crate::check::{Check, Ctx, Hint, Judgement, Source};
-use crate::model::{ActionClass, Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
+use crate::model::{
+    ActionClass, Area, Fact, FasterPath, RdmaDevice, Severity, Verbs, VerbsOutcome,
+};
 
 const CALL: &str = "ibv_get_device_list";
 const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
@@ -25,6 +27,7 @@ pub const CHECK: Check = Check {
         cause: "The provider library of the NIC is missing or does not fit the kernel.",
         words: "provider=5 missing=2 container=1 rdma=1 no-device=1 failure=1 mismatch=1 rdma-device=1",
     }),
+    closes: Some(FasterPath::Rdma),
     judge: provider,
     ..Check::DEFAULT
 };

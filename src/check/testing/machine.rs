@@ -11,7 +11,6 @@ pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
     let link = |(speed, width)| Link { speed: LinkSpeed(speed), width };
     Fact::Known(Some(Express {
         offset: 0x60,
-        version: 2,
         port: PortType::Endpoint,
         max_payload: 256,
         max_read_request: 4096,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::check::ground::rdma_nics;
-use crate::check::{self, Ctx};
+use crate::check::{self, Check, Ctx};
 use crate::cmd::doctor;
 use crate::cmd::machine::Machine;
 use crate::model::{Allowed, Facts, FasterPath, Finding, Job, Loss, Outcome, ReasonKind};
@@ -16,19 +16,11 @@ const SLOWER: u8 = 1;
 /// Neither the log nor a machine says whether the paths are the best.
 const UNDETERMINED: u8 = 3;
 
-/// The check that says whether a machine allows a path.
-const PEER_ACCESS: &str = "gpu.p2p-grant";
-
-/// The checks of a path, the most likely cause first.
-fn checks(faster: FasterPath) -> &'static [&'static str] {
-    match faster {
-        FasterPath::PeerAccess => &[PEER_ACCESS, "gpu.nvlink"],
-        FasterPath::Rdma => {
-            &["rdma.modules", "rdma.core", "rdma.provider", "rdma.device", "rdma.port"]
-        }
-        FasterPath::GpuDirect => &["peermem.loaded", "rdma.mixed-stack"],
-        FasterPath::SharedMemory | FasterPath::Gdrcopy => &[],
-    }
+/// The checks of a path: those whose pass allows it, and the others.
+fn checks(faster: FasterPath) -> impl Iterator<Item = &'static Check> {
+    let of_path = check::all().filter(move |check| check.closes == Some(faster));
+    let allowing = of_path.clone().filter(|check| check.allows_path);
+    allowing.chain(of_path.filter(|check| !check.allows_path))
 }
 
 /// True if a machine could say more than the log.
@@ -38,7 +30,7 @@ pub fn is_open(job: &Job) -> bool {
 
 fn is_open_loss(loss: &Loss) -> bool {
     let is_open = loss.allowed == Allowed::Unknown || loss.kind == ReasonKind::Unknown;
-    is_open && !checks(loss.faster).is_empty()
+    is_open && checks(loss.faster).next().is_some()
 }
 
 /// True if this machine is a node of the job.
@@ -52,14 +44,15 @@ pub fn is_here(job: &Job) -> bool {
 /// Adds what a machine of the job says.
 pub fn inspect(job: &mut Job, machine: &Machine, expectations: &Expectations) {
     let open = || job.lost.iter().filter(|loss| is_open_loss(loss));
-    let ids: Vec<&str> = open().flat_map(|loss| checks(loss.faster)).copied().collect();
+    let ids: Vec<&str> =
+        open().flat_map(|loss| checks(loss.faster)).map(|check| check.id).collect();
     let facts = machine.facts(doctor::want(false, |id| ids.contains(&id)));
     let topology = topo::topology(&facts);
     let ctx = Ctx::new(&facts, &topology, expectations);
     let findings = check::run_those(&ctx, |id| ids.contains(&id));
     for loss in job.lost.iter_mut().filter(|loss| is_open_loss(loss)) {
-        let failing = checks(loss.faster).iter().find_map(|id| {
-            let of_check = findings.iter().filter(|finding| finding.id == *id);
+        let failing = checks(loss.faster).find_map(|check| {
+            let of_check = findings.iter().filter(|finding| finding.id == check.id);
             of_check.into_iter().find(|finding| is_bad(finding))
         });
         if loss.allowed == Allowed::Unknown {
@@ -82,19 +75,22 @@ fn allowed(
     findings: &[Finding],
     facts: &Facts,
 ) -> Allowed {
-    let passes = |id: &str| {
-        let of_check: Vec<&Finding> = findings.iter().filter(|finding| finding.id == id).collect();
+    let mut deciding = checks(faster).filter(|check| check.allows_path).map(|check| check.id);
+    let deciding = deciding.next().unwrap_or_default();
+    let passes = || {
+        let of_check: Vec<&Finding> =
+            findings.iter().filter(|finding| finding.id == deciding).collect();
         !of_check.is_empty() && of_check.iter().all(|finding| finding.outcome == Outcome::Pass)
     };
     match faster {
-        FasterPath::PeerAccess if passes(PEER_ACCESS) => Allowed::Yes,
-        FasterPath::PeerAccess if failing.is_some_and(|finding| finding.id == PEER_ACCESS) => {
+        FasterPath::PeerAccess if passes() => Allowed::Yes,
+        FasterPath::PeerAccess if failing.is_some_and(|finding| finding.id == deciding) => {
             Allowed::No
         }
         FasterPath::Rdma if rdma_nics(facts).next().is_some() => Allowed::Yes,
         FasterPath::Rdma if facts.rdma.known().is_some() => Allowed::No,
         // What a check finds can be repaired.
-        FasterPath::GpuDirect if failing.is_some() || passes("peermem.loaded") => Allowed::Yes,
+        FasterPath::GpuDirect if failing.is_some() || passes() => Allowed::Yes,
         _ => Allowed::Unknown,
     }
 }

@@ -1,12 +1,9 @@
 //! What the findings of a machine say about a text, which may come from another process or another machine.
 
 use super::ENVIRONMENT;
+use crate::check;
 use crate::check::ground::rdma_nics;
 use crate::model::{Facts, Finding, Ids, Outcome, PciDevice, Standing};
-
-/// Checks of GPUs, their driver and the paths to them, and of NICs.
-const OF_GPUS: [&str; 7] = ["gpu.", "param.", "peermem.", "gdrdrv.", "mapping.", "pcie.", "gin."];
-const OF_NICS: [&str; 5] = ["rdma.", "gin.", "limits.rdma-cgroup", "pcie.locality", "pcie.ats"];
 
 /// The subject of findings about the process that gdr runs in.
 const OWN_PROCESS: &str = "this process";
@@ -42,10 +39,11 @@ impl Scope {
 
     /// Why a check says nothing about the text, whatever it finds.
     pub fn excludes(&self, check: &str) -> Option<&'static str> {
-        let is_of = |families: &[&str]| families.iter().any(|family| check.starts_with(family));
+        let family = check::family(check)?;
+        let needs_nics = family.needs_nics || check::find(check).is_some_and(|of| of.needs_nics);
         match (self.has_gpu, self.has_nic) {
-            (false, true) if is_of(&OF_GPUS) => Some("this machine has no NVIDIA GPU"),
-            (true, false) if is_of(&OF_NICS) => Some("this machine has no RDMA NIC"),
+            (false, true) if family.needs_gpus => Some("this machine has no NVIDIA GPU"),
+            (true, false) if needs_nics => Some("this machine has no RDMA NIC"),
             _ => None,
         }
     }

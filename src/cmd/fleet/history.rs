@@ -46,7 +46,7 @@ fn read(directory: &Path) -> anyhow::Result<Timeline> {
     let mut timeline = Timeline::default();
     let mut files = 0;
     for directory in directories(directory)? {
-        let mut fleet = Fleet::new(check::is_volatile);
+        let mut fleet = Fleet::new(check::is_volatile, check::is_of_one_device);
         let mut has_reports = false;
         for file in inside(&directory)? {
             files += 1;

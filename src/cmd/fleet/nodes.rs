@@ -161,7 +161,7 @@ pub fn names(collected: &[Collected]) -> Vec<String> {
 
 /// Everything that came, and who is missing.
 pub fn merge(place: &NodePlace, arrival: Duration, collected: Vec<Collected>) -> Fleet {
-    let mut fleet = Fleet::new(check::is_volatile);
+    let mut fleet = Fleet::new(check::is_volatile, check::is_of_one_device);
     let seconds = arrival.as_secs();
     let missing = format!(
         "it did not arrive within {seconds} s: gdr did not start there, or cannot reach rank 0"

@@ -75,7 +75,7 @@ fn keep(directory: &Path, record: &Record, out: &mut dyn Write) -> anyhow::Resul
 
 /// Merges files.
 fn merged(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
-    let mut fleet = Fleet::new(check::is_volatile);
+    let mut fleet = Fleet::new(check::is_volatile, check::is_of_one_device);
     if let Some(list) = &options.nodes {
         fleet.expect(expand(list).map_err(|why| anyhow!("--nodes: {why}"))?);
     }

@@ -39,11 +39,10 @@ fn kind(title: &str) -> Option<&str> {
 /// The capability, if printed completely.
 pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Express> {
     let port = port(title)?;
-    let version = title.strip_prefix("Express (v")?.split_once(')')?.0.parse().ok()?;
+    title.strip_prefix("Express (v")?;
     let control = register(lines, "DevCtl")?;
     Some(Express {
         offset,
-        version,
         port,
         max_payload: control.number("MaxPayload ")?,
         max_read_request: control.number("MaxReadReq ")?,
@@ -152,7 +151,6 @@ mod tests {
         };
         let expected = Express {
             offset: 0x40,
-            version: 2,
             port: PortType::RootPort,
             max_payload: 128,
             max_read_request: 512,

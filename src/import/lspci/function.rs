@@ -116,19 +116,20 @@ impl Function {
         // This bit is valid whatever is missing after it.
         let says_none = upper.iter().any(|line| line.text.starts_with("Status: Cap-"));
         let has_none = verbosity == Verbosity::Flags && listed.legacy == 0;
-        let absent = match () {
-            () if unknown_header => Err(Why::Broken),
-            () if listed.denied
-                || upper.iter().any(|line| line.text.starts_with("<access denied")) =>
-            {
-                Err(Why::Denied)
-            }
-            () if listed.broken => Err(Why::Broken),
-            () if says_none => Ok(()),
-            () if self.complete && (has_none || listed.legacy > 0) => Ok(()),
-            // The extended list begins, so the first one is complete.
-            () if whole && listed.legacy > 0 && listed.beyond > 0 => Ok(()),
-            () => Err(Why::NotCovered),
+        let denied = upper.iter().any(|line| line.text.starts_with("<access denied"));
+        // Complete too if the extended list begins.
+        let is_complete = (self.complete && (has_none || listed.legacy > 0))
+            || (whole && listed.legacy > 0 && listed.beyond > 0);
+        let absent = if unknown_header {
+            Err(Why::Broken)
+        } else if listed.denied || denied {
+            Err(Why::Denied)
+        } else if listed.broken {
+            Err(Why::Broken)
+        } else if says_none || is_complete {
+            Ok(())
+        } else {
+            Err(Why::NotCovered)
         };
         let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
         let absent_beyond = if listed.denied || unknown_header || !(self.complete || says_none) {

@@ -266,7 +266,7 @@ fn link(fields: &Fields<'_>) -> Option<LinkState> {
     };
     let current = link("PCIe Generation/Current", "Link Width/Current")?;
     let max = link("PCIe Generation/Max", "Link Width/Max")?;
-    // The lanes of the port above are not in the text, so fewer than the GPU's are no fault.
+    // The lanes of the port above are not in the text, so fewer than the GPU's are not a fault.
     (current.width == max.width).then_some(LinkState { current, max })
 }
 

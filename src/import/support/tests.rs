@@ -438,7 +438,7 @@ fn ibv_devinfo_lists_rdma_devices() {
         class.names.clone()
     };
     assert_eq!(names(&log), Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()]));
-    // Devices that it cannot open are not in the list; a name is no path.
+    // Devices that it cannot open are not in the list; a name is not a path.
     let partial = format!("Failed to open device\n{devinfo}");
     let hostile = devinfo.replace("mlx5_0", "../../etc");
     let archive = |output: &str| {

@@ -213,7 +213,7 @@ impl Devices {
 
     /// The function behind the name of a driver of GPUs or NICs: `igb 0000:07:00.0 eno2: …`.
     fn bound(&mut self, line: &str) {
-        for (at, _) in line.match_indices(' ').take(MOST_WORDS) {
+        for (at, _) in line.match_indices(' ').take(MAX_WORDS) {
             let driver = line[..at].rsplit(' ').next().unwrap_or_default();
             if let Some((bdf, ids)) = bound(driver, &line[at + 1..]) {
                 self.add(bdf, ids);
@@ -248,7 +248,7 @@ impl Devices {
 }
 
 /// A driver stands behind the time, the host and the program at most.
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 
 /// The function that a driver of GPUs or NICs names itself with.
 pub fn bound(driver: &str, rest: &str) -> Option<(Bdf, Ids)> {

@@ -1,5 +1,5 @@
 //! Lines of programs that no other kind covers: an address, a UUID or a number beside the name of a GPU, and RDMA devices. Read only
-//! where nothing else shows a GPU, or a NIC. Sentences of people are no lines of programs.
+//! where nothing else shows a GPU, or a NIC. Sentences of people are not lines of programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

@@ -194,7 +194,7 @@ fn behind_words(line: &str) -> Option<usize> {
     let at = CLASSES.iter().filter_map(|class| line.find(class)).min()?;
     let start = line[..at].rfind([' ', '\t', '(', '`'])? + 1;
     let before = line[..start].trim();
-    // A name and a colon are the prefix of pdsh, which names a machine; quote marks and numbers are no words.
+    // A name and a colon are the prefix of pdsh, which names a machine; quote marks and numbers are not words.
     let words = before.split_ascii_whitespace().count();
     let has_words = words > 1 && before.starts_with(|c: char| c.is_alphabetic());
     ((has_words || before.ends_with('`'))

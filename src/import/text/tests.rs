@@ -405,7 +405,7 @@ fn kernel_logs_name_gpus_and_nics() {
     }
     let text = "[    2.500000] ice 0000:5e:00.1 ens2f1: NIC Link is up 100 Gbps Full Duplex\n";
     assert_eq!(functions(text), [("0000:5e:00.1".to_owned(), 0x8086)]);
-    // The GPU of a system on a chip has no address; another function is no GPU.
+    // The GPU of a system on a chip has no address; another function is not a GPU.
     for text in [
         "[    4.100000] [drm] [nvidia-drm] [GPU ID 0x00020000] Loading driver\n",
         "[    4.100000] nvidia-gpu 0000:3b:00.3: enabling device (0000 -> 0002)\n",

@@ -146,7 +146,7 @@ const FAULTS: [&str; 12] = [
     "not found",
 ];
 
-/// True if an error of a program says that something failed. A key that a cache lacks is no failure.
+/// True if an error of a program says that something failed. A key that a cache lacks is not a failure.
 fn is_fault(message: &str) -> bool {
     let lower = message.to_ascii_lowercase();
     FAULTS.iter().any(|text| lower.contains(text)) && !lower.contains("key")

@@ -68,7 +68,7 @@ pub fn endpoint(line: &str) -> Vec<Route> {
 }
 
 /// Whether both ends are on one node, if the text says it; `None` of an endpoint to the process itself.
-#[expect(clippy::option_option, reason = "an endpoint to itself is no path")]
+#[expect(clippy::option_option, reason = "an endpoint to itself is not a path")]
 fn node(place: &str) -> Option<Option<bool>> {
     let place = place.trim_end();
     if place.ends_with(" self") {

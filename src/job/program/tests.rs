@@ -1,4 +1,4 @@
-//! Failures that Python, PyTorch, launchers and frameworks print, by rank; and lines that are no failure.
+//! Failures that Python, PyTorch, launchers and frameworks print, by rank; and lines that are not a failure.
 
 use proptest::prelude::*;
 

@@ -12,8 +12,6 @@ use super::LinkPair;
 pub struct Express {
     /// Offset of the capability.
     pub offset: u16,
-    /// Version of the structure: 1 (PCIe 1.x) or 2.
-    pub version: u8,
     /// What kind of port or device this is.
     pub port: PortType,
     /// Maximum payload that it may send, bytes.

@@ -21,8 +21,6 @@ pub struct Header {
     pub kind: HeaderKind,
     /// Command register.
     pub command: Command,
-    /// Status register.
-    pub status: Status,
     /// Base address registers that are not zero.
     pub bars: Vec<Bar>,
 }
@@ -88,18 +86,6 @@ impl fmt::Display for Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Command(pub u16);
-
-/// Status register (PCIe 7.5.1.1.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Status(pub u16);
-
-impl Status {
-    /// The function has a capability list.
-    pub fn capabilities(self) -> bool {
-        self.0 & 1 << 4 != 0
-    }
-}
 
 /// A base address register (BAR). Its size is not in configuration space: reading it requires a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -75,7 +75,7 @@ pub fn first_part(subject: &str, message: &str, room: usize) -> String {
         Some(rest) => format!("{name}{rest}"),
         None => words,
     };
-    // The name of the subject is no message.
+    // The name of the subject is not a message.
     let start = if words.starts_with(&format!("{name}: ")) { name.len() + 2 } else { 0 };
     shortened(&words, start, room)
 }

@@ -84,9 +84,8 @@ fn interface_of(
         port,
         counters: Fact::Known((!known.is_empty()).then(|| nonzero(known).collect())),
         priorities: fact(nic::dcb(interface)).map(|dcb| dcb.map(priorities)),
-        pause: fact(nic::pause(interface)).map(|pause| {
-            pause.map(|pause| LinkPause { receives: pause.receives, sends: pause.sends })
-        }),
+        pause: fact(nic::pause(interface))
+            .map(|pause| pause.map(|(receives, sends)| LinkPause { receives, sends })),
     }
 }
 
@@ -116,7 +115,7 @@ fn priorities(dcb: Dcb) -> Priorities {
     let dscp: BTreeMap<u8, u8> =
         dscp.filter_map(|app| Some((u8::try_from(app.protocol).ok()?, app.priority))).collect();
     Priorities {
-        pfc: dcb.pfc.map(|pfc| with(pfc.enabled)),
+        pfc: dcb.pfc.map(|pfc| with(pfc)),
         // Drivers without a table of trust (mlx5) trust the DSCP while an entry of one exists.
         trusts_dscp: match dcb.trust {
             Some(trusted) => trusted.contains(&APP_DSCP),
@@ -130,12 +129,12 @@ fn priorities(dcb: Dcb) -> Priorities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbs::nic::{App, Pfc};
+    use verbs::nic::App;
 
     #[test]
     fn priorities_of_dcb() {
         let mut dcb = Dcb {
-            pfc: Some(Pfc { most: 8, enabled: 0b1_1000, ..Pfc::default() }),
+            pfc: Some(0b1_1000),
             apps: vec![App { selector: APP_DSCP, protocol: 26, priority: 3 }],
             ..Dcb::default()
         };

@@ -161,7 +161,7 @@ fn gpu(device: Device<'_>, index: u32, bdf: Bdf, query: NvmlQuery) -> NvmlGpu {
     let fabric = fact(device.fabric());
     NvmlGpu {
         memory_node: fact(device.numa_node()),
-        bar1: fact(device.bar1()).map(|bar1| Bar1 { total: bar1.total, used: bar1.used }),
+        bar1: fact(device.bar1()).map(|(total, used)| Bar1 { total, used }),
         memory_total: fact(device.memory_total()),
         persistence: fact(device.persistence_mode()).map(|mode| mode != 0),
         mig: fact(device.mig_mode()),

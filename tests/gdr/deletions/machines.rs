@@ -103,7 +103,7 @@ impl Source {
         };
         let (world, mut snapshot) = match (self.form, world) {
             (Form::Directory, Some(world)) => (world, snapshot),
-            (Form::Directory, None) => panic!("{} is no directory", self.name),
+            (Form::Directory, None) => panic!("{} is not a directory", self.name),
             (Form::Snapshot, _) => (World::snapshot(snapshot.clone()), snapshot),
             (Form::Report, _) => {
                 let files = snapshot.files.clone();

@@ -48,7 +48,7 @@ pub fn without_colour(page: &str) -> String {
         let (parameters, after) = after.split_once('m').expect("a colour ends in m");
         assert!(
             parameters.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'),
-            "{parameters:?} is no colour"
+            "{parameters:?} is not a colour"
         );
         rest = after;
     }

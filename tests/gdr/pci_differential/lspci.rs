@@ -68,6 +68,7 @@ fn view(text: &str) -> View {
                 let plain = rest.replace(" (downgraded)", "").replace(" (ok)", "");
                 put("link now", &plain.replace(" (overdriven)", "").replace(" (strange)", ""));
             }
+            ("express", "LnkCtl2") if rest.starts_with("Target Link Speed: 2.5GT/s") => {}
             ("express", "LnkCtl2") => put("link target", before(rest, ", EnterCompliance")),
             ("acs", _) => put(name, rest),
             ("ats", "ATSCtl") => put(name, before(rest, ", Smallest")),
@@ -98,7 +99,8 @@ fn section_of(title: &str) -> &'static str {
 
 /// `(v2) Downstream Port`.
 fn express(title: &str) -> String {
-    let text = before(title.trim_start_matches("Express "), ", ");
+    let (_, kind) = title.split_once(") ").unwrap_or(("", title));
+    let text = before(kind, ", ");
     before(text, " (Slot").to_owned()
 }
 

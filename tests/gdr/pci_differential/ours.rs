@@ -73,7 +73,7 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
         PortType::RootComplexEventCollector => "Root Complex Event Collector",
         PortType::Other(_) => "Unknown type",
     };
-    put("express", format!("(v{}) {kind}", express.version));
+    put("express", kind.to_owned());
     let (order, tag) = (sign(express.relaxed_ordering), sign(express.extended_tag));
     let snoop = sign(express.no_snoop);
     put("express flags", format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"));
@@ -91,8 +91,8 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
     let enabled = aspm(link.aspm_enabled).map(|states| format!("ASPM {states} Enabled"));
     put("link aspm", enabled.unwrap_or_else(|| "ASPM Disabled".to_owned()));
     put("link now", format!("Speed {}, Width x{}", link.current.speed, link.current.width));
-    if express.version >= 2 {
-        let target = link.target.map_or("2.5GT/s".to_owned(), |target| target.to_string());
+    // lspci prints the same for 2.5 GT/s and for a register that is zero.
+    if let Some(target) = link.target.filter(|target| target.0 != 1) {
         put("link target", format!("Target Link Speed: {target}"));
     }
 }

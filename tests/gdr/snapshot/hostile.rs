@@ -38,7 +38,7 @@ fn rejects_other_formats() {
         (b"{\"schema\":\"gdr.topo/1\"}", &["the schema is not gdr.snapshot/1"]),
         (b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}", &["gdr.snapshot/1"]),
         (b"\x28\xb5\x2f\xfd", &["Zstandard"]),
-        (b"\x28\xb5\x2f\xfdgarbage that is no frame", &[]),
+        (b"\x28\xb5\x2f\xfdgarbage that is not a frame", &[]),
     ] {
         refused(&written(at, bytes), words);
     }

@@ -7,7 +7,7 @@ use super::made::address;
 use super::products::{FIRST, SEPARATOR, entry};
 use super::{Input, filled};
 
-/// Functions of all formats: short ones, long ones, nested ones, and what is no dump although it begins as one.
+/// Functions of all formats: short ones, long ones, nested ones, and what is not a dump although it begins as one.
 pub fn dumps(size: usize) -> Vec<Input> {
     let filled =
         |head: &str, item: &dyn Fn(usize) -> String, end: &str| filled(size, head, item, end);

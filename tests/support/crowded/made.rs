@@ -19,7 +19,7 @@ pub(super) const ROOT_PORT: u16 = 4;
 pub(super) const UPSTREAM: u16 = 5;
 pub(super) const DOWNSTREAM: u16 = 6;
 
-/// A recorded machine whose PCI functions are made up. It says that it is no guest.
+/// A recorded machine whose PCI functions are made up. It says that it is not a guest.
 pub(super) struct Made {
     document: Value,
     pub(super) files: Map<String, Value>,

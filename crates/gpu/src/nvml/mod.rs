@@ -16,5 +16,5 @@ mod raw;
 mod session;
 
 pub use failure::{Answer, Failure};
-pub use raw::{Bar1, Device, Fabric};
+pub use raw::{Device, Fabric};
 pub use session::{Nvml, OpenError};

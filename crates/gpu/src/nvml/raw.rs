@@ -44,16 +44,6 @@ pub struct Fabric {
     pub health: Option<u32>,
 }
 
-/// BAR1, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Bar1 {
-    /// Its size.
-    pub total: u64,
-    /// Mapped now.
-    pub used: u64,
-}
-
 /// One GPU of a session.
 #[derive(Clone, Copy)]
 pub struct Device<'s> {
@@ -286,14 +276,14 @@ impl<'s> Device<'s> {
         self.wrapped("nvmlDeviceGetMinorNumber", |device| device.minor_number())
     }
 
-    /// Size and use of BAR1.
+    /// The bytes of BAR1, and how many of them are mapped now.
     ///
     /// # Errors
     ///
     /// NVML's [`Failure`].
-    pub fn bar1(self) -> Answer<Bar1> {
+    pub fn bar1(self) -> Answer<(u64, u64)> {
         self.wrapped("nvmlDeviceGetBAR1MemoryInfo", |device| device.bar1_memory_info())
-            .map(|bar1| Bar1 { total: bar1.total, used: bar1.used })
+            .map(|bar1| (bar1.total, bar1.used))
     }
 
     /// The GPU's memory in bytes. nvml-wrapper asks for a newer form, which old libraries lack.

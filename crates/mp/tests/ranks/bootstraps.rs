@@ -142,7 +142,7 @@ fn strangers_do_not_get_in() {
         challenge[3] = b'p';
         mirror.write_all(&challenge).unwrap();
         assert!(matches!(mirror.read(&mut [0; 40]), Ok(0) | Err(_)));
-        // It proves the secret, and is no rank of two.
+        // It proves the secret, and is not a rank of two.
         for (rank, size) in [(0, 2), (2, 2), (1, 3), (u32::MAX, 2)] {
             let (stream, _, mut reader) = proved(&at, &own, &[rank, size]);
             assert!(ends(stream, &mut reader), "{rank} of {size}");

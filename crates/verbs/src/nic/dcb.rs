@@ -16,11 +16,10 @@ pub const APP_DSCP: u8 = 5;
 /// The numbers of linux/dcbnl.h that this crate uses, for a test against the header.
 pub mod layout {
     /// Constants: name in C, value.
-    pub const CONSTANTS: [(&str, u64); 11] = [
+    pub const CONSTANTS: [(&str, u64); 10] = [
         ("DCB_CMD_IEEE_GET", super::IEEE_GET as u64),
         ("DCB_ATTR_IFNAME", super::IFNAME as u64),
         ("DCB_ATTR_IEEE", super::IEEE as u64),
-        ("DCB_ATTR_DCBX", super::DCBX as u64),
         ("DCB_ATTR_IEEE_ETS", super::ETS as u64),
         ("DCB_ATTR_IEEE_PFC", super::PFC as u64),
         ("DCB_ATTR_IEEE_APP_TABLE", super::APP_TABLE as u64),
@@ -30,11 +29,8 @@ pub mod layout {
         ("RTM_GETDCB", super::GET as u64),
     ];
     /// Members of structures: expression of their offset in C, and the offset.
-    pub const OFFSETS: [(&str, usize); 8] = [
-        ("offsetof(struct ieee_pfc, pfc_cap)", super::PFC_CAPABLE),
+    pub const OFFSETS: [(&str, usize); 5] = [
         ("offsetof(struct ieee_pfc, pfc_en)", super::PFC_ENABLED),
-        ("offsetof(struct ieee_pfc, requests)", super::PFC_REQUESTS),
-        ("offsetof(struct ieee_pfc, indications)", super::PFC_INDICATIONS),
         ("offsetof(struct ieee_ets, prio_tc)", super::ETS_CLASSES),
         ("offsetof(struct dcb_app, selector)", 0),
         ("offsetof(struct dcb_app, priority)", 1),
@@ -45,45 +41,26 @@ pub mod layout {
 const IEEE_GET: u8 = 21;
 const IFNAME: u16 = 1;
 const IEEE: u16 = 13;
-const DCBX: u16 = 14;
 const ETS: u16 = 1;
 const PFC: u16 = 2;
 const APP_TABLE: u16 = 3;
 const APP: u16 = 1;
 /// `DCB_ATTR_DCB_APP_TRUST_TABLE`, since Linux 6.2.
 const TRUST_TABLE: u16 = 11;
-const PFC_CAPABLE: usize = 0;
 const PFC_ENABLED: usize = 1;
-const PFC_REQUESTS: usize = 8;
-const PFC_INDICATIONS: usize = 72;
 const ETS_CLASSES: usize = 27;
 
 /// How an interface treats priorities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dcb {
-    /// Who negotiates: bits of `DCB_CAP_DCBX_*`. None if the driver does not say.
-    pub dcbx: Option<u8>,
-    /// Priority flow control; none if the driver does not say.
-    pub pfc: Option<Pfc>,
+    /// A bit for each priority that has priority flow control; none if the driver does not say.
+    pub pfc: Option<u8>,
     /// The traffic class of each priority; none if the driver does not say.
     pub classes: Option<[u8; PRIORITIES]>,
     /// Which priority some packets get.
     pub apps: Vec<App>,
     /// The selectors whose [`apps`](Self::apps) are trusted, the first one first; none before Linux 6.2, and if the driver does not say.
     pub trust: Option<Vec<u8>>,
-}
-
-/// Priority flow control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pfc {
-    /// How many priorities may have it.
-    pub most: u8,
-    /// A bit for each priority that has it.
-    pub enabled: u8,
-    /// Pause frames sent, by priority.
-    pub requests: [u64; PRIORITIES],
-    /// Pause frames received, by priority.
-    pub indications: [u64; PRIORITIES],
 }
 
 /// A rule for packets.
@@ -121,8 +98,7 @@ fn parse(answer: &[u8]) -> Dcb {
         entries.iter().filter_map(|(_, value)| value.first().copied()).collect()
     });
     Dcb {
-        dcbx: find(&outer, DCBX).and_then(|value| value.first().copied()),
-        pfc: find(&inner, PFC).and_then(pfc),
+        pfc: find(&inner, PFC).and_then(|pfc| pfc.get(PFC_ENABLED).copied()),
         classes: find(&inner, ETS)
             .and_then(|ets| ets.get(ETS_CLASSES..ETS_CLASSES + PRIORITIES)?.try_into().ok()),
         apps: table
@@ -132,23 +108,6 @@ fn parse(answer: &[u8]) -> Dcb {
             .collect(),
         trust,
     }
-}
-
-fn pfc(bytes: &[u8]) -> Option<Pfc> {
-    let counts = |at: usize| -> Option<[u64; PRIORITIES]> {
-        let words = bytes.get(at..at + 8 * PRIORITIES)?.chunks(8);
-        let mut counts = [0; PRIORITIES];
-        for (count, word) in counts.iter_mut().zip(words) {
-            *count = u64::from_ne_bytes(word.try_into().ok()?);
-        }
-        Some(counts)
-    };
-    Some(Pfc {
-        most: *bytes.get(PFC_CAPABLE)?,
-        enabled: *bytes.get(PFC_ENABLED)?,
-        requests: counts(PFC_REQUESTS)?,
-        indications: counts(PFC_INDICATIONS)?,
-    })
 }
 
 fn app(bytes: &[u8]) -> Option<App> {
@@ -163,8 +122,6 @@ mod tests {
     fn answer() -> Vec<u8> {
         let mut pfc = vec![0; 136];
         (pfc[0], pfc[1]) = (8, 1 << 3);
-        pfc[8 + 3 * 8] = 17;
-        pfc[72 + 3 * 8] = 4;
         let mut ets = vec![0; 59];
         ets[27..35].copy_from_slice(&[1, 0, 2, 3, 4, 5, 6, 7]);
         let app = [5_u8, 3, 26, 0];
@@ -174,19 +131,16 @@ mod tests {
             attribute(APP_TABLE, &attribute(APP, &app)),
             attribute(TRUST_TABLE, &attribute(APP, &[5])),
         ];
-        [attribute(IFNAME, b"eth0\0"), attribute(IEEE, &inner.concat()), attribute(DCBX, &[8])]
-            .concat()
+        [attribute(IFNAME, b"eth0\0"), attribute(IEEE, &inner.concat())].concat()
     }
 
     #[test]
     fn settings_of_an_answer() {
         let found = parse(&answer());
-        let pfc = found.pfc.expect("PFC");
-        assert_eq!((pfc.most, pfc.enabled), (8, 8));
-        assert_eq!((pfc.requests[3], pfc.indications[3], pfc.requests[0]), (17, 4, 0));
+        assert_eq!(found.pfc, Some(8));
         assert_eq!(found.classes, Some([1, 0, 2, 3, 4, 5, 6, 7]));
         assert_eq!(found.apps, [App { selector: APP_DSCP, protocol: 26, priority: 3 }]);
-        assert_eq!((found.trust, found.dcbx), (Some(vec![5]), Some(8)));
+        assert_eq!(found.trust, Some(vec![5]));
     }
 
     #[test]

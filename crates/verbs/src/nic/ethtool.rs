@@ -21,15 +21,6 @@ const NAME: usize = 32;
 /// Most statistics of an interface: mlx5 has some thousands, for its queues.
 const MAX: usize = 1 << 16;
 
-/// Pause frames of a whole link, which stop every priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pause {
-    /// The NIC stops for pause frames that arrive.
-    pub receives: bool,
-    /// It sends them.
-    pub sends: bool,
-}
-
 /// The statistics of an interface's driver, by name.
 ///
 /// # Errors
@@ -81,13 +72,13 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
 /// # Errors
 ///
 /// Of the ioctl: EOPNOTSUPP if the driver has none, ENODEV without such an interface.
-pub fn pause(interface: &str) -> io::Result<Pause> {
+pub fn pause(interface: &str) -> io::Result<(bool, bool)> {
     // struct ethtool_pauseparam: command, autonegotiation, receive, send.
     let mut answer = vec![0_u64; 2];
     put(&mut answer, [GET_PAUSE, 0]);
     ioctl(interface, &mut answer)?;
     let [receives, sends] = halves(answer[1]);
-    Ok(Pause { receives: receives != 0, sends: sends != 0 })
+    Ok((receives != 0, sends != 0))
 }
 
 /// Text up to its NUL.

@@ -11,8 +11,8 @@ mod sysfs;
 use std::ffi::CString;
 use std::io;
 
-pub use dcb::{APP_DSCP, App, Dcb, PRIORITIES, Pfc, dcb, layout};
-pub use ethtool::{Pause, pause, statistics};
+pub use dcb::{APP_DSCP, App, Dcb, PRIORITIES, dcb, layout};
+pub use ethtool::{pause, statistics};
 pub use sysfs::{Port, Reading, function_errors, ports};
 
 /// Bytes of an interface's name, with its NUL.

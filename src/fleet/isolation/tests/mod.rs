@@ -190,7 +190,7 @@ fn small_fleets_name_the_dead_nic_alone() {
 }
 
 /// Five nodes with one NIC each, one of which is dead, measured on a machine whose CPU was busy with other work. What few measurements have
-/// in common is no fault of the rail that all of them share.
+/// in common is not a fault of the rail that all of them share.
 #[test]
 fn noise_is_no_fault_of_the_only_rail() {
     let network = Network { nodes: 5, rails: 1, leaves: Vec::new() };

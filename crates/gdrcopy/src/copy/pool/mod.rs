@@ -106,7 +106,7 @@ impl Pool {
         };
         self.linger.store(decision.linger, Ordering::Relaxed);
         let (running, expected) = threads::request(self, decision.helpers);
-        // A helper that starts during a read takes its share of it. The first write is no faster
+        // A helper that starts during a read takes its share of it. The first write is not faster
         // with one, and takes half as much CPU time again.
         let helpers = if job.direction == Direction::Write { running } else { expected };
         if helpers == 0 {
