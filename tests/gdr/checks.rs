@@ -63,6 +63,15 @@ fn report(case: &Case, snapshot: Value, place: Where) -> Value {
         .unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
 }
 
+/// The id of a finding's fix, as a case names it.
+fn fix_of(finding: &Value) -> &str {
+    if finding["fix"].is_null() {
+        "none"
+    } else {
+        finding["fix"]["id"].as_str().unwrap_or("advice")
+    }
+}
+
 /// What is wrong with a case's report.
 fn failure(case: &Case, report: &Value) -> Option<String> {
     let of_check = |finding: &&Value| finding["id"] == case.check.as_str();
@@ -78,6 +87,8 @@ fn failure(case: &Case, report: &Value) -> Option<String> {
                 let says = Value::from(says.as_str()).to_string();
                 text.contains(says.trim_matches('"'))
             })
+            && !case.lacks.iter().any(|lacks| text.contains(lacks.as_str()))
+            && case.fix.as_ref().is_none_or(|fix| fix == fix_of(finding))
     };
     match findings.iter().find(fits) {
         Some(_) => None,
@@ -335,6 +346,9 @@ fn together(all: &[Case], faults: &[String]) -> Case {
         args: Vec::new(),
         subject: None,
         says: Vec::new(),
+        lacks: Vec::new(),
+        fix: None,
+        functions: BTreeMap::new(),
     };
     for fault in faults {
         let case = all
@@ -347,6 +361,7 @@ fn together(all: &[Case], faults: &[String]) -> Case {
                 join(target, change);
             }
         }
+        sum.functions.extend(case.functions.clone());
         sum.nvml.extend(case.nvml.clone());
         sum.cuda.extend(case.cuda.clone());
         sum.verbs.extend(case.verbs.clone());

@@ -264,6 +264,3 @@ fn iommu_words(line: &str) -> String {
         line.split_ascii_whitespace().filter(|word| word.contains("iommu")).collect();
     if words.is_empty() { "no parameter for an IOMMU".to_owned() } else { words.join(" ") }
 }
-
-#[cfg(test)]
-mod tests;

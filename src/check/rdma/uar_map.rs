@@ -231,6 +231,3 @@ fn refused(
         ),
     }
 }
-
-#[cfg(test)]
-mod tests;

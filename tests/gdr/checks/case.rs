@@ -31,6 +31,9 @@ pub struct Case {
     /// A merge patch (RFC 7386) onto its `machine.json`.
     #[serde(default)]
     pub patch: Value,
+    /// Merge patches onto functions, by address, wherever they stand in its tree; null takes one away.
+    #[serde(default)]
+    pub functions: BTreeMap<String, Value>,
     /// Changes to what the libraries answered: JSON pointer to value, null takes away.
     #[serde(default)]
     pub nvml: BTreeMap<String, Value>,
@@ -49,6 +52,11 @@ pub struct Case {
     /// What the finding must say, in its message, evidence, needs or fix.
     #[serde(default)]
     pub says: Vec<String>,
+    /// What it must not say.
+    #[serde(default)]
+    pub lacks: Vec<String>,
+    /// The id of its fix: `advice` for words or a command alone, `none` without either.
+    pub fix: Option<String>,
 }
 
 pub fn sound() -> String {
@@ -79,7 +87,24 @@ pub fn cases() -> Vec<Case> {
 
 /// The machine of a case before its libraries and its snapshot are changed.
 pub fn machine_of(case: &Case) -> (String, String) {
-    (case.machine.clone(), case.patch.to_string())
+    (case.machine.clone(), format!("{} {:?}", case.patch, case.functions))
+}
+
+/// Changes a function somewhere below these; true if it is there.
+fn change(below: &mut Value, address: &str, patch: &Value) -> bool {
+    let Some(functions) = below.as_object_mut() else { return false };
+    if patch.is_null() && functions.remove(address).is_some() {
+        return true;
+    }
+    if let Some(function) = functions.get_mut(address) {
+        if function.is_string() {
+            *function = serde_json::json!({ "is": function });
+        }
+        merge(function, patch);
+        return true;
+    }
+    let mut inner = functions.values_mut().filter_map(|function| function.get_mut("below"));
+    inner.any(|below| change(below, address, patch))
 }
 
 /// Sets what a pointer leads to; null takes it away.
@@ -116,6 +141,12 @@ pub fn snapshot(case: &Case) -> Value {
     Machine::load_changed(&case.machine, |machine| {
         if !case.patch.is_null() {
             merge(machine, &case.patch);
+        }
+        for (address, patch) in &case.functions {
+            let roots = machine["roots"].as_object_mut().expect("root buses").values_mut();
+            let mut roots = roots.filter_map(|root| root.get_mut("below"));
+            let found = roots.any(|below| change(below, address, patch));
+            assert!(found, "{}: there is no {address}", case.about);
         }
     })
     .lay_out(&root);
