@@ -51,7 +51,7 @@ fn facts_of_documents_have_columns() {
         },
         field: Some(|action| &mut action.since),
     }];
-    let mut fleet = Fleet::new(|_| false);
+    let mut fleet = Fleet::new(|_| false, |_| false);
     fleet.node_facts = DRIVER;
     for (name, outcome, driver) in
         [("a", "fail", "570"), ("b", "pass", "580"), ("c", "pass", "580")]
