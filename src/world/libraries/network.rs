@@ -115,7 +115,7 @@ fn priorities(dcb: Dcb) -> Priorities {
     let dscp: BTreeMap<u8, u8> =
         dscp.filter_map(|app| Some((u8::try_from(app.protocol).ok()?, app.priority))).collect();
     Priorities {
-        pfc: dcb.pfc.map(|pfc| with(pfc)),
+        pfc: dcb.pfc.map(with),
         // Drivers without a table of trust (mlx5) trust the DSCP while an entry of one exists.
         trusts_dscp: match dcb.trust {
             Some(trusted) => trusted.contains(&APP_DSCP),
