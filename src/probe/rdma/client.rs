@@ -40,8 +40,6 @@ use crate::probe::failure::StepError;
 use crate::probe::statistics::typical_seconds;
 use crate::probe::verdict::{Promise, Subject};
 
-/// Ends of the names of results.
-
 /// Advice for wrong bytes.
 const WRONG_HINT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
 /// Advice for low bandwidth.
