@@ -234,7 +234,7 @@ mod tests {
         {
             assert_eq!(numbers(&format!("{head} {name}")), GT_710, "{name}");
         }
-        // There are several, and the chip alone is no model.
+        // There are several, and the chip alone is not a model.
         for name in ["GA102 [GeForce RTX 30", "GA102 [", "GK208B"] {
             let device = numbers(&format!("{head} {name}")).and_then(|found| found.2);
             assert_eq!(device, None, "{name}");

@@ -38,7 +38,7 @@ pub fn of_heading(line: &str) -> Option<String> {
         .then(|| words.to_ascii_lowercase())
 }
 
-/// Longer lines are no headings.
+/// Longer lines are not headings.
 const LONGEST: usize = 96;
 
 /// Words for a machine.
@@ -197,7 +197,7 @@ fn framed(line: &str) -> Option<String> {
         && name.len() <= LONGEST
         && name.bytes().all(is_part)
         && name.bytes().any(|byte| byte.is_ascii_digit())
-        // A version is no name.
+        // A version is not a name.
         && !name.ends_with('.');
     fits.then(|| name.to_ascii_lowercase())
 }

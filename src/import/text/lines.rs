@@ -71,7 +71,7 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
             of_machine.role.iter().for_each(|name| roles.shows(name, at + 1));
         }
         let raw = raw.trim();
-        head = heading(raw).or(head.filter(|_| !raw.is_empty()));
+        head = named::heading(raw).or(head.filter(|_| !raw.is_empty()));
         is_input = raw.contains(">>> ") || raw.starts_with("In [");
         let goes_on = raw.trim_matches('-').is_empty() || summary::whole(raw).is_some();
         are_names = named::is_head_of_names(raw) || are_names && goes_on;
@@ -89,8 +89,10 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 
 /// True if a line has a word that each line of interest has: a text may have a million lines.
 fn may_name(line: &str) -> bool {
-    const OTHERS: [&str; 13] = [
+    const OTHERS: [&str; 15] = [
         "GPU-",
+        "CUDA out of memory",
+        " MIG ",
         "10de",
         "10DE",
         "15b3",
@@ -105,8 +107,12 @@ fn may_name(line: &str) -> bool {
         "/sys/class/infiniband/",
     ];
     static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-        let words =
-            summary::BRANDS.into_iter().chain(NUMBERED).chain(PLACED).chain(OTHERS).chain(USED);
+        let words = summary::BRANDS
+            .into_iter()
+            .chain(NUMBERED)
+            .chain(PLACED)
+            .chain(OTHERS)
+            .chain(named::USED);
         AhoCorasick::new(words).ok()
     });
     WORDS.as_ref().is_none_or(|words| words.is_match(line))
@@ -131,6 +137,11 @@ impl<'a> Found<'a> {
             }
             return true;
         }
+        if let Some(number) = named::of_cuda(line) {
+            self.has_keys = true;
+            self.by_number.entry(number).or_default();
+            return true;
+        }
         if is_sentence(line) || is_code(line) {
             return false;
         }
@@ -138,7 +149,7 @@ impl<'a> Found<'a> {
             return self.add_pnp(line, id, device, model);
         }
         self.above = model.or(self.above);
-        self.used = self.used.max(used(line).unwrap_or(0));
+        self.used = self.used.max(named::used(line).unwrap_or(0));
         let place = only(addresses(line));
         if let Some(bdf) = place
             && let Some(ids) = of_nvidia(line, bdf, model)
@@ -176,7 +187,8 @@ impl<'a> Found<'a> {
         }
         if let Some((number, model)) = numbered(line).or(of_slurm) {
             self.has_keys |= !line.starts_with(|c: char| c.is_ascii_digit());
-            self.by_number.entry(number).or_insert_with(|| listed(model));
+            let gpu = self.by_number.entry(number).or_default();
+            gpu.model = gpu.model.take().or(model.map(str::to_owned));
             return true;
         }
         false
@@ -218,7 +230,7 @@ impl<'a> Found<'a> {
         }
         let of_name = line.strip_prefix("name").filter(|rest| rest.starts_with([' ', ':', '=']));
         let value = of_name.map(|rest| rest.trim_matches([' ', ':', '=', '\'', '"']));
-        if let Some((number, model)) = head.zip(value.filter(|value| is_brand(value))) {
+        if let Some((number, model)) = head.zip(value.filter(|value| named::is_brand(value))) {
             self.by_number.entry(number).or_insert_with(|| listed(Some(model)));
             return true;
         }
@@ -274,11 +286,6 @@ fn is_sentence(line: &str) -> bool {
         words.filter(|word| of.contains(&word.trim_matches([',', '.']))).count()
     };
     count(&PERSONS) > 0 || count(&OTHERS) > 1 || line.ends_with('?')
-}
-
-/// True for a name that only products of NVIDIA have. One of a series need not have a number.
-fn is_brand(name: &str) -> bool {
-    summary::BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
 }
 
 /// A line of a program's source or of a patch.
@@ -418,27 +425,6 @@ fn numbered(line: &str) -> Option<(usize, Option<&str>)> {
     let is_index =
         ends(&["index", "id", "minor"]) || key.ends_with("cuda") || key.ends_with("cuda:");
     (is_gpu && !is_count || is_index).then_some((number, Some(model)))
-}
-
-/// Lists of numbers of GPUs that a program uses.
-const USED: [&str; 3] = [" gpus=[", " gpu_ids=[", " device_ids=["];
-
-/// One more than the largest number in `Running DCGM diagnostic level=2 gpus=[0, 1]`, which are the arguments of no function.
-fn used(line: &str) -> Option<usize> {
-    let (before, rest) = USED.iter().find_map(|key| line.split_once(key))?;
-    let (list, _) = rest.split_once(']').filter(|_| !before.contains('('))?;
-    let numbers: Option<Vec<usize>> = list.split(',').map(|n| n.trim().parse().ok()).collect();
-    numbers?.into_iter().max().filter(|number| *number < MAX_GPUS).map(|number| number + 1)
-}
-
-/// The number in a line `Device #0:` above its fields.
-fn heading(line: &str) -> Option<usize> {
-    if line.len() > 16 {
-        return None;
-    }
-    let name = line.trim_end_matches(':').to_ascii_lowercase();
-    let number = ["device", "gpu"].iter().find_map(|word| name.strip_prefix(word))?;
-    number.trim_start_matches([' ', '#']).parse().ok().filter(|number| *number < MAX_GPUS)
 }
 
 /// The host in `host=node1` of a line of fields.

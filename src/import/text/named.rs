@@ -1,8 +1,9 @@
 //! Devices in a line of a log of another program: a NIC beside its address, a list of RDMA devices, a device of Windows. Lists in settings
-//! are no devices of the machine.
+//! are not devices of the machine.
 
 use super::nic_tools::mellanox;
 use super::rdma_lists::is_device;
+use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, Ids};
 
 /// The NIC of Mellanox at this address: by the number of the vendor, or by the name of the product.
@@ -120,6 +121,56 @@ pub fn of_vgpu(line: &str) -> Option<Bdf> {
     format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }
 
+/// Lists of numbers of GPUs that a program uses.
+pub const USED: [&str; 3] = [" gpus=[", " gpu_ids=[", " device_ids=["];
+
+/// One more than the largest number in `Running DCGM diagnostic level=2 gpus=[0, 1]`, which are the arguments of no function.
+pub fn used(line: &str) -> Option<usize> {
+    let (before, rest) = USED.iter().find_map(|key| line.split_once(key))?;
+    let (list, _) = rest.split_once(']').filter(|_| !before.contains('('))?;
+    let numbers: Option<Vec<usize>> = list.split(',').map(|n| n.trim().parse().ok()).collect();
+    numbers?.into_iter().max().filter(|number| *number < MAX_GPUS).map(|number| number + 1)
+}
+
+/// The number of a GPU that CUDA's PyTorch ran out of memory on, or of a row of `nvidia-smi mig -lgi` and its siblings. Other builds
+/// of PyTorch name HIP or XPU.
+pub fn of_cuda(line: &str) -> Option<usize> {
+    const ENDS: [&str; 2] = ["; ", " has a total capac"];
+    let number = match line.strip_prefix('|') {
+        Some(row) => row.split_once(" MIG ").filter(|(_, name)| is_profile(name))?.0,
+        None => {
+            let (_, rest) = line.split_once("CUDA out of memory")?;
+            let rest = rest.split_once("GPU ")?.1;
+            let (number, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+            ENDS.iter().any(|end| rest.starts_with(end)).then_some(number)?
+        }
+    };
+    number.split_ascii_whitespace().next()?.parse().ok().filter(|number| *number < MAX_GPUS)
+}
+
+/// True for what begins with `1g.10gb `, the name of a profile of MIG.
+fn is_profile(text: &str) -> bool {
+    let slices = text.trim_start().split_once("g.");
+    let size =
+        |rest: &str| rest.split(['g', '+']).next().is_some_and(|size| size.parse::<u16>().is_ok());
+    slices.is_some_and(|(count, rest)| count.parse::<u8>().is_ok() && size(rest))
+}
+
+/// The number in a line `Device #0:` above its fields.
+pub fn heading(line: &str) -> Option<usize> {
+    if line.len() > 16 {
+        return None;
+    }
+    let name = line.trim_end_matches(':').to_ascii_lowercase();
+    let number = ["device", "gpu"].iter().find_map(|word| name.strip_prefix(word))?;
+    number.trim_start_matches([' ', '#']).parse().ok().filter(|number| *number < MAX_GPUS)
+}
+
+/// True for a name that only products of NVIDIA have. One of a series need not have a number.
+pub fn is_brand(name: &str) -> bool {
+    super::summary::BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
+}
+
 /// Ports of NVSwitches have names of NICs.
 pub fn is_of_switch(line: &str) -> bool {
     line.contains("NVSwitch") || line.contains("LPF")
@@ -175,5 +226,29 @@ mod tests {
         let line = "OK  Display  NVIDIA GeForce RTX 4090  PCI\\VEN_10DE&DEV_2684&SUBSYS_1&REV_A1\\4&2&0&19";
         assert_eq!(pnp(line), Some(("PCI\\VEN_10DE&DEV_2684&SUBSYS_1&REV_A1\\4&2&0&19", 0x2684)));
         assert_eq!(pnp("OK  MEDIA  NVIDIA Audio  PCI\\VEN_10DE&DEV_22BA&SUBSYS_1"), None);
+    }
+
+    #[test]
+    fn numbers_of_gpus_in_messages() {
+        for (line, expected) in [
+            (
+                "E: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 11 has a total capacity of 79.10 GiB",
+                Some(11),
+            ),
+            (
+                "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 15.78 GiB total capacity; 14 GiB",
+                Some(0),
+            ),
+            (
+                "HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 64 GiB",
+                None,
+            ),
+            ("CUDA out of memory on GPU 0", None),
+            ("|   1  MIG 1g.10gb         19        9          2:1     |", Some(1)),
+            ("|   2      7       MIG 1g.5gb+me       20         0          0:1     |", Some(2)),
+            ("|   1  MIG devices            |", None),
+        ] {
+            assert_eq!(of_cuda(line), expected, "{line}");
+        }
     }
 }

@@ -103,7 +103,7 @@ fn measure(
             _ => return Err(StepError::OutOfStep),
         };
         if let Some(wrong) = more.wrong.or(found) {
-            return Ok(about.wrong(&name, Some(bytes), wrong));
+            return Ok(about.wrong(name, Some(bytes), wrong));
         }
         if batch > 0 {
             times.extend(more.times);
@@ -117,10 +117,10 @@ fn measure(
     let verified = messages * bytes * directions;
     Ok(match case {
         TestCase::PingPong(_) | TestCase::PutLatency | TestCase::GetLatency => {
-            about.latency(&name, Some(bytes), verified, &times)
+            about.latency(name, Some(bytes), verified, &times)
         }
         TestCase::Messages(_) | TestCase::Puts | TestCase::Gets => {
-            about.bandwidth(&name, bytes, verified, &times, None)
+            about.bandwidth(name, bytes, verified, &times, None)
         }
     })
 }

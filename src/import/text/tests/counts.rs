@@ -34,9 +34,7 @@ fn wrapped_and_cut_lines_are_read() {
     const UUID: &str = "GPU-01234567-89ab-cdef-0123-456789abcdef";
     for list in [
         format!("GPU 0: NVIDIA L4 (UUID:\n{UUID})\nGPU 1: NVIDIA L4 (UUID: GPU-1\n"),
-        format!(
-            "GPU 0: NVIDIA L4 (UUID: GPU-01234567\n-89ab-cdef-0123-456789abcdef)\nGPU 1: NVIDIA L4 (UU\n"
-        ),
+        "GPU 0: NVIDIA L4 (UUID: GPU-01234567\n-89ab-cdef-0123-456789abcdef)\nGPU 1: NVIDIA L4 (UU\n".to_owned(),
     ] {
         let listed = read(&list).listed;
         assert_eq!(listed.len(), 2, "{list}");
