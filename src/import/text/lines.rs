@@ -34,6 +34,9 @@ struct Found<'a> {
     placed: BTreeMap<Bdf, (Ids, ListedGpu)>,
     by_uuid: Vec<ListedGpu>,
     by_number: BTreeMap<usize, ListedGpu>,
+    /// Sizes of memory by number: a GPU with two is of two machines.
+    sizes: BTreeMap<usize, &'a str>,
+    differ: bool,
     /// By the identifier of Windows.
     by_id: Vec<(&'a str, ListedGpu)>,
     /// The product that a line above names.
@@ -91,7 +94,7 @@ fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
 fn may_name(line: &str) -> bool {
     const OTHERS: [&str; 15] = [
         "GPU-",
-        "CUDA out of memory",
+        named::CAPACITY,
         " MIG ",
         "10de",
         "10DE",
@@ -137,12 +140,15 @@ impl<'a> Found<'a> {
             }
             return true;
         }
+        if let Some((number, size)) = named::out_of_memory(line) {
+            self.differ |= *self.sizes.entry(number).or_insert(size) != size;
+        }
         if let Some(number) = named::of_cuda(line) {
             self.has_keys = true;
             self.by_number.entry(number).or_default();
             return true;
         }
-        if is_sentence(line) || is_code(line) {
+        if is_sentence(line) || named::is_code(line) {
             return false;
         }
         if let Some((id, device)) = named::pnp(line) {
@@ -238,6 +244,9 @@ impl<'a> Found<'a> {
     }
 
     fn record(mut self, recording: &mut Recording) -> Result<(), ImportError> {
+        if self.differ {
+            self.by_number.clear();
+        }
         // The numbers alone do not say of what vendor the GPUs are.
         if !self.by_uuid.is_empty() && self.placed.is_empty() && self.by_uuid.len() < self.used {
             self.by_uuid.resize(self.used, ListedGpu::default());
@@ -286,15 +295,6 @@ fn is_sentence(line: &str) -> bool {
         words.filter(|word| of.contains(&word.trim_matches([',', '.']))).count()
     };
     count(&PERSONS) > 0 || count(&OTHERS) > 1 || line.ends_with('?')
-}
-
-/// A line of a program's source or of a patch.
-fn is_code(line: &str) -> bool {
-    const BEGINS: [&str; 9] =
-        ["const ", "let ", "assert", "def ", "return ", "if ", "for ", "//", "+"];
-    line.ends_with(';')
-        || line.contains(" // ")
-        || BEGINS.iter().any(|begin| line.starts_with(begin))
 }
 
 /// Names of products of NVIDIA, and where they begin: the first few of a line.

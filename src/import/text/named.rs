@@ -121,6 +121,9 @@ pub fn of_vgpu(line: &str) -> Option<Bdf> {
     format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }
 
+/// A misspelling of some versions is allowed for.
+pub const CAPACITY: &str = "total capac";
+
 /// Lists of numbers of GPUs that a program uses.
 pub const USED: [&str; 3] = [" gpus=[", " gpu_ids=[", " device_ids=["];
 
@@ -135,17 +138,23 @@ pub fn used(line: &str) -> Option<usize> {
 /// The number of a GPU that CUDA's PyTorch ran out of memory on, or of a row of `nvidia-smi mig -lgi` and its siblings. Other builds
 /// of PyTorch name HIP or XPU.
 pub fn of_cuda(line: &str) -> Option<usize> {
-    const ENDS: [&str; 2] = ["; ", " has a total capac"];
-    let number = match line.strip_prefix('|') {
-        Some(row) => row.split_once(" MIG ").filter(|(_, name)| is_profile(name))?.0,
-        None => {
-            let (_, rest) = line.split_once("CUDA out of memory")?;
-            let rest = rest.split_once("GPU ")?.1;
-            let (number, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-            ENDS.iter().any(|end| rest.starts_with(end)).then_some(number)?
-        }
+    let Some(row) = line.strip_prefix('|') else {
+        let (_, rest) = line.split_once("CUDA out of memory")?;
+        return out_of_memory(rest).map(|(number, _)| number);
     };
-    number.split_ascii_whitespace().next()?.parse().ok().filter(|number| *number < MAX_GPUS)
+    let (numbers, _) = row.split_once(" MIG ").filter(|(_, name)| is_profile(name))?;
+    numbers.split_ascii_whitespace().next()?.parse().ok().filter(|number| *number < MAX_GPUS)
+}
+
+/// The number and the size of a GPU whose memory did not suffice: `GPU 0; 79.10 GiB total capacity`, or `GPU 0 has a total capacity of
+/// 79.10 GiB`.
+pub fn out_of_memory(line: &str) -> Option<(usize, &str)> {
+    let (_, rest) = line.split_once("GPU ").filter(|(_, rest)| rest.contains(CAPACITY))?;
+    let (number, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+    let number = number.parse().ok().filter(|number| *number < MAX_GPUS)?;
+    let is_message = rest.starts_with("; ") || rest.starts_with(" has a total capac");
+    let size = rest.split_ascii_whitespace().find(|word| word.parse::<f64>().is_ok())?;
+    is_message.then_some((number, size))
 }
 
 /// True for what begins with `1g.10gb `, the name of a profile of MIG.
@@ -169,6 +178,15 @@ pub fn heading(line: &str) -> Option<usize> {
 /// True for a name that only products of NVIDIA have. One of a series need not have a number.
 pub fn is_brand(name: &str) -> bool {
     super::summary::BRANDS.iter().any(|brand| name.starts_with(brand)) && name.len() < 64
+}
+
+/// A line of a program's source or of a patch.
+pub fn is_code(line: &str) -> bool {
+    const BEGINS: [&str; 9] =
+        ["const ", "let ", "assert", "def ", "return ", "if ", "for ", "//", "+"];
+    line.ends_with(';')
+        || line.contains(" // ")
+        || BEGINS.iter().any(|begin| line.starts_with(begin))
 }
 
 /// Ports of NVSwitches have names of NICs.

@@ -51,4 +51,12 @@ fn wrapped_and_cut_lines_are_read() {
     let used = format!("Running the diagnostic level=2 gpus=[0, 1]\nfail gpu={UUID}\n");
     assert_eq!(read(&used).listed.len(), 2);
     assert_eq!(read(&format!("run(gpus=[0, 1])\nfail gpu={UUID}\n")).listed.len(), 1);
+    // Numbers begin at 0, and one GPU has one size.
+    let full =
+        "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 15.78 GiB total capacity; 14 GiB\n";
+    assert_eq!(read(full).listed.len(), 2);
+    assert_eq!(read(&full.repeat(2)).listed.len(), 2);
+    let other = "(GPU 1; 79.10 GiB total capacity; 14 GiB already allocated\n";
+    let both = format!("{full}{other}");
+    assert!(crate::import::text(both.as_bytes(), SupportReport::default()).is_err());
 }
