@@ -154,25 +154,7 @@ fn of_node(
     NodeAction {
         explained: node.wrongs.explained,
         checks: checks(wrongs),
-        ..entry(&node.name, problem, needed)
-    }
-}
-
-fn entry(
-    node: &str,
-    problem: NodeProblem,
-    (words, action): (String, RequiredAction),
-) -> NodeAction {
-    NodeAction {
-        node: node.to_owned(),
-        problem,
-        words,
-        more: 0,
-        explained: 0,
-        checks: Vec::new(),
-        since: None,
-        text: action.words(None),
-        action,
+        ..NodeAction::new(&node.name, problem, needed)
     }
 }
 
@@ -199,5 +181,5 @@ fn absent(absent: &AbsentNode) -> NodeAction {
     } else {
         format!("no report ({word}): {reason}")
     };
-    entry(&absent.node, NodeProblem::Absent, (words, action))
+    NodeAction::new(&absent.node, NodeProblem::Absent, (words, action))
 }

@@ -27,6 +27,27 @@ pub struct NodeAction {
     pub action: RequiredAction,
 }
 
+impl NodeAction {
+    /// What is wrong and what to do, of a node of which nothing more is known.
+    pub fn new(
+        node: &str,
+        problem: NodeProblem,
+        (words, action): (String, RequiredAction),
+    ) -> Self {
+        Self {
+            node: node.to_owned(),
+            problem,
+            words,
+            more: 0,
+            explained: 0,
+            checks: Vec::new(),
+            since: None,
+            text: action.words(None),
+            action,
+        }
+    }
+}
+
 /// Why a node needs an action; the most urgent first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

@@ -67,6 +67,13 @@ impl Way {
         format!("{}.{}.bandwidth", self.name, direction.accessed())
     }
 
+    /// The name of the results that a column shows.
+    pub fn result(self, quantity: Quantity, direction: Direction) -> String {
+        match quantity {
+            Quantity::Latency | Quantity::Bandwidth | Quantity::CpuTime => self.latency(direction),
+        }
+    }
+
     /// The heading of a column.
     pub fn heading(self, quantity: Quantity) -> &'static str {
         match quantity {
@@ -97,7 +104,7 @@ impl Quantity {
     /// Those by which the mapping and cuMemcpy with pinned memory are compared.
     pub const COSTS: [Self; 2] = [Self::Latency, Self::CpuTime];
 
-    /// Of a result of a latency.
+    /// Of a result with the name that [`Way::result`] has for it.
     pub fn of(self, result: &ProbeResult) -> Option<f64> {
         match self {
             Self::Latency => result.median,

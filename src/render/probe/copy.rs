@@ -27,8 +27,11 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
     let has = |way: &Way| results.iter().any(|result| result.name.starts_with(way.name));
     let has_backend =
         |way: &Way| WAYS.iter().any(|other| other.backend == way.backend && has(other));
-    let is_measured =
-        |quantity: Quantity| results.iter().any(|result| quantity.of(result).is_some());
+    let is_measured = |quantity: Quantity| {
+        let of_way = |way: &Way| Direction::BOTH.map(|direction| way.result(quantity, direction));
+        let names: Vec<String> = WAYS.iter().flat_map(of_way).collect();
+        results.iter().any(|result| names.contains(&result.name) && quantity.of(result).is_some())
+    };
     let columns: Vec<(Way, Quantity)> = WAYS
         .into_iter()
         .filter(has_backend)
@@ -41,7 +44,7 @@ pub fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Strin
     let mut text = String::new();
     for direction in Direction::BOTH {
         let cell = |(way, quantity): (Way, Quantity), bytes: u64| {
-            let result = found(&way.latency(direction), bytes);
+            let result = found(&way.result(quantity, direction), bytes);
             figure_or_dash(result.and_then(|result| quantity.of(result)))
         };
         let row = |bytes: &u64| {
