@@ -1,5 +1,6 @@
 //! Finds words and lines in texts by memchr, which is fast in a debug build too: the standard library's searchers are compiled with gdr.
 
+use aho_corasick::AhoCorasick;
 use memchr::{memchr, memmem};
 
 /// True if a text has the words.
@@ -10,6 +11,20 @@ pub fn has(text: &str, words: &str) -> bool {
 /// True if a text has one of these words.
 pub fn has_any(text: &str, words: &[&str]) -> bool {
     words.iter().any(|words| has(text, words))
+}
+
+/// Many words, which are searched in one pass: a text may have a million lines.
+pub struct Words(Option<AhoCorasick>);
+
+impl Words {
+    pub fn new<'w>(words: impl IntoIterator<Item = &'w str>) -> Self {
+        Self(AhoCorasick::new(words).ok())
+    }
+
+    /// True if a text has one of them, or if there are too many to search for.
+    pub fn has_any(&self, text: &str) -> bool {
+        self.0.as_ref().is_none_or(|words| words.is_match(text))
+    }
 }
 
 /// The parts of a text between line feeds, as `split` gives them.

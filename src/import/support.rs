@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
+pub(super) use counted::attached;
 pub(super) use devinfo::{Class, class as devinfo_class};
 use domain::DefaultDomain;
 pub(super) use recording::Recording;

@@ -119,6 +119,20 @@ fn denials_are_plain() {
     assert!(found.is_empty(), "write 'is not a':\n{}", found.join("\n"));
 }
 
+/// One word for a limit.
+#[test]
+fn limits_are_named_max() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    for part in ["benches", "crates", "src", "tests/gdr", "tests/support"] {
+        files(&root.join(part), &mut paths);
+    }
+    let prefix = format!("const {}_", "MOST");
+    let has_prefix = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|t| t.contains(&prefix));
+    paths.retain(has_prefix);
+    assert!(paths.is_empty(), "write MAX_: {paths:?}");
+}
+
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();

@@ -1,4 +1,4 @@
-//! Libraries that call themselves libcuda.so.1 and are none: they hang, crash, or are not libraries at all.
+//! Files named libcuda.so.1 that hang, crash, or are not libraries at all.
 
 use std::path::Path;
 use std::process::Command;

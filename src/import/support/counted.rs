@@ -22,12 +22,16 @@ pub fn add(report: &mut SupportReport) {
     });
 }
 
-/// How many GPUs there are, and how many a list shows; none if all are shown or two lists count differently.
+/// The number in `Attached GPUs                             : 4`.
+pub fn attached(line: &str) -> Option<usize> {
+    let (_, count) = line.strip_prefix("Attached GPUs")?.split_once(": ")?;
+    count.trim().parse().ok()
+}
+
+/// How many GPUs there are, and how many a list shows; `None` if all are shown or two lists count differently.
 fn counts(text: &str) -> Option<(usize, usize)> {
     let (_, list) = text.split_once("NVSMI LOG")?;
-    let counts = list.lines().filter_map(|line| line.strip_prefix("Attached GPUs"));
-    let counts = counts.filter_map(|rest| rest.split_once(": ")?.1.trim().parse::<usize>().ok());
-    let counts: BTreeSet<usize> = counts.collect();
+    let counts: BTreeSet<usize> = list.lines().filter_map(attached).collect();
     let count = counts.first().filter(|_| counts.len() == 1)?;
     let shown = smi::blocks(list).1.len();
     (shown < *count && *count <= MAX_GPUS).then_some((*count, shown))

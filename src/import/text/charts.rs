@@ -94,11 +94,13 @@ fn number(text: &str) -> Option<usize> {
 /// Characters of a UUID.
 const UUID: usize = 36;
 
-fn is_uuid(text: &str) -> bool {
-    text.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    })
+/// True for the digits and dashes of a UUID.
+pub fn is_uuid(text: &str) -> bool {
+    text.len() == UUID
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
 }
 
 fn read(text: &str, recording: &mut Recording) {

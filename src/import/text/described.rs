@@ -1,5 +1,6 @@
 //! What the fields of an object say of a PCI device: its vendor, class, address, product. Does not count devices.
 
+use super::charts::is_uuid;
 use super::fields::Object;
 use super::nccl::GPU;
 use super::rdma_lists::is_device;
@@ -202,7 +203,7 @@ impl<'a> Device<'a> {
         if KEYS.contains(&key) {
             self.key = self.key.or(Some(value));
         }
-        if value.starts_with("GPU-") && value.len() == 40 {
+        if value.strip_prefix("GPU-").is_some_and(is_uuid) {
             self.uuid = Some(value);
         }
         if RDMA.contains(&key) && is_device(value) {

@@ -19,7 +19,7 @@ pub struct Object {
 
 /// Fields of an object that are kept, and those that its holder gets.
 const MOST: usize = 256;
-const MOST_LIFTED: usize = 64;
+const MAX_LIFTED: usize = 64;
 
 /// Objects in each other.
 const DEEPEST: usize = 64;
@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
         let Some(holder) = self.stack.last_mut().filter(|holder| !holder.is_list) else { return };
         let lifted = object.fields.into_iter().filter(|(key, _)| key.matches('.').count() < 4);
-        for (key, value) in lifted.take(MOST_LIFTED) {
+        for (key, value) in lifted.take(MAX_LIFTED) {
             if holder.object.fields.len() < MOST {
                 holder.object.fields.push((format!("{}.{key}", object.name), value));
             }

@@ -4,18 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
-
 use super::{cut, machines};
-use crate::import::find;
+use crate::import::find::{self, Words};
 
 /// Limits of lists, and of devices in a list.
-const MOST_LISTS: usize = 64;
+const MAX_LISTS: usize = 64;
 const MOST: usize = 1024;
 
-/// What the identities of a list are of.
+/// Which devices a list names, and by what.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
+enum Naming {
     /// GPUs by the numbers of nvidia-smi.
     Number,
     /// GPUs by PCI address.
@@ -28,13 +26,13 @@ enum Of {
 
 /// A device: its name in the list, and what identifies it.
 struct Device {
-    of: Of,
+    of: Naming,
     name: String,
     id: String,
 }
 
 struct List {
-    of: Of,
+    of: Naming,
     /// Where its first line stands.
     line: usize,
     devices: BTreeMap<String, String>,
@@ -50,7 +48,7 @@ impl List {
         if self.of != other.of || !self.lacks(other) || !other.lacks(self) {
             return None;
         }
-        if self.of == Of::Platform {
+        if self.of == Naming::Platform {
             return Some("");
         }
         let differs = |(name, id): &(&String, &String)| {
@@ -69,10 +67,10 @@ pub fn found(bytes: &[u8], of_file: &[usize]) -> Option<String> {
             let line = |line: usize| of_file.get(line).copied().unwrap_or(line + 1);
             let (first, second) = (line(a.line.min(b.line)), line(a.line.max(b.line)));
             let what = match a.of {
-                Of::Number => format!("GPU {name} has another UUID"),
-                Of::Address => format!("the GPU at {name} has another UUID"),
-                Of::Rdma => format!("{name} has another node GUID"),
-                Of::Platform => "OpenCL has other platforms".to_owned(),
+                Naming::Number => format!("GPU {name} has another UUID"),
+                Naming::Address => format!("the GPU at {name} has another UUID"),
+                Naming::Rdma => format!("{name} has another node GUID"),
+                Naming::Platform => "OpenCL has other platforms".to_owned(),
             };
             return Some(format!(
                 "{what} from line {second} than from line {first}: these may be several machines; give what one of them shows: {}",
@@ -86,7 +84,7 @@ pub fn found(bytes: &[u8], of_file: &[usize]) -> Option<String> {
 /// A name that stands again begins another list. Ranks of a job may print to one stream, each behind a mark of its own.
 fn lists(bytes: &[u8]) -> Vec<List> {
     let mut lists: Vec<List> = Vec::new();
-    let mut current: BTreeMap<(Of, String), usize> = BTreeMap::new();
+    let mut current: BTreeMap<(Naming, String), usize> = BTreeMap::new();
     let mut head = Head::default();
     for (at, raw) in find::lines(bytes).enumerate().filter(|(_, raw)| raw.len() <= LONGEST) {
         let Ok(text) = str::from_utf8(raw) else { continue };
@@ -96,7 +94,7 @@ fn lists(bytes: &[u8]) -> Vec<List> {
         let line = cut::clean(raw);
         let line = line.trim();
         if is_platforms(line) {
-            current.remove(&(Of::Platform, String::new()));
+            current.remove(&(Naming::Platform, String::new()));
         }
         let Some((before, device)) = head.device(line) else { continue };
         let key = (device.of, before.to_owned());
@@ -108,7 +106,7 @@ fn lists(bytes: &[u8]) -> Vec<List> {
         let known = known.filter(|number| lists.get(*number).is_some_and(goes_on));
         let number = known.unwrap_or(lists.len());
         if known.is_none() {
-            if lists.len() == MOST_LISTS {
+            if lists.len() == MAX_LISTS {
                 continue;
             }
             current.insert(key, number);
@@ -126,9 +124,8 @@ const LONGEST: usize = 1024;
 
 /// True if a line has a word that each line of interest has: a text may have a million lines.
 fn may_identify(line: &str) -> bool {
-    static AUTOMATON: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(WORDS).ok());
-    AUTOMATON.as_ref().is_none_or(|words| words.is_match(line))
+    static FOUND: LazyLock<Words> = LazyLock::new(|| Words::new(WORDS));
+    FOUND.has_any(line)
 }
 
 const WORDS: [&str; 12] = [
@@ -170,16 +167,19 @@ impl Head {
         let uuid = of_xml().or_else(|| field(line, "GPU UUID"));
         if let Some(id) = uuid.filter(|uuid| uuid.starts_with("GPU-")) {
             let name = std::mem::take(&mut self.address);
-            let device = Device { of: Of::Address, name, id: id.to_owned() };
+            let device = Device { of: Naming::Address, name, id: id.to_owned() };
             return Some(("", device)).filter(|(_, device)| !device.name.is_empty());
         }
         let name = || field(line, "Platform name").or_else(|| field(line, "Platform Name"));
         if let Some(id) = name() {
-            return Some(("", Device { of: Of::Platform, name: id.to_owned(), id: id.to_owned() }));
+            return Some((
+                "",
+                Device { of: Naming::Platform, name: id.to_owned(), id: id.to_owned() },
+            ));
         }
         let id = guid(line)?;
         let name = std::mem::take(&mut self.rdma);
-        (!name.is_empty()).then_some(("", Device { of: Of::Rdma, name, id }))
+        (!name.is_empty()).then_some(("", Device { of: Naming::Rdma, name, id }))
     }
 }
 
@@ -191,7 +191,7 @@ fn listed(line: &str) -> Option<(&str, Device)> {
     number.parse::<usize>().ok()?;
     let id = rest.split(')').next()?;
     (id.len() >= 8).then(|| {
-        (before.trim(), Device { of: Of::Number, name: number.to_owned(), id: id.to_owned() })
+        (before.trim(), Device { of: Naming::Number, name: number.to_owned(), id: id.to_owned() })
     })
 }
 

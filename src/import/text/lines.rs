@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
-
+use super::charts::is_uuid;
 use super::machines::Machines;
 use super::nccl::GPU;
 use super::rdma_lists::{NUMBERED, PLACED, is_device};
 use super::{KINDS, Kind, Starts, by_index, cut, named, summary};
 use crate::import::ImportError;
+use crate::import::find::Words;
 use crate::import::support::{Class, Recording};
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, Ids, ListedGpu};
@@ -109,16 +109,16 @@ fn may_name(line: &str) -> bool {
         "pciId of gpu",
         "/sys/class/infiniband/",
     ];
-    static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    static WORDS: LazyLock<Words> = LazyLock::new(|| {
         let words = summary::BRANDS
             .into_iter()
             .chain(NUMBERED)
             .chain(PLACED)
             .chain(OTHERS)
             .chain(named::USED);
-        AhoCorasick::new(words).ok()
+        Words::new(words)
     });
-    WORDS.as_ref().is_none_or(|words| words.is_match(line))
+    WORDS.has_any(line)
 }
 
 /// Longer lines are documents of one line.
@@ -325,15 +325,9 @@ fn models(line: &str) -> impl Iterator<Item = (usize, &str)> {
 /// `GPU-01234567-89ab-cdef-0123-456789abcdef`.
 fn uuids(line: &str) -> impl Iterator<Item = &str> {
     const LENGTH: usize = 40;
-    line.match_indices("GPU-").filter_map(|(at, _)| {
-        let uuid = line.get(at..at + LENGTH)?;
-        let mut parts = uuid.split('-').skip(1);
-        let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let fits = [8, 4, 4, 4, 12]
-            .into_iter()
-            .all(|length| parts.next().is_some_and(|part| part.len() == length && is_hex(part)));
-        fits.then_some(uuid)
-    })
+    let uuid = |at: usize| line.get(at..at + LENGTH);
+    line.match_indices("GPU-")
+        .filter_map(move |(at, _)| uuid(at).filter(|uuid| is_uuid(&uuid[4..])))
 }
 
 /// Words of letters, digits and the marks of names.

@@ -121,13 +121,13 @@ pub fn of_vgpu(line: &str) -> Option<Bdf> {
     format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}").parse().ok()
 }
 
-/// A misspelling of some versions is allowed for.
+/// Some versions of PyTorch write "capacty".
 pub const CAPACITY: &str = "total capac";
 
 /// Lists of numbers of GPUs that a program uses.
 pub const USED: [&str; 3] = [" gpus=[", " gpu_ids=[", " device_ids=["];
 
-/// One more than the largest number in `Running DCGM diagnostic level=2 gpus=[0, 1]`, which are the arguments of no function.
+/// One more than the largest number in `Running DCGM diagnostic level=2 gpus=[0, 1]`, but not of the arguments of a function.
 pub fn used(line: &str) -> Option<usize> {
     let (before, rest) = USED.iter().find_map(|key| line.split_once(key))?;
     let (list, _) = rest.split_once(']').filter(|_| !before.contains('('))?;

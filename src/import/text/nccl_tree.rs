@@ -23,11 +23,11 @@ impl Tree {
         let words = message.trim_start();
         let indent = message.len() - words.len();
         let Some(rest) = words.strip_prefix("+ ") else {
-            // NCCL prints a CPU for each NUMA node, and −1 if there is none.
+            // NCCL prints a CPU for each NUMA node, with −1 on a machine without nodes.
             if let Some(id) = words.strip_prefix("CPU/") {
                 let id = of_system(id.split([' ', ':']).next().unwrap_or_default());
                 let node = id.and_then(|id| u32::from_str_radix(id, 16).ok());
-                self.node = node.filter(|node| *node < MOST_NODES);
+                self.node = node.filter(|node| *node < MAX_NODES);
             }
             return;
         };
@@ -42,7 +42,7 @@ impl Tree {
             "GPU" | "NIC" => {
                 let Some(bdf) = place() else { return };
                 self.nodes.extend(self.node.map(|node| (bdf, node)));
-                if kind == "NIC" && self.nics.len() < MOST_NICS {
+                if kind == "NIC" && self.nics.len() < MAX_NICS {
                     self.nics.entry(bdf).or_default();
                     self.nic = Some((indent, bdf));
                 }
@@ -67,13 +67,13 @@ impl Tree {
     }
 }
 
-const MOST_NODES: u32 = 1024;
-const MOST_NICS: usize = 1024;
+const MAX_NODES: u32 = 1024;
+const MAX_NICS: usize = 1024;
 
 /// Digits of an address below the first bus.
 const SHORTEST: usize = 4;
 
-/// The identifier without the number of this system; none of another one.
+/// The identifier without the number of the system; `None` for another system than this one.
 fn of_system(id: &str) -> Option<&str> {
     match id.split_once('-') {
         Some((system, id)) => Some(id).filter(|_| system == "0"),

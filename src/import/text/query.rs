@@ -2,6 +2,7 @@
 
 use super::summary;
 use crate::import::find;
+use crate::import::support::attached;
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, ListedGpu};
 
@@ -19,12 +20,6 @@ fn of_part(line: &str) -> Option<Bdf> {
 /// True for a line of `nvidia-smi -q` that names a GPU, or says how many there are.
 pub fn is_part(line: &str) -> bool {
     of_part(line).is_some() || attached(line).is_some()
-}
-
-/// The number in `Attached GPUs                             : 4`.
-pub fn attached(line: &str) -> Option<usize> {
-    let (key, count) = line.split_once("  : ")?;
-    count.trim().parse().ok().filter(|_| key.trim() == "Attached GPUs")
 }
 
 /// Output of `nvidia-smi -q` that begins with a GPU or with its address, as of grep, with a head that says nothing.

@@ -2,14 +2,16 @@
 //! nothing else shows such a device. What a program should use or could buy is not a device of the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::described::Device;
 use super::fields::{Object, objects};
 use super::nccl::GPU;
 use super::nic_tools::mellanox;
 use super::{Kind, Starts, machines};
+use crate::import::ImportError;
+use crate::import::find::Words;
 use crate::import::support::{Class, Recording};
-use crate::import::{ImportError, find};
 use crate::model::limited::MAX_GPUS;
 use crate::model::{Bdf, Ids, ListedGpu};
 
@@ -56,7 +58,8 @@ pub fn shows_something(text: &str) -> bool {
 }
 
 fn read(text: &str, recording: &mut Recording) -> Result<(), ImportError> {
-    if !find::has_any(text, &WORDS) {
+    static FOUND: LazyLock<Words> = LazyLock::new(|| Words::new(WORDS));
+    if !FOUND.has_any(text) {
         return Ok(());
     }
     let mut found = Found::default();
@@ -75,7 +78,7 @@ struct Found {
     by_uuid: Vec<ListedGpu>,
     /// What labels of nodes say: the number of GPUs and their model.
     labels: BTreeSet<(usize, Option<String>)>,
-    /// GPUs without either, by what holds them, and what distinguishes each.
+    /// GPUs without an address or a UUID, by the list that holds them, each with what distinguishes it.
     others: BTreeMap<usize, Vec<(Option<String>, ListedGpu)>>,
     nics: BTreeMap<Bdf, Ids>,
     rdma: BTreeMap<String, Option<Bdf>>,

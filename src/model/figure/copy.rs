@@ -16,7 +16,7 @@ pub struct Way {
     pub line: (usize, &'static str),
     /// Its columns.
     pub quantities: &'static [Quantity],
-    /// What the link lets expect; none for copies that pass through other memory.
+    /// What the link lets expect; `None` for copies that pass through other memory.
     pub limit: Option<Limit>,
 }
 

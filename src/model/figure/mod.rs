@@ -24,7 +24,7 @@ pub struct FigureKind {
     pub unit: &'static str,
     /// Tables show its share of the link.
     pub of_link: bool,
-    /// The line in the chart, from 1, or 0 for the ceiling, and its label; none if it is not drawn.
+    /// The line in the chart, from 1, or 0 for the ceiling, and its label; `None` if it is not drawn.
     pub line: Option<(usize, &'static str)>,
 }
 

@@ -276,7 +276,7 @@ impl<'s> Device<'s> {
         self.wrapped("nvmlDeviceGetMinorNumber", |device| device.minor_number())
     }
 
-    /// The bytes of BAR1, and how many of them are mapped now.
+    /// The bytes of BAR1, and how many of them are mapped now, in this order.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
     Ok(names.map(text).collect())
 }
 
-/// The pause settings of an interface.
+/// Whether an interface stops for pause frames that arrive, and whether it sends them. They stop every priority of the link.
 ///
 /// # Errors
 ///
